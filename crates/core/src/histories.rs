@@ -1,0 +1,316 @@
+//! Everyone's interactions as one compact matrix.
+
+use thiserror::Error;
+
+/// Histories that do not fit together.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ShapeError {
+    /// An item index is not below the number of items.
+    #[error("user {user} has item {item}, but there are only {items} items")]
+    ItemOutOfRange {
+        /// The user's index.
+        user: usize,
+        /// The offending item.
+        item: u32,
+        /// Size of the catalog.
+        items: usize,
+    },
+    /// Offsets do not start at 0, fall, or do not end at the number of interactions.
+    #[error("offsets do not describe {interactions} interactions")]
+    Offsets {
+        /// Number of interactions.
+        interactions: usize,
+    },
+    /// A column has another length than the items.
+    #[error("{column} has {found} entries for {interactions} interactions")]
+    Column {
+        /// Name of the column.
+        column: &'static str,
+        /// Its length.
+        found: usize,
+        /// Number of interactions.
+        interactions: usize,
+    },
+}
+
+/// Everyone's history: for each user the items in time order, with ratings and timestamps where there are any.
+///
+/// A compressed sparse row matrix. Rows may be empty (a user all of whose interactions are held out) and an item may
+/// come again in a row (sequences); cleaning is the business of `data`. Training, validation and test parts of one data
+/// set are three `Histories` with the same users and items.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histories {
+    offsets: Vec<usize>,
+    items: Vec<u32>,
+    ratings: Vec<f32>,
+    times: Vec<i64>,
+    catalog_size: usize,
+}
+
+impl Histories {
+    /// From raw columns. `ratings` and `times` may be empty: not known.
+    ///
+    /// # Errors
+    /// If the columns do not fit together.
+    pub fn from_columns(
+        offsets: Vec<usize>,
+        items: Vec<u32>,
+        ratings: Vec<f32>,
+        times: Vec<i64>,
+        catalog_size: usize,
+    ) -> Result<Self, ShapeError> {
+        let interactions = items.len();
+        let rises =
+            offsets.is_sorted() && offsets.first() == Some(&0) && offsets.last() == Some(&interactions);
+        if !rises {
+            return Err(ShapeError::Offsets { interactions });
+        }
+        for (column, found) in [("ratings", ratings.len()), ("times", times.len())] {
+            if found != 0 && found != interactions {
+                return Err(ShapeError::Column { column, found, interactions });
+            }
+        }
+        if let Some(position) = items.iter().position(|&item| item as usize >= catalog_size) {
+            let user = offsets.partition_point(|&offset| offset <= position) - 1;
+            return Err(ShapeError::ItemOutOfRange { user, item: items[position], items: catalog_size });
+        }
+        Ok(Self { offsets, items, ratings, times, catalog_size })
+    }
+
+    /// From one list of items a user: for tests and examples.
+    ///
+    /// # Errors
+    /// If an item is not below `catalog_size`.
+    pub fn from_lists<L: AsRef<[u32]>>(lists: &[L], catalog_size: usize) -> Result<Self, ShapeError> {
+        let mut offsets = vec![0];
+        let mut items = Vec::new();
+        for list in lists {
+            items.extend_from_slice(list.as_ref());
+            offsets.push(items.len());
+        }
+        Self::from_columns(offsets, items, Vec::new(), Vec::new(), catalog_size)
+    }
+
+    /// Number of users.
+    pub fn users(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Number of items in the catalog, whether anyone has them or not.
+    pub fn catalog_size(&self) -> usize {
+        self.catalog_size
+    }
+
+    /// Number of interactions of all users.
+    pub fn interactions(&self) -> usize {
+        self.items.len()
+    }
+
+    /// One user's items in time order.
+    pub fn of(&self, user: usize) -> &[u32] {
+        &self.items[self.range(user)]
+    }
+
+    /// One user's ratings, parallel to [`of`](Self::of); empty if the set has none.
+    pub fn ratings_of(&self, user: usize) -> &[f32] {
+        if self.ratings.is_empty() { &[] } else { &self.ratings[self.range(user)] }
+    }
+
+    /// One user's timestamps, parallel to [`of`](Self::of); empty if the set has none.
+    pub fn times_of(&self, user: usize) -> &[i64] {
+        if self.times.is_empty() { &[] } else { &self.times[self.range(user)] }
+    }
+
+    /// Where a user's interactions lie in [`items`](Self::items).
+    pub fn range(&self, user: usize) -> std::ops::Range<usize> {
+        self.offsets[user]..self.offsets[user + 1]
+    }
+
+    /// Users' items, one user at a time.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> + '_ {
+        (0..self.users()).map(|user| self.of(user))
+    }
+
+    /// Row starts, and the number of interactions at the end.
+    pub fn offsets(&self) -> &[usize] {
+        &self.offsets
+    }
+
+    /// All items, user after user.
+    pub fn items(&self) -> &[u32] {
+        &self.items
+    }
+
+    /// All ratings, user after user; empty if not known.
+    pub fn ratings(&self) -> &[f32] {
+        &self.ratings
+    }
+
+    /// All timestamps, user after user; empty if not known.
+    pub fn times(&self) -> &[i64] {
+        &self.times
+    }
+
+    /// How many interactions each item has.
+    pub fn popularity(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.catalog_size];
+        for &item in &self.items {
+            counts[item as usize] += 1;
+        }
+        counts
+    }
+
+    /// The matrix by item: for each item the users who have it, ascending.
+    pub fn transposed(&self) -> Histories {
+        let mut offsets = vec![0; self.catalog_size + 1];
+        for &item in &self.items {
+            offsets[item as usize + 1] += 1;
+        }
+        for item in 0..self.catalog_size {
+            offsets[item + 1] += offsets[item];
+        }
+        let mut next = offsets.clone();
+        let mut users = vec![0; self.items.len()];
+        for user in 0..self.users() {
+            for &item in self.of(user) {
+                let place = &mut next[item as usize];
+                users[*place] = user as u32;
+                *place += 1;
+            }
+        }
+        Histories {
+            offsets,
+            items: users,
+            ratings: Vec::new(),
+            times: Vec::new(),
+            catalog_size: self.users(),
+        }
+    }
+
+    /// The same with each user's items ascending and no ratings or timestamps: for look-ups by binary search.
+    pub fn sorted(&self) -> Histories {
+        let mut items = self.items.clone();
+        for user in 0..self.users() {
+            items[self.range(user)].sort_unstable();
+        }
+        Histories {
+            offsets: self.offsets.clone(),
+            items,
+            ratings: Vec::new(),
+            times: Vec::new(),
+            catalog_size: self.catalog_size,
+        }
+    }
+
+    /// Drops ratings and timestamps, for models that do not look at them.
+    #[must_use]
+    pub fn without_extras(mut self) -> Histories {
+        self.ratings = Vec::new();
+        self.times = Vec::new();
+        self
+    }
+
+    /// Bytes held on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        self.offsets.capacity() * size_of::<usize>()
+            + self.items.capacity() * size_of::<u32>()
+            + self.ratings.capacity() * size_of::<f32>()
+            + self.times.capacity() * size_of::<i64>()
+    }
+}
+
+/// Builds [`Histories`] user after user, in order.
+#[derive(Debug)]
+pub struct HistoriesBuilder {
+    histories: Histories,
+    with_ratings: bool,
+    with_times: bool,
+}
+
+impl HistoriesBuilder {
+    /// For a catalog of this size; says which extra columns will be kept.
+    pub fn new(catalog_size: usize, with_ratings: bool, with_times: bool) -> Self {
+        let histories = Histories {
+            offsets: vec![0],
+            items: Vec::new(),
+            ratings: Vec::new(),
+            times: Vec::new(),
+            catalog_size,
+        };
+        Self { histories, with_ratings, with_times }
+    }
+
+    /// Adds an interaction to the current user; a column that is not kept is ignored.
+    ///
+    /// # Errors
+    /// If the item is not in the catalog.
+    pub fn push(&mut self, item: u32, rating: f32, time: i64) -> Result<(), ShapeError> {
+        let all = &mut self.histories;
+        if item as usize >= all.catalog_size {
+            return Err(ShapeError::ItemOutOfRange { user: all.users(), item, items: all.catalog_size });
+        }
+        all.items.push(item);
+        if self.with_ratings {
+            all.ratings.push(rating);
+        }
+        if self.with_times {
+            all.times.push(time);
+        }
+        Ok(())
+    }
+
+    /// Closes the current user (who may have nothing) and begins the next.
+    pub fn end_user(&mut self) {
+        self.histories.offsets.push(self.histories.items.len());
+    }
+
+    /// The histories of all users that were closed.
+    pub fn finish(mut self) -> Histories {
+        let closed = self.histories.offsets[self.histories.users()];
+        self.histories.items.truncate(closed);
+        self.histories.ratings.truncate(closed);
+        self.histories.times.truncate(closed);
+        self.histories
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn wrong_shapes_are_named() {
+        let wrong = Histories::from_lists(&[vec![0], vec![1, 7]], 3);
+        assert_eq!(wrong, Err(ShapeError::ItemOutOfRange { user: 1, item: 7, items: 3 }));
+        let wrong = Histories::from_columns(vec![0, 2, 1], vec![0], vec![], vec![], 1);
+        assert_eq!(wrong, Err(ShapeError::Offsets { interactions: 1 }));
+        let wrong = Histories::from_columns(vec![0, 1], vec![0], vec![1.0, 2.0], vec![], 1);
+        assert_eq!(wrong, Err(ShapeError::Column { column: "ratings", found: 2, interactions: 1 }));
+    }
+
+    #[test]
+    fn an_open_user_is_not_part_of_the_result() {
+        let mut builder = HistoriesBuilder::new(3, true, false);
+        builder.push(2, 4.0, 0).unwrap();
+        builder.end_user();
+        builder.end_user();
+        builder.push(1, 5.0, 0).unwrap();
+        let all = builder.finish();
+        assert_eq!((all.users(), all.interactions()), (2, 1));
+        assert_eq!((all.of(0), all.of(1)), (&[2][..], &[][..]));
+        assert_eq!(all.ratings_of(0), [4.0]);
+    }
+
+    proptest! {
+        #[test]
+        fn transposing_twice_sorts(lists in prop::collection::vec(prop::collection::vec(0u32..9, 0..12), 0..10)) {
+            let all = Histories::from_lists(&lists, 9).unwrap();
+            prop_assert_eq!(all.transposed().transposed(), all.sorted());
+            let counts = all.popularity();
+            for item in 0..9 {
+                prop_assert_eq!(counts[item] as usize, all.transposed().of(item).len());
+            }
+        }
+    }
+}

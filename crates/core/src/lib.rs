@@ -1,0 +1,18 @@
+//! The few types that data, models and evaluation all speak.
+//!
+//! `data` reads files and produces [`Histories`] and a [`Catalog`]; `models` learn from [`Histories`]; `evaluate`
+//! judges against other [`Histories`] of the same people. None of the three depends on another: they meet here.
+//!
+//! This crate does no I/O, starts no threads and builds for wasm32. Its arithmetic uses no platform mathematics
+//! library, so the same seed gives the same bits on every machine and in the browser.
+
+mod catalog;
+mod histories;
+pub mod math;
+mod names;
+mod rng;
+
+pub use catalog::{Catalog, Categories};
+pub use histories::{Histories, HistoriesBuilder, ShapeError};
+pub use names::Names;
+pub use rng::Rng;

@@ -1,0 +1,1 @@
+//! Loading, cleaning and splitting interactions; the synthetic town.

@@ -1,0 +1,1 @@
+//! Metrics, significance, tables, plots and the HTML report.

@@ -1,0 +1,162 @@
+//! What every recommender can do, whichever way it learns.
+
+use sottovoce_core::Histories;
+use thiserror::Error;
+
+/// Why a model could not be built, trained or restored.
+#[derive(Debug, Error)]
+pub enum ModelError {
+    /// No model of this name.
+    #[error("there is no model `{name}`{}; models are: {known}", did_you_mean(.suggestion))]
+    UnknownModel {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, if one is near.
+        suggestion: Option<String>,
+        /// All names.
+        known: String,
+    },
+    /// No setting of this name.
+    #[error("{model} has no setting `{key}`{}; its settings are: {known}", did_you_mean(.suggestion))]
+    UnknownSetting {
+        /// The model.
+        model: String,
+        /// What was asked for.
+        key: String,
+        /// The nearest name, if one is near.
+        suggestion: Option<String>,
+        /// All settings of the model.
+        known: String,
+    },
+    /// A value that the setting does not take.
+    #[error("{model}: {key} = {value}: expected {expected}{}", did_you_mean(.suggestion))]
+    BadValue {
+        /// The model.
+        model: String,
+        /// The setting.
+        key: String,
+        /// The value as written.
+        value: String,
+        /// What would be taken.
+        expected: String,
+        /// The nearest choice, if one is near.
+        suggestion: Option<String>,
+    },
+    /// The training data cannot be learnt from.
+    #[error("{0}")]
+    Data(String),
+    /// Parameters became infinite or not a number.
+    #[error("training diverged in epoch {epoch}: {advice}")]
+    Diverged {
+        /// The epoch, from 1.
+        epoch: usize,
+        /// What to change.
+        advice: String,
+    },
+    /// A stored model that does not fit.
+    #[error("the stored model does not fit: {0}")]
+    Restore(String),
+}
+
+fn did_you_mean(suggestion: &Option<String>) -> String {
+    suggestion.as_ref().map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
+}
+
+/// A recommender that sees everyone's histories: learn, then score.
+///
+/// The same seed gives the same bytes on any number of threads.
+pub trait Recommender: Send + Sync {
+    /// Learns from everyone's histories.
+    ///
+    /// # Errors
+    /// If the data cannot be learnt from, or training diverges.
+    fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError>;
+
+    /// Writes a score for each item of the catalog; higher is better. Items the user has are scored like others.
+    ///
+    /// # Panics
+    /// If the model was not fitted, `user` is unknown, or `into` is not as long as the catalog.
+    fn score(&self, user: usize, into: &mut [f32]);
+
+    /// What was learnt, to be stored.
+    fn tensors(&self) -> Vec<Tensor>;
+
+    /// Takes back what [`tensors`](Self::tensors) gave, with the histories the model was fitted on.
+    ///
+    /// # Errors
+    /// If the tensors do not fit this model, its settings or the histories.
+    fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError>;
+}
+
+/// Circumstances of a training run.
+pub struct Fit<'a> {
+    /// Determines all randomness.
+    pub seed: u64,
+    /// Is told of each epoch and may end the training.
+    pub watch: &'a mut dyn Watch,
+}
+
+/// What a training run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Epochs or iterations made; 0 for models that do not iterate.
+    pub epochs: usize,
+    /// Training triples (or interactions) gone through, over all epochs.
+    pub triples: u64,
+}
+
+/// Sees a model as it learns.
+pub trait Watch {
+    /// Called after each epoch.
+    fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow;
+}
+
+/// The state of training after an epoch.
+pub struct Progress<'a> {
+    /// Epochs done, from 1.
+    pub epoch: usize,
+    /// Epochs planned.
+    pub epochs: usize,
+    /// Mean training loss of the epoch, if the model has one at hand.
+    pub loss: Option<f64>,
+    /// The model as it is now.
+    pub model: &'a dyn Recommender,
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Train on.
+    Continue,
+    /// End here, keeping what was learnt.
+    Stop,
+}
+
+/// Watches nothing.
+pub struct Quiet;
+
+impl Watch for Quiet {
+    fn after_epoch(&mut self, _: &Progress<'_>) -> Flow {
+        Flow::Continue
+    }
+}
+
+/// A named array of a stored model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Unique in its model.
+    pub name: String,
+    /// Sizes, outermost first.
+    pub shape: Vec<usize>,
+    /// Row-major values.
+    pub data: TensorData,
+}
+
+/// Values of a [`Tensor`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum TensorData {
+    /// 32-bit floats.
+    F32(Vec<f32>),
+    /// 32-bit indices or counts.
+    U32(Vec<u32>),
+}
