@@ -1,0 +1,95 @@
+//! Which crate may depend on which.
+
+use crate::workspace::Member;
+
+/// The members each member may depend on; docs/ARCHITECTURE.md says why. Tests and build scripts are held to the same.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("core", &[]),
+    ("data", &["core"]),
+    ("models", &["core"]),
+    ("evaluate", &["core"]),
+    ("experiment", &["core", "data", "models", "evaluate"]),
+    ("cli", &["core", "data", "models", "evaluate", "experiment"]),
+    ("xtask", &[]),
+];
+
+/// Crates from outside that only these members may use.
+const RESERVED: &[(&str, &[&str])] =
+    &[("tokio", &["cli"]), ("clap", &["cli"]), ("anyhow", &["cli", "xtask"])];
+
+/// One line for each dependency that points the wrong way.
+pub(crate) fn violations(members: &[Member]) -> Vec<String> {
+    members.iter().flat_map(|member| wrong_layers(member).into_iter().chain(wrong_guests(member))).collect()
+}
+
+fn wrong_layers(member: &Member) -> Vec<String> {
+    let name = &member.name;
+    let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| layer == name) else {
+        return vec![format!(
+            "crates/{name}: has no place in the table of layers (xtask/src/house/layers.rs, docs/ARCHITECTURE.md)"
+        )];
+    };
+    let wrong = member.inner.iter().filter(|inner| !allowed.contains(&inner.as_str()));
+    let may = if allowed.is_empty() { "no other crate".to_owned() } else { allowed.join(", ") };
+    wrong.map(|inner| format!("{name}: depends on {inner}, but may depend on {may} only")).collect()
+}
+
+fn wrong_guests(member: &Member) -> Vec<String> {
+    let name = &member.name;
+    let wrong = RESERVED.iter().filter(|(guest, hosts)| {
+        member.outer.iter().any(|outer| outer == guest) && !hosts.contains(&name.as_str())
+    });
+    wrong.map(|(guest, hosts)| format!("{name}: {guest} is for {} only", hosts.join(", "))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, inner: &[&str], outer: &[&str]) -> Member {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Member { name: name.to_owned(), inner: owned(inner), outer: owned(outer), benches: false }
+    }
+
+    #[test]
+    fn dependencies_point_towards_core() {
+        let right = [
+            member("core", &[], &["libm"]),
+            member("models", &["core"], &["rayon"]),
+            member("experiment", &["data", "models", "evaluate"], &[]),
+            member("cli", &["experiment", "core"], &["clap", "anyhow"]),
+        ];
+        assert_eq!(violations(&right), [""; 0]);
+    }
+
+    #[test]
+    fn a_dependency_the_other_way_or_sideways_is_named() {
+        let wrong = [member("core", &["data"], &[]), member("models", &["core", "evaluate"], &[])];
+        let expected = [
+            "core: depends on data, but may depend on no other crate only",
+            "models: depends on evaluate, but may depend on core only",
+        ];
+        assert_eq!(violations(&wrong), expected);
+    }
+
+    #[test]
+    fn a_new_crate_must_be_given_its_place() {
+        let found = violations(&[member("attic", &[], &[])]);
+        assert!(found.len() == 1 && found[0].starts_with("crates/attic: has no place"), "{found:?}");
+    }
+
+    #[test]
+    fn reserved_crates_stay_where_they_belong() {
+        let found =
+            violations(&[member("data", &["core"], &["tokio", "memchr"]), member("xtask", &[], &["anyhow"])]);
+        assert_eq!(found, ["data: tokio is for cli only"]);
+    }
+
+    #[test]
+    fn the_table_itself_has_no_circle() {
+        for (position, (name, allowed)) in LAYERS.iter().enumerate() {
+            let below: Vec<_> = LAYERS[..position].iter().map(|(name, _)| *name).collect();
+            assert!(allowed.iter().all(|inner| below.contains(inner)), "{name} looks up");
+        }
+    }
+}

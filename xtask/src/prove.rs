@@ -1,0 +1,31 @@
+//! `cargo xtask prove`: what is too long for the test run.
+
+use crate::process::{cargo, show_and_run};
+use anyhow::{Context, Result};
+
+/// A claim of the project and the run that proves it.
+pub(crate) struct Proof {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    run: fn(long: bool) -> Result<()>,
+}
+
+/// All proofs. A proof exits with success only if its claim held, and its figure is the last line it prints.
+pub(crate) const PROOFS: &[Proof] =
+    &[Proof { name: "fuzz", what: "no mutated input makes a loader panic", run: fuzz }];
+
+/// The proof of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Proof> {
+    PROOFS.iter().find(|proof| proof.name == name)
+}
+
+pub(crate) fn run(name: &str, long: bool) -> Result<()> {
+    let proof = find(name).with_context(|| format!("there is no proof `{name}`"))?;
+    (proof.run)(long).with_context(|| format!("proof `{name}` failed"))
+}
+
+fn fuzz(long: bool) -> Result<()> {
+    let inputs = if long { "2000000" } else { "100000" };
+    let mutate = ["run", "--release", "--package", "sottovoce-data", "--example", "mutate", "--", inputs];
+    show_and_run(&mut cargo(mutate))
+}
