@@ -1,19 +1,21 @@
 //! `cargo xtask house`: rules of the house that neither the compiler nor clippy knows.
 
+mod arithmetic;
 mod layers;
 mod text;
 
 use crate::{process, workspace};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 /// Checks everything and shows every violation, not only the first.
 pub(crate) fn check() -> Result<()> {
     let mut found = layers::violations(&workspace::Members::read()?.0);
     let files = files()?;
     for name in &files {
-        let Ok(bytes) = std::fs::read(workspace::root().join(name)) else { continue };
+        let bytes = std::fs::read(workspace::root().join(name)).with_context(|| name.clone())?;
         let Some(content) = text::as_text(&bytes) else { continue };
         found.extend(text::violations(name, content));
+        found.extend(arithmetic::violations(name, content));
         if let Some(warning) = text::length_warning(name, content) {
             println!("warning: {warning}");
         }
@@ -30,5 +32,9 @@ pub(crate) fn check() -> Result<()> {
 fn files() -> Result<Vec<String>> {
     let mut git = process::program("git");
     let listed = process::output(git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))?;
-    Ok(listed.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    let names = listed.split('\0').filter(|name| !name.is_empty());
+    // A file deleted and not yet committed is still listed; a link is not followed.
+    let is_file =
+        |name: &&str| workspace::root().join(name).symlink_metadata().is_ok_and(|found| found.is_file());
+    Ok(names.filter(is_file).map(str::to_owned).collect())
 }
