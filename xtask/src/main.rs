@@ -22,8 +22,9 @@ The workshop of Sottovoce.
 
 Usage: cargo xtask COMMAND
 
-  setup [--only PART]...       install what the other commands need and is missing
-  test [--only STEP | --skip STEP]...
+  setup [--only PART]... [--skip PART]...
+                               install what the other commands need and is missing
+  test [--only STEP]... [--skip STEP]...
                                the full test run; stops at the first step that fails
   house                        the house rules alone
   prove NAME [--long]          a proof too long for the test run; its figure is the last line
