@@ -105,8 +105,8 @@ pub(crate) fn install() -> Result<()> {
 fn install_debian() -> Result<()> {
     let user = process::output(process::program("id").arg("-u"))?;
     anyhow::ensure!(user.trim() == "0", "only root can install packages");
-    process::show_and_run(process::program("apt-get").args(["update", "--quiet"]))?;
-    let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
+    process::show_and_run(process::program("apt-get").args(["update", "-qq"]))?;
+    let install = ["install", "--yes", "-qq", "-o", "Dpkg::Use-Pty=0", "--no-install-recommends"];
     process::show_and_run(
         process::program("apt-get")
             .args(install)
