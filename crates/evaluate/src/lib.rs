@@ -1,1 +1,3 @@
 //! Metrics, significance, tables, plots and the HTML report.
+
+pub mod report;
