@@ -1,1 +1,3 @@
 //! Loading, cleaning and splitting interactions; the synthetic town.
+
+pub mod town;

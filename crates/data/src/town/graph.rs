@@ -1,0 +1,183 @@
+//! What is known of the places, as a knowledge graph in N-Triples.
+
+use super::Town;
+use super::places::{CUISINES, STYLES};
+use super::taxonomy::{LEAVES, LEAVES_A_TOP, TOPS, leaf_name, top_name};
+use std::io::{self, Write};
+
+/// Where the town's names live; `.example` belongs to nobody.
+const BASE: &str = "http://town.example/";
+const LABEL: &str = "http://www.w3.org/2000/01/rdf-schema#label";
+const TYPE: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type";
+
+/// Districts whose middles are nearer than this are neighbours, in kilometres.
+const NEIGHBOURS: f32 = 2.4;
+
+/// Writes statements, one a line.
+struct Statements<W> {
+    out: W,
+    written: usize,
+}
+
+impl<W: Write> Statements<W> {
+    fn link(&mut self, subject: &Thing, predicate: &str, object: &Thing) -> io::Result<()> {
+        self.written += 1;
+        writeln!(self.out, "<{BASE}{subject}> <{BASE}{predicate}> <{BASE}{object}> .")
+    }
+
+    /// A type and a name in English.
+    fn introduce(&mut self, thing: &Thing, class: &str, name: &str) -> io::Result<()> {
+        self.written += 2;
+        writeln!(self.out, "<{BASE}{thing}> <{TYPE}> <{BASE}{class}> .")?;
+        writeln!(self.out, "<{BASE}{thing}> <{LABEL}> \"{}\"@en .", escaped(name))
+    }
+}
+
+/// A node of the graph: a kind and a number.
+struct Thing(&'static str, usize);
+
+impl std::fmt::Display for Thing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.0, self.1)
+    }
+}
+
+/// A literal as N-Triples wants it.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+impl Town {
+    /// Writes the knowledge graph as N-Triples and returns the number of statements.
+    ///
+    /// Place `i` is `<http://town.example/place/i>`. One hop: category, cuisine, style, price, chain, owner, architect,
+    /// district. Two hops: what those belong to (main category, part of the world, period, head office, birthplace,
+    /// neighbouring districts).
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn write_ntriples(&self, out: impl Write) -> io::Result<usize> {
+        let mut to = Statements { out, written: 0 };
+        self.write_categories(&mut to)?;
+        self.write_traits(&mut to)?;
+        self.write_districts(&mut to)?;
+        self.write_people(&mut to)?;
+        self.write_places(&mut to)?;
+        to.out.flush()?;
+        Ok(to.written)
+    }
+
+    fn write_categories<W: Write>(&self, to: &mut Statements<W>) -> io::Result<()> {
+        for top in 0..TOPS {
+            to.introduce(&Thing("main-category", top), "MainCategory", top_name(top))?;
+        }
+        for leaf in 0..LEAVES {
+            let category = Thing("category", leaf);
+            to.introduce(&category, "Category", leaf_name(leaf))?;
+            to.link(&category, "broader", &Thing("main-category", leaf / LEAVES_A_TOP))?;
+        }
+        Ok(())
+    }
+
+    fn write_traits<W: Write>(&self, to: &mut Statements<W>) -> io::Result<()> {
+        belongings(to, &CUISINES, ("cuisine", "Cuisine"), "fromRegion", ("region", "Region"))?;
+        belongings(to, &STYLES, ("style", "Style"), "ofPeriod", ("period", "Period"))?;
+        for (index, name) in ["cheap", "moderate", "dear", "luxurious"].into_iter().enumerate() {
+            to.introduce(&Thing("price", index + 1), "PriceLevel", name)?;
+        }
+        Ok(())
+    }
+
+    fn write_districts<W: Write>(&self, to: &mut Statements<W>) -> io::Result<()> {
+        for (index, district) in self.districts().iter().enumerate() {
+            let this = Thing("district", index);
+            to.introduce(&this, "District", &district.name)?;
+            for (other, neighbour) in self.districts().iter().enumerate() {
+                if other != index && district.centre.distance(neighbour.centre) < NEIGHBOURS {
+                    to.link(&this, "neighbour", &Thing("district", other))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_people<W: Write>(&self, to: &mut Statements<W>) -> io::Result<()> {
+        for (index, chain) in self.chains().iter().enumerate() {
+            let this = Thing("chain", index);
+            to.introduce(&this, "Chain", &chain.name)?;
+            to.link(&this, "headOffice", &Thing("district", chain.home as usize))?;
+        }
+        for (index, person) in self.people().iter().enumerate() {
+            let this = Thing("person", index);
+            to.introduce(&this, "Person", &person.name)?;
+            to.link(&this, "bornIn", &Thing("district", person.born as usize))?;
+            if let Some(style) = person.style {
+                to.link(&this, "buildsIn", &Thing("style", style as usize))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_places<W: Write>(&self, to: &mut Statements<W>) -> io::Result<()> {
+        for (index, place) in self.places().iter().enumerate() {
+            let this = Thing("place", index);
+            to.introduce(&this, "Place", &place.title)?;
+            to.link(&this, "category", &Thing("category", place.category as usize))?;
+            to.link(&this, "inDistrict", &Thing("district", place.district as usize))?;
+            to.link(&this, "style", &Thing("style", place.style as usize))?;
+            to.link(&this, "price", &Thing("price", place.price as usize))?;
+            to.link(&this, "owner", &Thing("person", place.owner as usize))?;
+            to.link(&this, "architect", &Thing("person", place.architect as usize))?;
+            if let Some(cuisine) = place.cuisine {
+                to.link(&this, "cuisine", &Thing("cuisine", cuisine as usize))?;
+            }
+            if let Some(chain) = place.chain {
+                to.link(&this, "chain", &Thing("chain", chain as usize))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Things and the larger whole each belongs to, both with their names.
+fn belongings<W: Write>(
+    to: &mut Statements<W>,
+    pairs: &[(&'static str, &'static str)],
+    part: (&'static str, &str),
+    predicate: &str,
+    whole: (&'static str, &str),
+) -> io::Result<()> {
+    let mut wholes: Vec<&str> = Vec::new();
+    for (index, (name, of)) in pairs.iter().enumerate() {
+        let known = wholes.iter().position(|seen| seen == of);
+        let number = known.unwrap_or(wholes.len());
+        if known.is_none() {
+            wholes.push(of);
+            to.introduce(&Thing(whole.0, number), whole.1, of)?;
+        }
+        to.introduce(&Thing(part.0, index), part.1, name)?;
+        to.link(&Thing(part.0, index), predicate, &Thing(whole.0, number))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_escaped() {
+        assert_eq!(escaped("a \"b\" \\ c\nd"), "a \\\"b\\\" \\\\ c\\nd");
+        assert_eq!(escaped("Café"), "Café");
+    }
+}
