@@ -10,5 +10,5 @@ pub mod registry;
 pub mod settings;
 
 pub use recommender::{
-    Fit, Flow, ModelError, Progress, Quiet, Recommender, Summary, Tensor, TensorData, Watch,
+    Because, Fit, Flow, ModelError, Progress, Quiet, Reason, Recommender, Summary, Tensor, TensorData, Watch,
 };

@@ -78,6 +78,15 @@ pub trait Recommender: Send + Sync {
     /// If the model was not fitted, `user` is unknown, or `into` is not as long as the catalog.
     fn score(&self, user: usize, into: &mut [f32]);
 
+    /// What speaks for an item, for models that can tell; weights add up to its score. In no particular order.
+    ///
+    /// # Panics
+    /// If the model was not fitted, or `user` or `item` is unknown.
+    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
+        let _ = (user, item);
+        Vec::new()
+    }
+
     /// What was learnt, to be stored.
     fn tensors(&self) -> Vec<Tensor>;
 
@@ -86,6 +95,32 @@ pub trait Recommender: Send + Sync {
     /// # Errors
     /// If the tensors do not fit this model, its settings or the histories.
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError>;
+}
+
+/// Something that speaks for an item, or, with a negative weight, against it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reason {
+    /// What it is.
+    pub because: Because,
+    /// Its part of the item's score.
+    pub weight: f32,
+}
+
+/// Kinds of reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// An item of the person's own history.
+    Had(u32),
+    /// That many people have the item.
+    Popular {
+        /// How many.
+        people: u32,
+    },
+    /// Of the people most like this one, that many have the item.
+    Neighbours {
+        /// How many.
+        people: u32,
+    },
 }
 
 /// Circumstances of a training run.

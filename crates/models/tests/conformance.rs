@@ -302,3 +302,27 @@ fn a_rate_that_diverges_is_an_error_with_advice() {
         assert!(error.to_string().contains("learning_rate below 1"), "{error}");
     }
 }
+
+#[test]
+fn reasons_add_up_to_the_score() {
+    let train = uneven();
+    let mut told = 0;
+    for model in registry::all() {
+        let recommender = fitted(model, &train, 1);
+        let scores = scores(recommender.as_ref(), &train);
+        for user in 0..train.users() {
+            for item in 0..train.catalog_size() {
+                let reasons = recommender.reasons(user, item as u32);
+                let sum: f32 = reasons.iter().map(|reason| reason.weight).sum();
+                told += usize::from(!reasons.is_empty());
+                assert!(
+                    reasons.is_empty() || (sum - scores[user][item]).abs() < 1e-4,
+                    "{}: user {user}, item {item}: {sum} of {}",
+                    model.name,
+                    scores[user][item]
+                );
+            }
+        }
+    }
+    assert!(told > train.interactions());
+}

@@ -13,7 +13,7 @@ use super::neighbours::{distinct, nobody};
 use super::stored;
 use crate::registry::Model;
 use crate::settings::{Setting, Settings};
-use crate::{Fit, ModelError, Recommender, Summary, Tensor};
+use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
 use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, Side};
 use rayon::prelude::*;
@@ -91,6 +91,13 @@ impl Recommender for Ease {
                 *score += weight;
             }
         }
+    }
+
+    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
+        let items = self.users.catalog_size();
+        let weight = |owned: u32| self.weights[owned as usize * items + item as usize];
+        let owned = self.users.of(user).iter();
+        owned.map(|&owned| Reason { because: Because::Had(owned), weight: weight(owned) }).collect()
     }
 
     fn tensors(&self) -> Vec<Tensor> {

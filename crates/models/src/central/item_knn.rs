@@ -9,7 +9,7 @@
 use super::neighbours::{self, Neighbours, Similarity};
 use crate::registry::Model;
 use crate::settings::Settings;
-use crate::{Fit, ModelError, Recommender, Summary, Tensor};
+use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
 use sottovoce_core::Histories;
 
 /// The registry's entry.
@@ -65,6 +65,12 @@ impl Recommender for ItemKnn {
                 into[item as usize] += similarity;
             }
         }
+    }
+
+    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
+        let near = self.neighbours.of(item as usize);
+        let owned = near.filter(|(near, _)| self.users.of(user).binary_search(near).is_ok());
+        owned.map(|(near, weight)| Reason { because: Because::Had(near), weight }).collect()
     }
 
     fn tensors(&self) -> Vec<Tensor> {

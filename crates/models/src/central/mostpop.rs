@@ -5,7 +5,7 @@
 use super::stored;
 use crate::registry::Model;
 use crate::settings::Settings;
-use crate::{Fit, ModelError, Recommender, Summary, Tensor};
+use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
 use sottovoce_core::Histories;
 
 /// The registry's entry.
@@ -36,6 +36,11 @@ impl Recommender for MostPop {
         for (score, &count) in into.iter_mut().zip(&self.counts) {
             *score = count as f32;
         }
+    }
+
+    fn reasons(&self, _: usize, item: u32) -> Vec<Reason> {
+        let people = self.counts[item as usize];
+        vec![Reason { because: Because::Popular { people }, weight: people as f32 }]
     }
 
     fn tensors(&self) -> Vec<Tensor> {
