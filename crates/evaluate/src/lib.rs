@@ -33,6 +33,7 @@ mod popularity;
 mod question;
 mod ranking;
 mod sampling;
+pub mod significance;
 pub mod slices;
 
 pub use evaluation::{Evaluation, Summary};
