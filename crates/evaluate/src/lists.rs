@@ -1,0 +1,224 @@
+//! Ranked lists of items, one a user: a model's, or read from anybody's file.
+
+use std::cmp::Ordering;
+use thiserror::Error;
+
+/// Everyone's recommendations, best first; a list may be short or empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lists {
+    offsets: Vec<usize>,
+    items: Vec<u32>,
+    catalog_size: usize,
+}
+
+impl Lists {
+    /// From rows of `width` places of which the first `lengths[user]` are taken.
+    pub(crate) fn from_rows(mut items: Vec<u32>, width: usize, lengths: &[u32], catalog_size: usize) -> Self {
+        let mut offsets = Vec::with_capacity(lengths.len() + 1);
+        offsets.push(0);
+        let mut end = 0;
+        for (user, &length) in lengths.iter().enumerate() {
+            let start = user * width;
+            items.copy_within(start..start + length as usize, end);
+            end += length as usize;
+            offsets.push(end);
+        }
+        items.truncate(end);
+        Self { offsets, items, catalog_size }
+    }
+
+    /// Number of users.
+    pub fn users(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Number of items in the catalog.
+    pub fn catalog_size(&self) -> usize {
+        self.catalog_size
+    }
+
+    /// One user's list, best first.
+    pub fn of(&self, user: usize) -> &[u32] {
+        &self.items[self.offsets[user]..self.offsets[user + 1]]
+    }
+
+    /// The first `k` of one user's list.
+    pub fn top(&self, user: usize, k: usize) -> &[u32] {
+        let list = self.of(user);
+        &list[..k.min(list.len())]
+    }
+
+    /// All lists, user after user.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> + '_ {
+        (0..self.users()).map(|user| self.of(user))
+    }
+
+    /// The same cut at `k` places.
+    #[must_use]
+    pub fn cut(&self, k: usize) -> Lists {
+        let mut offsets = vec![0];
+        let mut items = Vec::new();
+        for user in 0..self.users() {
+            items.extend_from_slice(self.top(user, k));
+            offsets.push(items.len());
+        }
+        Lists { offsets, items, catalog_size: self.catalog_size }
+    }
+}
+
+/// A line that does not belong into [`Lists`].
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum ListsError {
+    /// A user beyond the last.
+    #[error("user {user} of {users}")]
+    User {
+        /// The user's index.
+        user: usize,
+        /// Number of users.
+        users: usize,
+    },
+    /// An item that is not in the catalog.
+    #[error("item {item} of {items}")]
+    Item {
+        /// The item's index.
+        item: u32,
+        /// Size of the catalog.
+        items: usize,
+    },
+    /// An item twice in one list.
+    #[error("item {item} comes more than once in the list of user {user}")]
+    Repeated {
+        /// The user's index.
+        user: usize,
+        /// The item's index.
+        item: u32,
+    },
+}
+
+/// What the numbers beside the items mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Higher is better.
+    Score,
+    /// Lower is better, from 0 or 1.
+    Rank,
+}
+
+/// Collects [`Lists`] from lines in any order.
+///
+/// Equal values are ordered by ascending item; a value that is not a number comes last.
+#[derive(Clone, Debug)]
+pub struct ListsBuilder {
+    order: Order,
+    users: usize,
+    catalog_size: usize,
+    lines: Vec<(u32, u32, f64)>,
+}
+
+impl ListsBuilder {
+    /// For this many users (at most 2^32) and items.
+    pub fn new(users: usize, catalog_size: usize, order: Order) -> Self {
+        Self { order, users, catalog_size, lines: Vec::new() }
+    }
+
+    /// Adds an item to a user's list.
+    ///
+    /// # Errors
+    /// If there is no such user or item.
+    pub fn push(&mut self, user: usize, item: u32, value: f64) -> Result<(), ListsError> {
+        if user >= self.users {
+            return Err(ListsError::User { user, users: self.users });
+        }
+        if item as usize >= self.catalog_size {
+            return Err(ListsError::Item { item, items: self.catalog_size });
+        }
+        let worth = if self.order == Order::Rank { -value } else { value };
+        self.lines.push((user as u32, item, worth));
+        Ok(())
+    }
+
+    /// The lists, each best first.
+    ///
+    /// # Errors
+    /// If a list has an item twice.
+    pub fn finish(mut self) -> Result<Lists, ListsError> {
+        self.refuse_repeats()?;
+        self.lines.sort_unstable_by(|a, b| {
+            a.0.cmp(&b.0).then_with(|| best_first(a.2, b.2)).then_with(|| a.1.cmp(&b.1))
+        });
+        let mut offsets = vec![0; self.users + 1];
+        for &(user, _, _) in &self.lines {
+            offsets[user as usize + 1] += 1;
+        }
+        for user in 0..self.users {
+            offsets[user + 1] += offsets[user];
+        }
+        let items = self.lines.iter().map(|line| line.1).collect();
+        Ok(Lists { offsets, items, catalog_size: self.catalog_size })
+    }
+
+    fn refuse_repeats(&mut self) -> Result<(), ListsError> {
+        self.lines.sort_unstable_by_key(|&(user, item, _)| (user, item));
+        let twice = self.lines.windows(2).find(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1));
+        twice.map_or(Ok(()), |pair| Err(ListsError::Repeated { user: pair[0].0 as usize, item: pair[0].1 }))
+    }
+}
+
+/// Higher first, not-a-number last; 0 and -0 are equal.
+fn best_first(a: f64, b: f64) -> Ordering {
+    b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(order: Order, lines: &[(usize, u32, f64)]) -> Result<Lists, ListsError> {
+        let mut builder = ListsBuilder::new(3, 10, order);
+        for &(user, item, value) in lines {
+            builder.push(user, item, value)?;
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn lines_come_in_any_order_and_ties_go_to_the_lower_item() {
+        let nan = f64::NAN;
+        let lines = [
+            (2, 7, 0.5),
+            (0, 4, nan),
+            (0, 9, -0.0),
+            (2, 1, 0.5),
+            (0, 3, f64::NEG_INFINITY),
+            (0, 8, 0.0),
+            (2, 2, 0.9),
+        ];
+        let lists = build(Order::Score, &lines).unwrap();
+        assert_eq!(lists.of(0), [8, 9, 3, 4]);
+        assert_eq!(lists.of(1), [0u32; 0]);
+        assert_eq!(lists.of(2), [2, 1, 7]);
+        assert_eq!(lists.top(2, 2), [2, 1]);
+        assert_eq!(lists.cut(1).iter().collect::<Vec<_>>(), [&[8][..], &[], &[2]]);
+    }
+
+    #[test]
+    fn ranks_run_the_other_way() {
+        let lists = build(Order::Rank, &[(1, 5, 3.0), (1, 6, 1.0), (1, 2, 2.0)]).unwrap();
+        assert_eq!(lists.of(1), [6, 2, 5]);
+    }
+
+    #[test]
+    fn lines_that_do_not_belong_are_refused() {
+        let refused = |lines: &[_]| build(Order::Score, lines).unwrap_err();
+        assert_eq!(refused(&[(3, 0, 1.0)]), ListsError::User { user: 3, users: 3 });
+        assert_eq!(refused(&[(0, 10, 1.0)]), ListsError::Item { item: 10, items: 10 });
+        let twice = [(1, 4, 1.0), (0, 4, 1.0), (1, 4, 0.5)];
+        assert_eq!(refused(&twice), ListsError::Repeated { user: 1, item: 4 });
+    }
+
+    #[test]
+    fn rows_are_packed() {
+        let lists = Lists::from_rows(vec![1, 2, 3, 9, 4, 9, 9, 9, 5, 9, 9, 9], 4, &[3, 1, 0 /* none */], 10);
+        assert_eq!(lists.iter().collect::<Vec<_>>(), [&[1, 2, 3][..], &[4], &[]]);
+    }
+}

@@ -1,0 +1,264 @@
+//! The measures, their names and their values at one cutoff.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use std::{collections::BTreeMap, fmt, str::FromStr};
+use thiserror::Error;
+
+/// All measures of the lists at one cutoff k.
+///
+/// Accuracy is the mean over users with test items; the rest is over all users' lists. A number that is not defined
+/// (no user has test items, nothing was recommended) is NaN here and `null` in JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// Hits / k, also where the list is shorter.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub precision: f64,
+    /// Hits / number of test items.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub recall: f64,
+    /// Sum of 1 / log2(place + 1) over hits, divided by its greatest possible value with min(k, test items) hits.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub ndcg: f64,
+    /// Share of users with a hit.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub hit_rate: f64,
+    /// Sum of the precision at each hit, divided by min(k, test items).
+    #[serde(deserialize_with = "nan_if_null")]
+    pub map: f64,
+    /// 1 / place of the first hit; 0 without one.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub mrr: f64,
+    /// Harmonic mean of the mean precision and the mean recall; 0 if both are.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub f1: f64,
+    /// Area under the ROC curve of the full ranking, the same at each cutoff; unknown for lists and for sampled
+    /// candidates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auc: Option<f64>,
+    /// Number of distinct items recommended.
+    pub item_coverage: usize,
+    /// The same as a share of the catalog.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub item_coverage_share: f64,
+    /// 1 - Gini index of the recommendation counts of the whole catalog: 1 is even, 0 is all on one item.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub gini: f64,
+    /// Shannon entropy of the recommendation counts, in bits.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub shannon_entropy: f64,
+    /// Mean number of long-tail items in a list; users without a list count.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub aclt: f64,
+    /// Difference of the hit shares of short head and long tail: standard deviation / mean of the two.
+    pub pop_reo: Option<f64>,
+    /// Difference of the recommended shares of short head and long tail: standard deviation / mean of the two.
+    pub pop_rsp: Option<f64>,
+    /// By category, (B_R - B_T) / B_T: how much more (or less) it is recommended than it was chosen.
+    pub bias_disparity: BTreeMap<String, Option<f64>>,
+}
+
+fn nan_if_null<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(source)?.unwrap_or(f64::NAN))
+}
+
+impl Metrics {
+    /// One measure; `None` if it is not defined or was not taken.
+    pub fn get(&self, key: Key) -> Option<f64> {
+        let value = match key {
+            Key::Precision => self.precision,
+            Key::Recall => self.recall,
+            Key::Ndcg => self.ndcg,
+            Key::HitRate => self.hit_rate,
+            Key::Map => self.map,
+            Key::Mrr => self.mrr,
+            Key::F1 => self.f1,
+            Key::Auc => self.auc?,
+            Key::ItemCoverage => self.item_coverage as f64,
+            Key::ItemCoverageShare => self.item_coverage_share,
+            Key::Gini => self.gini,
+            Key::ShannonEntropy => self.shannon_entropy,
+            Key::Aclt => self.aclt,
+            Key::PopReo => self.pop_reo?,
+            Key::PopRsp => self.pop_rsp?,
+        };
+        (!value.is_nan()).then_some(value)
+    }
+}
+
+/// Names a measure, in files and on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Key {
+    /// P@k.
+    Precision,
+    /// R@k.
+    Recall,
+    /// nDCG@k.
+    Ndcg,
+    /// HR@k.
+    HitRate,
+    /// MAP@k.
+    Map,
+    /// MRR@k.
+    Mrr,
+    /// F1@k.
+    F1,
+    /// AUC.
+    Auc,
+    /// IC@k.
+    ItemCoverage,
+    /// IC@k as a share of the catalog.
+    ItemCoverageShare,
+    /// G@k.
+    Gini,
+    /// SE@k.
+    ShannonEntropy,
+    /// ACLT@k.
+    Aclt,
+    /// PopREO@k.
+    PopReo,
+    /// PopRSP@k.
+    PopRsp,
+}
+
+/// Which way a measure improves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// No measure of this name.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("there is no metric `{name}`; metrics are: {}", Key::ALL.map(Key::name).join(" "))]
+pub struct UnknownMetric {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl Key {
+    /// Every measure, in the order of tables.
+    pub const ALL: [Key; 15] = [
+        Key::Precision,
+        Key::Recall,
+        Key::Ndcg,
+        Key::HitRate,
+        Key::Map,
+        Key::Mrr,
+        Key::F1,
+        Key::Auc,
+        Key::ItemCoverage,
+        Key::ItemCoverageShare,
+        Key::Gini,
+        Key::ShannonEntropy,
+        Key::Aclt,
+        Key::PopReo,
+        Key::PopRsp,
+    ];
+
+    /// Measures that each user has a value of: those that can be tested and sliced.
+    pub const PER_USER: [Key; 7] =
+        [Key::Precision, Key::Recall, Key::Ndcg, Key::HitRate, Key::Map, Key::Mrr, Key::Auc];
+
+    /// The name in files: the field of [`Metrics`].
+    pub const fn name(self) -> &'static str {
+        match self {
+            Key::Precision => "precision",
+            Key::Recall => "recall",
+            Key::Ndcg => "ndcg",
+            Key::HitRate => "hit_rate",
+            Key::Map => "map",
+            Key::Mrr => "mrr",
+            Key::F1 => "f1",
+            Key::Auc => "auc",
+            Key::ItemCoverage => "item_coverage",
+            Key::ItemCoverageShare => "item_coverage_share",
+            Key::Gini => "gini",
+            Key::ShannonEntropy => "shannon_entropy",
+            Key::Aclt => "aclt",
+            Key::PopReo => "pop_reo",
+            Key::PopRsp => "pop_rsp",
+        }
+    }
+
+    /// Which way it improves. Of the long tail and of evenness, more counts as better.
+    pub const fn better(self) -> Better {
+        match self {
+            Key::PopReo | Key::PopRsp => Better::Lower,
+            _ => Better::Higher,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Key {
+    type Err = UnknownMetric;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMetric> {
+        let found = Key::ALL.into_iter().find(|key| key.name() == name);
+        found.ok_or_else(|| UnknownMetric { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Metrics {
+        Metrics {
+            precision: 0.1,
+            recall: 0.2,
+            ndcg: 0.3,
+            hit_rate: 0.4,
+            map: 0.5,
+            mrr: 0.6,
+            f1: 0.7,
+            auc: Some(0.8),
+            item_coverage: 9,
+            item_coverage_share: 1.0,
+            gini: f64::NAN,
+            shannon_entropy: 1.2,
+            aclt: 1.3,
+            pop_reo: None,
+            pop_rsp: Some(1.5),
+            bias_disparity: [("b".to_owned(), None), ("a".to_owned(), Some(0.1 + 0.2))].into(),
+        }
+    }
+
+    #[test]
+    fn json_has_the_names_in_their_order_and_every_digit() {
+        let text = serde_json::to_string(&sample()).unwrap();
+        assert_eq!(
+            text,
+            r#"{"precision":0.1,"recall":0.2,"ndcg":0.3,"hit_rate":0.4,"map":0.5,"mrr":0.6,"f1":0.7,"auc":0.8,"#
+                .to_owned()
+                + r#""item_coverage":9,"item_coverage_share":1.0,"gini":null,"shannon_entropy":1.2,"aclt":1.3,"#
+                + r#""pop_reo":null,"pop_rsp":1.5,"bias_disparity":{"a":0.30000000000000004,"b":null}}"#
+        );
+        let back: Metrics = serde_json::from_str(&text).unwrap();
+        assert!(back.gini.is_nan());
+        assert_eq!(serde_json::to_string(&back).unwrap(), text);
+        let without = serde_json::to_string(&Metrics { auc: None, ..sample() }).unwrap();
+        assert!(!without.contains("auc"));
+        assert_eq!(serde_json::from_str::<Metrics>(&without).unwrap().auc, None);
+    }
+
+    #[test]
+    fn keys_name_the_fields() {
+        let json = serde_json::to_value(sample()).unwrap();
+        for key in Key::ALL {
+            assert_eq!(key.name().parse(), Ok(key));
+            assert_eq!(sample().get(key), json[key.name()].as_f64(), "{key}");
+            assert_eq!(serde_json::to_value(key).unwrap(), key.name());
+        }
+        let error = "ngcd".parse::<Key>().unwrap_err().to_string();
+        assert!(error.starts_with("there is no metric `ngcd`; metrics are: precision recall"), "{error}");
+    }
+}
