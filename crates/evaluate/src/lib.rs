@@ -32,6 +32,7 @@ mod per_user;
 mod popularity;
 mod question;
 mod ranking;
+pub mod report;
 mod sampling;
 pub mod slices;
 

@@ -1,0 +1,206 @@
+//! Bars by category, grouped by series, on both sides of zero.
+
+use super::Canvas;
+use super::axis::{Ruler, Slack};
+use super::frame::{self, Plane, Swatch};
+use super::labels::{fit, text_width};
+use super::series::{Bars, Orientation};
+use super::svg::Svg;
+use super::theme::Look;
+
+/// Thickness of a lying bar alone, and of one in a group.
+const LONE: f64 = 18.0;
+const GROUPED: f64 = 10.0;
+/// Names of categories beside lying bars take at most this share of the width.
+const NAME_SHARE: f64 = 0.34;
+
+struct Chart<'a> {
+    canvas: &'a Canvas<'a>,
+    categories: &'a [String],
+    series: &'a [Bars],
+    ruler: Ruler,
+    plane: Plane,
+    /// Whether the bars lie.
+    lying: bool,
+}
+
+pub(super) fn draw(
+    canvas: &Canvas<'_>,
+    categories: &[String],
+    series: &[Bars],
+    orientation: Orientation,
+) -> (f64, String) {
+    let mut values: Vec<f64> =
+        series.iter().flat_map(|s| s.values.iter().copied().take(categories.len())).collect();
+    values.extend(series.iter().flat_map(|s| &s.bounds).flat_map(|b| [b.0, b.1]));
+    values.extend(canvas.plot.references.iter().map(|r| r.value));
+    let axis = canvas.plot.y.clone().from_zero();
+    let lying = lies(canvas, categories, orientation);
+    let most = if lying { (canvas.width / 95.0) as usize } else { 5 };
+    let Some(ruler) =
+        Ruler::new(&axis, &values, Slack::Round, most).filter(|_| values.iter().any(|v| axis.holds(*v)))
+    else {
+        return canvas.empty();
+    };
+    let mut svg = Svg::default();
+    let legend: Vec<(&str, Look)> = match series.len() {
+        1 => Vec::new(),
+        _ => series.iter().map(|s| (s.name.as_str(), canvas.colours.look(&s.name))).collect(),
+    };
+    let title = if lying { "" } else { canvas.plot.y.title.as_str() };
+    let top = frame::head(&mut svg, canvas, &legend, Swatch::Block, title);
+    let plane = plane(canvas, categories, series, &ruler, lying, top);
+    let ruler =
+        if lying { ruler.along(plane.left, plane.right) } else { ruler.along(plane.bottom, plane.top) };
+    let chart = Chart { canvas, categories, series, ruler, plane, lying };
+    let hidden = chart.series.iter().map(|s| chart.gaps(s)).sum();
+    let height = chart.draw(&mut svg, hidden);
+    (height, svg.finish())
+}
+
+/// Whether the bars lie: asked for, or because the categories' names would not fit under upright ones.
+fn lies(canvas: &Canvas<'_>, categories: &[String], orientation: Orientation) -> bool {
+    match orientation {
+        Orientation::Horizontal => true,
+        Orientation::Vertical => false,
+        Orientation::Auto => {
+            let room = (canvas.width - 50.0) / categories.len().max(1) as f64;
+            categories.iter().any(|name| text_width(name) > room - 8.0)
+        }
+    }
+}
+
+fn plane(
+    canvas: &Canvas<'_>,
+    categories: &[String],
+    series: &[Bars],
+    ruler: &Ruler,
+    lying: bool,
+    top: f64,
+) -> Plane {
+    if !lying {
+        let left = frame::margin_left(&ruler.ticks);
+        return Plane { left, right: canvas.width - 4.0, top, bottom: top + canvas.area_height() };
+    }
+    let names = categories.iter().map(|name| text_width(name)).fold(0.0, f64::max);
+    let left = names.min(canvas.width * NAME_SHARE) + 14.0;
+    let band = band_height(series.len());
+    Plane { left, right: canvas.width - 24.0, top, bottom: top + band * categories.len() as f64 + 6.0 }
+}
+
+fn band_height(series: usize) -> f64 {
+    if series <= 1 { LONE + 12.0 } else { GROUPED * series as f64 + 14.0 }
+}
+
+impl Chart<'_> {
+    fn draw(&self, svg: &mut Svg, hidden: usize) -> f64 {
+        if self.lying {
+            frame::columns(svg, &self.plane, &self.ruler, true);
+        } else {
+            frame::rows(svg, &self.plane, &self.ruler);
+            frame::references(svg, self.canvas, &self.plane, &self.ruler);
+        }
+        for at in 0..self.categories.len() {
+            self.name(svg, at);
+            for number in 0..self.series.len() {
+                self.bar(svg, at, number);
+            }
+        }
+        let title = if self.lying { &self.canvas.plot.y.title } else { &self.canvas.plot.x.title };
+        frame::foot(svg, self.canvas, &self.plane, title, hidden)
+    }
+
+    /// Where a category begins and how wide it is, across the bars.
+    fn band(&self, at: usize) -> (f64, f64) {
+        let (from, to) = match self.lying {
+            true => (self.plane.top + 3.0, self.plane.bottom - 3.0),
+            false => (self.plane.left, self.plane.right),
+        };
+        let width = (to - from) / self.categories.len() as f64;
+        (from + width * at as f64, width)
+    }
+
+    fn name(&self, svg: &mut Svg, at: usize) {
+        let (from, width) = self.band(at);
+        let middle = from + width / 2.0;
+        match self.lying {
+            true => {
+                let name = fit(&self.categories[at], self.plane.left - 10.0);
+                svg.text("pl-label", self.plane.left - 10.0, middle + 4.0, "end", &name);
+            }
+            false => {
+                let name = fit(&self.categories[at], width - 4.0);
+                svg.text("pl-label", middle, self.plane.bottom + 18.0, "middle", &name);
+            }
+        }
+    }
+
+    /// Draws one bar, its bounds and, where it stands alone, its value.
+    fn bar(&self, svg: &mut Svg, at: usize, number: usize) {
+        let series = &self.series[number];
+        let Some(&value) = series.values.get(at).filter(|v| v.is_finite()) else { return };
+        let (from, width) = self.band(at);
+        let most = if self.series.len() == 1 { 44.0 } else { 28.0 };
+        let thickness = (width * 0.72 / self.series.len() as f64).min(most);
+        let start = from + (width - thickness * self.series.len() as f64) / 2.0 + thickness * number as f64;
+        let (zero, end) = (self.ruler.at(self.ruler.clamp(0.0)), self.ruler.at(self.ruler.clamp(value)));
+        let (low, high) = (zero.min(end), zero.max(end));
+        let inner = (thickness - 1.5).max(1.0);
+        let middle = start + inner / 2.0;
+        let look = self.look(series);
+        let place = if self.lying { (end, middle) } else { (middle, end) };
+        svg.open_mark("", place, &self.tell(at, series, value));
+        match self.lying {
+            true => svg.rect(&look, (low, start), ((high - low).max(0.75), inner)),
+            false => svg.rect(&look, (start, low), (inner, (high - low).max(0.75))),
+        }
+        self.whisker(svg, series, at, middle);
+        svg.close("g");
+        if self.series.len() == 1 && self.lying && series.bounds.is_empty() {
+            self.value(svg, value, end, middle);
+        }
+    }
+
+    fn look(&self, series: &Bars) -> String {
+        match self.series.len() {
+            1 => "pl-fill pl-accent".into(),
+            _ => format!("pl-fill {}", self.canvas.colours.look(&series.name).class()),
+        }
+    }
+
+    /// Writes the value past the end of its bar, or within the bar where the frame is near.
+    fn value(&self, svg: &mut Svg, value: f64, end: f64, middle: f64) {
+        let text = self.canvas.plot.y.say(value);
+        let room = text_width(&text) + 10.0;
+        let (x, anchor, class) = match value < 0.0 {
+            true if end - room > self.plane.left => (end - 6.0, "end", "pl-value"),
+            true => (end + 6.0, "start", "pl-value pl-within"),
+            false if end + room < self.canvas.width => (end + 6.0, "start", "pl-value"),
+            false => (end - 6.0, "end", "pl-value pl-within"),
+        };
+        svg.text(class, x, middle + 4.0, anchor, &text);
+    }
+
+    fn whisker(&self, svg: &mut Svg, series: &Bars, at: usize, middle: f64) {
+        let Some(&(low, high)) = series.bounds.get(at).filter(|b| b.0.is_finite() && b.1.is_finite()) else {
+            return;
+        };
+        let (a, b) = (self.ruler.at(self.ruler.clamp(low)), self.ruler.at(self.ruler.clamp(high)));
+        match self.lying {
+            true => svg.line("pl-bound", (a, middle), (b, middle)),
+            false => svg.line("pl-bound", (middle, a), (middle, b)),
+        }
+    }
+
+    fn tell(&self, at: usize, series: &Bars, value: f64) -> String {
+        let axis = &self.canvas.plot.y;
+        let bounds = series.bounds.get(at).map(|b| format!(" ({} to {})", axis.say(b.0), axis.say(b.1)));
+        let name = if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
+        format!("{}\n{name}{}{}", self.categories[at], axis.say(value), bounds.unwrap_or_default())
+    }
+
+    fn gaps(&self, series: &Bars) -> usize {
+        let given = series.values.iter().take(self.categories.len()).filter(|v| v.is_finite()).count();
+        self.categories.len() - given
+    }
+}

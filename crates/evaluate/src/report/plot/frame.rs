@@ -1,0 +1,172 @@
+//! The frame of a plot: title, legend, axes with grid, and the area where data is drawn.
+
+use super::Canvas;
+use super::axis::{Ruler, Tick};
+use super::labels::{Area, LABEL_SIZE, fit, text_width};
+use super::svg::Svg;
+use super::theme::Look;
+
+/// Height of the title line of a picture that stands alone.
+pub(super) const TITLE: f64 = 34.0;
+const LEGEND_LINE: f64 = 22.0;
+const AXIS_TITLE: f64 = 24.0;
+const TICKS_BELOW: f64 = 24.0;
+
+/// What a legend shows before a name.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Swatch {
+    /// A stroke with the series' marker.
+    Marked,
+    /// A stroke with the series' dash.
+    Dashed,
+    /// The marker alone.
+    Point,
+    /// A small block.
+    Block,
+}
+
+/// The area where data is drawn, in pixels.
+#[derive(Clone, Copy)]
+pub(super) struct Plane {
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+}
+
+impl Plane {
+    /// The area that labels may use.
+    pub(super) fn room(&self) -> Area {
+        Area { left: self.left, top: self.top - 6.0, right: self.right + 4.0, bottom: self.bottom }
+    }
+}
+
+/// Draws title, legend and the title of the vertical axis; returns the height they take.
+pub(super) fn head(
+    svg: &mut Svg,
+    canvas: &Canvas<'_>,
+    legend: &[(&str, Look)],
+    swatch: Swatch,
+    title: &str,
+) -> f64 {
+    let mut y = 0.0;
+    if canvas.titled {
+        svg.text("pl-title", 0.0, 16.0, "start", &canvas.plot.title);
+        y += TITLE;
+    }
+    y += draw_legend(svg, legend, swatch, y, canvas.width);
+    if !title.is_empty() {
+        svg.text("pl-axis", 0.0, y + 12.0, "start", &fit(title, canvas.width));
+        y += AXIS_TITLE;
+    }
+    y.max(8.0)
+}
+
+fn draw_legend(svg: &mut Svg, legend: &[(&str, Look)], swatch: Swatch, top: f64, width: f64) -> f64 {
+    let (mut x, mut y) = (0.0, top + 12.0);
+    for (name, look) in legend {
+        let name = fit(name, width - 30.0);
+        let room = 26.0 + text_width(&name);
+        if x > 0.0 && x + room > width {
+            (x, y) = (0.0, y + LEGEND_LINE);
+        }
+        draw_swatch(svg, *look, swatch, (x, y - 4.0));
+        svg.text("pl-label", x + 26.0, y, "start", &name);
+        x += room + 20.0;
+    }
+    if legend.is_empty() { 0.0 } else { y - top + 14.0 }
+}
+
+fn draw_swatch(svg: &mut Svg, look: Look, swatch: Swatch, (x, y): (f64, f64)) {
+    let class = look.class();
+    match swatch {
+        Swatch::Block => svg.rect(&format!("pl-fill {class}"), (x + 4.0, y - 6.0), (14.0, 12.0)),
+        Swatch::Point => svg.path(&format!("pl-mark {class}"), &look.marker((x + 10.0, y), 4.5)),
+        Swatch::Dashed => svg.line(&format!("pl-line {class} {}", look.dash()), (x, y), (x + 20.0, y)),
+        Swatch::Marked => {
+            svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y));
+            svg.path(&format!("pl-mark {class}"), &look.marker((x + 10.0, y), 4.0));
+        }
+    }
+}
+
+/// The room that the labels of a vertical axis take to its left.
+pub(super) fn margin_left(ticks: &[Tick]) -> f64 {
+    ticks.iter().map(|tick| text_width(&tick.label)).fold(0.0, f64::max) + 10.0
+}
+
+/// Draws the vertical axis: a grid line and a label a tick.
+pub(super) fn rows(svg: &mut Svg, plane: &Plane, ruler: &Ruler) {
+    for tick in &ruler.ticks {
+        let y = ruler.at(tick.value);
+        let class = if tick.value == 0.0 { "pl-zero" } else { "pl-grid" };
+        svg.line(class, (plane.left, y), (plane.right, y));
+        svg.text("pl-tick", plane.left - 8.0, y + 4.0, "end", &tick.label);
+    }
+}
+
+/// Draws the horizontal axis below: labels that do not touch, a grid line each if asked for.
+pub(super) fn columns(svg: &mut Svg, plane: &Plane, ruler: &Ruler, grid: bool) {
+    for tick in apart(ruler) {
+        let x = ruler.at(tick.value);
+        if grid {
+            let class = if tick.value == 0.0 { "pl-zero" } else { "pl-grid" };
+            svg.line(class, (x, plane.top), (x, plane.bottom));
+        } else {
+            svg.line("pl-stub", (x, plane.bottom), (x, plane.bottom + 4.0));
+        }
+        svg.text("pl-tick", x, plane.bottom + 18.0, "middle", &tick.label);
+    }
+    if !grid {
+        svg.line("pl-base", (plane.left, plane.bottom), (plane.right, plane.bottom));
+    }
+}
+
+/// The ticks whose labels keep apart: all of them, or every second, or every third.
+fn apart(ruler: &Ruler) -> Vec<&Tick> {
+    let fits = |every: usize| {
+        let kept: Vec<&Tick> = ruler.ticks.iter().step_by(every).collect();
+        kept.windows(2).all(|pair| {
+            let between = (ruler.at(pair[1].value) - ruler.at(pair[0].value)).abs();
+            between >= (text_width(&pair[0].label) + text_width(&pair[1].label)) / 2.0 + 8.0
+        })
+    };
+    let every = (1..=ruler.ticks.len().max(1)).find(|&every| fits(every)).unwrap_or(1);
+    ruler.ticks.iter().step_by(every).collect()
+}
+
+/// Draws the title of the horizontal axis and a count of what could not be shown; returns the height of the picture.
+pub(super) fn foot(svg: &mut Svg, canvas: &Canvas<'_>, plane: &Plane, title: &str, hidden: usize) -> f64 {
+    let mut y = plane.bottom + TICKS_BELOW;
+    if !title.is_empty() {
+        y += LABEL_SIZE + 6.0;
+        svg.text("pl-axis", (plane.left + plane.right) / 2.0, y, "middle", &fit(title, canvas.width));
+    }
+    if hidden > 0 {
+        y += LABEL_SIZE + 6.0;
+        let words = match hidden {
+            1 => "Not shown: 1 value that is missing or not positive on a logarithmic axis.".to_string(),
+            n => format!("Not shown: {n} values that are missing or not positive on a logarithmic axis."),
+        };
+        svg.text("pl-note", 0.0, y, "start", &fit(&words, canvas.width));
+    }
+    y + 8.0
+}
+
+/// Draws the lines across the plot that mark a level.
+pub(super) fn references(svg: &mut Svg, canvas: &Canvas<'_>, plane: &Plane, ruler: &Ruler) {
+    let shown = canvas.plot.references.iter().filter(|r| r.value.is_finite() && ruler.spans(r.value));
+    for reference in shown {
+        let y = ruler.at(reference.value);
+        svg.open_mark(
+            "pl-level",
+            (plane.left, y),
+            &format!("{}: {}", reference.label, canvas.plot.y.say(reference.value)),
+        );
+        svg.line("pl-reference", (plane.left, y), (plane.right, y));
+        let words = fit(&reference.label, plane.right - plane.left);
+        let lift = if y - 20.0 < plane.top { 14.0 } else { -5.0 };
+        svg.text("pl-aside", plane.left + 4.0, y + lift, "start", &words);
+        svg.close("g");
+    }
+}

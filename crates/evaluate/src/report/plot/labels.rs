@@ -1,0 +1,162 @@
+//! Words in a picture: how wide they are, and where they fit without lying on one another.
+
+/// The size of labels, in pixels.
+pub(super) const LABEL_SIZE: f64 = 12.0;
+
+/// The width of a text in pixels, estimated for common sans-serif faces and a little generous.
+pub(super) fn text_width(text: &str) -> f64 {
+    text.chars().map(|c| char_width(c) * LABEL_SIZE).sum()
+}
+
+fn char_width(c: char) -> f64 {
+    match c {
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | '\u{a0}' => 0.29,
+        'f' | 'r' | 't' | '(' | ')' | '[' | ']' | '-' | 'I' | '/' => 0.38,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' => 0.9,
+        'A'..='Z' => 0.68,
+        c if (c as u32) >= 0x1100 && !('\u{2000}'..='\u{2BFF}').contains(&c) => 1.0,
+        _ => 0.57,
+    }
+}
+
+/// Shortens a text to a width, with an ellipsis where something is cut.
+pub(super) fn fit(text: &str, width: f64) -> String {
+    if text_width(text) <= width {
+        return text.into();
+    }
+    let mut kept = String::new();
+    for c in text.chars() {
+        if text_width(&kept) + char_width(c) * LABEL_SIZE + LABEL_SIZE * 0.8 > width {
+            break;
+        }
+        kept.push(c);
+    }
+    kept.trim_end().to_string() + "…"
+}
+
+/// A rectangle that is taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) right: f64,
+    pub(super) bottom: f64,
+}
+
+impl Area {
+    /// The square around a marker.
+    pub(super) fn around((x, y): (f64, f64), r: f64) -> Area {
+        Area { left: x - r, top: y - r, right: x + r, bottom: y + r }
+    }
+
+    fn meets(&self, other: &Area) -> bool {
+        self.left < other.right
+            && other.left < self.right
+            && self.top < other.bottom
+            && other.top < self.bottom
+    }
+
+    fn inside(&self, other: &Area) -> bool {
+        self.left >= other.left
+            && self.right <= other.right
+            && self.top >= other.top
+            && self.bottom <= other.bottom
+    }
+}
+
+/// A label that found its place.
+pub(super) struct Placed {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) anchor: &'static str,
+}
+
+/// Finds places for labels one after the other; what is taken stays taken.
+pub(super) struct Placer {
+    room: Area,
+    taken: Vec<Area>,
+}
+
+impl Placer {
+    /// A placer that keeps within `room` and off the areas given.
+    pub(super) fn new(room: Area, taken: Vec<Area>) -> Placer {
+        Placer { room, taken }
+    }
+
+    /// The first free place around a point: right, left, above, below, then the corners; none if all are taken.
+    pub(super) fn place(&mut self, (x, y): (f64, f64), text: &str) -> Option<Placed> {
+        let width = text_width(text);
+        let spots = [
+            (9.0, 4.0, "start"),
+            (-9.0, 4.0, "end"),
+            (0.0, -9.0, "middle"),
+            (0.0, 18.0, "middle"),
+            (7.0, -7.0, "start"),
+            (7.0, 15.0, "start"),
+            (-7.0, -7.0, "end"),
+            (-7.0, 15.0, "end"),
+        ];
+        for (dx, dy, anchor) in spots {
+            let left = match anchor {
+                "start" => x + dx,
+                "end" => x + dx - width,
+                _ => x + dx - width / 2.0,
+            };
+            let base = y + dy;
+            let area = Area { left, right: left + width, top: base - 10.0, bottom: base + 3.0 };
+            if area.inside(&self.room) && !self.taken.iter().any(|other| other.meets(&area)) {
+                self.taken.push(area);
+                return Some(Placed { x: x + dx, y: base, anchor });
+            }
+        }
+        None
+    }
+}
+
+/// Moves heights apart until neighbours are `gap` away from each other, within `low` to `high`; order is kept.
+pub(super) fn stagger(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]).then(a.cmp(&b)));
+    let mut out = wanted.to_vec();
+    let mut floor = low;
+    for &at in &order {
+        out[at] = out[at].max(floor);
+        floor = out[at] + gap;
+    }
+    let mut ceiling = high;
+    for &at in order.iter().rev() {
+        out[at] = out[at].min(ceiling);
+        ceiling = out[at] - gap;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn staggered_heights_keep_their_distance_and_order() {
+        let out = stagger(&[50.0, 48.0, 49.0, 99.0], 10.0, 0.0, 100.0);
+        assert_eq!(out, [68.0, 48.0, 58.0, 99.0]);
+        let low = stagger(&[98.0, 97.0, 99.0], 10.0, 0.0, 100.0);
+        assert_eq!(low, [90.0, 80.0, 100.0]);
+    }
+
+    #[test]
+    fn labels_avoid_each_other_or_stay_away() {
+        let room = Area { left: 0.0, top: 0.0, right: 200.0, bottom: 100.0 };
+        let mut placer = Placer::new(room, vec![Area::around((100.0, 50.0), 5.0)]);
+        let first = placer.place((100.0, 50.0), "one label").unwrap();
+        let second = placer.place((100.0, 50.0), "one label").unwrap();
+        assert_eq!((first.anchor, second.anchor), ("start", "end"));
+        assert!(placer.place((100.0, 50.0), &"far too long to fit anywhere".repeat(3)).is_none());
+    }
+
+    #[test]
+    fn long_texts_are_cut_to_their_room() {
+        assert_eq!(fit("short", 100.0), "short");
+        let cut = fit("a rather long name for a category", 90.0);
+        assert!(cut.ends_with('…') && text_width(&cut) <= 90.0, "{cut}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Points by two values, with the Pareto front marked.
+
+use super::Canvas;
+use super::frame::{self, Plane, Swatch};
+use super::labels::{Area, Placer};
+use super::line::{hidden, rulers, tell};
+use super::pareto::pareto_front;
+use super::series::{Front, Point, Series};
+use super::svg::{Svg, polyline};
+use super::theme::Look;
+
+struct Dot<'a> {
+    at: (f64, f64),
+    look: Look,
+    point: &'a Point,
+    name: &'a str,
+    label: &'a str,
+    on_front: bool,
+}
+
+pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<Front>) -> (f64, String) {
+    let plot = canvas.plot;
+    let Some((x, y)) = rulers(canvas, series) else { return canvas.empty() };
+    // A series of one point is named beside it; a legend would only repeat the name.
+    let single = series.iter().all(|s| s.points.len() <= 1) && !canvas.narrow();
+    let legend: Vec<(&str, Look)> = match single {
+        true => Vec::new(),
+        false => series
+            .iter()
+            .filter(|s| !s.name.is_empty())
+            .map(|s| (s.name.as_str(), canvas.colours.look(&s.name)))
+            .collect(),
+    };
+    let mut svg = Svg::default();
+    let top = frame::head(&mut svg, canvas, &legend, Swatch::Point, &plot.y.title);
+    let left = frame::margin_left(&y.ticks);
+    let plane = Plane { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
+    let (x, y) = (x.along(plane.left, plane.right), y.along(plane.bottom, plane.top));
+    frame::rows(&mut svg, &plane, &y);
+    frame::columns(&mut svg, &plane, &x, false);
+    frame::references(&mut svg, canvas, &plane, &y);
+    let mut dots: Vec<Dot<'_>> = Vec::new();
+    for s in series {
+        let shown = s.points.iter().filter(|p| plot.x.holds(p.x) && plot.y.holds(p.y));
+        dots.extend(shown.map(|point| Dot {
+            at: (x.at(point.x), y.at(point.y)),
+            look: canvas.colours.look(&s.name),
+            point,
+            name: &s.name,
+            label: point.label.as_deref().unwrap_or(if single { &s.name } else { "" }),
+            on_front: false,
+        }));
+    }
+    let path = front.map(|front| draw_front(&mut svg, &mut dots, front)).unwrap_or_default();
+    whiskers(&mut svg, &dots, |value| y.at(y.clamp(value)));
+    marks(&mut svg, canvas, &dots, front.is_some());
+    labels(&mut svg, &plane, &dots, &path);
+    let height = frame::foot(&mut svg, canvas, &plane, &plot.x.title, hidden(&plot.x, &plot.y, series));
+    (height, svg.finish())
+}
+
+/// Marks the dots of the front and draws it as steps: between two points nothing better is known than the nearer one.
+fn draw_front(svg: &mut Svg, dots: &mut [Dot<'_>], front: Front) -> Vec<(f64, f64)> {
+    let values: Vec<(f64, f64)> = dots.iter().map(|d| (d.point.x, d.point.y)).collect();
+    let mut path: Vec<(f64, f64)> = Vec::new();
+    for at in pareto_front(&values, front) {
+        dots[at].on_front = true;
+        let (x, y) = dots[at].at;
+        if let Some(&(before_x, before_y)) = path.last() {
+            // The corner lies on the worse side of both points.
+            let cheap_first = front.x == crate::report::Direction::LowerBetter;
+            path.push(if cheap_first { (x, before_y) } else { (before_x, y) });
+        }
+        path.push((x, y));
+    }
+    if path.len() > 1 {
+        svg.path("pl-front", &polyline(&path));
+    }
+    path
+}
+
+fn whiskers(svg: &mut Svg, dots: &[Dot<'_>], height: impl Fn(f64) -> f64) {
+    for dot in dots {
+        let Some((low, high)) = dot.point.bounds else { continue };
+        let class = format!("pl-whisker {}", dot.look.class());
+        svg.line(&class, (dot.at.0, height(low)), (dot.at.0, height(high)));
+    }
+}
+
+fn marks(svg: &mut Svg, canvas: &Canvas<'_>, dots: &[Dot<'_>], fronted: bool) {
+    for dot in dots {
+        let mut words = tell(canvas, dot.name, dot.point);
+        if dot.on_front {
+            words += "\non the Pareto front";
+        }
+        svg.open_mark("", dot.at, &words);
+        let kind = if fronted && !dot.on_front { "pl-hollow" } else { "pl-mark" };
+        svg.path(&format!("{kind} {}", dot.look.class()), &dot.look.marker(dot.at, 5.0));
+        svg.close("g");
+    }
+}
+
+/// Writes labels where they fit, those on the front first, then the name of the front beside its longest piece.
+fn labels(svg: &mut Svg, plane: &Plane, dots: &[Dot<'_>], path: &[(f64, f64)]) {
+    let taken = dots.iter().map(|d| Area::around(d.at, 6.0)).collect();
+    let mut placer = Placer::new(plane.room(), taken);
+    let (first, rest): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = dots.iter().partition(|d| d.on_front);
+    for dot in first.into_iter().chain(rest).filter(|d| !d.label.is_empty()) {
+        if let Some(spot) = placer.place(dot.at, dot.label) {
+            svg.text("pl-label pl-halo", spot.x, spot.y, spot.anchor, dot.label);
+        }
+    }
+    let mut pieces: Vec<&[(f64, f64)]> = path.windows(2).collect();
+    let length = |piece: &[(f64, f64)]| (piece[1].0 - piece[0].0).hypot(piece[1].1 - piece[0].1);
+    pieces.sort_by(|a, b| length(b).total_cmp(&length(a)));
+    let middles = pieces.iter().map(|p| ((p[0].0 + p[1].0) / 2.0, (p[0].1 + p[1].1) / 2.0));
+    if let Some(spot) = middles.into_iter().find_map(|middle| placer.place(middle, "Pareto front")) {
+        svg.text("pl-aside pl-halo", spot.x, spot.y, spot.anchor, "Pareto front");
+    }
+}

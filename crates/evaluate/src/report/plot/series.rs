@@ -1,0 +1,241 @@
+//! The data that plots are made of.
+
+use crate::report::lenient;
+use crate::report::table::Direction;
+use serde::{Deserialize, Serialize};
+
+/// A named run of points.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Its name; series of one name share a colour throughout a report.
+    pub name: String,
+    /// Its points, in the order in which a curve passes them.
+    pub points: Vec<Point>,
+}
+
+impl Series {
+    /// A series from pairs of x and y.
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
+        let points = points.into_iter().map(|(x, y)| Point::new(x, y)).collect();
+        Series { name: name.into(), points }
+    }
+
+    /// A series from points.
+    pub fn of(name: impl Into<String>, points: Vec<Point>) -> Series {
+        Series { name: name.into(), points }
+    }
+}
+
+/// A point; a coordinate that is not a number leaves a gap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Horizontal value.
+    #[serde(deserialize_with = "lenient::number")]
+    pub x: f64,
+    /// Vertical value.
+    #[serde(deserialize_with = "lenient::number")]
+    pub y: f64,
+    /// Lower and upper bound of y.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::pair")]
+    pub bounds: Option<(f64, f64)>,
+    /// Words beside the point, where there is room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+impl Point {
+    /// A point.
+    pub fn new(x: f64, y: f64) -> Point {
+        Point { x, y, bounds: None, label: None }
+    }
+
+    /// Adds bounds of y.
+    pub fn bounds(mut self, low: f64, high: f64) -> Point {
+        self.bounds = Some((low, high));
+        self
+    }
+
+    /// Adds words beside the point.
+    pub fn label(mut self, label: impl Into<String>) -> Point {
+        self.label = Some(label.into());
+        self
+    }
+}
+
+/// Which way the axes of a scatter plot get better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Front {
+    /// The horizontal axis.
+    pub x: Direction,
+    /// The vertical axis.
+    pub y: Direction,
+}
+
+impl Front {
+    /// Less of x for more of y: accuracy against its cost.
+    pub fn cheap_and_good() -> Front {
+        Front { x: Direction::LowerBetter, y: Direction::HigherBetter }
+    }
+}
+
+/// A line across a plot at a level of its values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// The level.
+    #[serde(deserialize_with = "lenient::number")]
+    pub value: f64,
+    /// What the level is.
+    pub label: String,
+}
+
+/// A series of bars.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bars {
+    /// Its name.
+    pub name: String,
+    /// One value a category; one that is not a number leaves a gap.
+    #[serde(deserialize_with = "lenient::numbers")]
+    pub values: Vec<f64>,
+    /// Lower and upper bounds, one a category, or none at all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<(f64, f64)>,
+}
+
+impl Bars {
+    /// A series of bars.
+    pub fn new(name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Bars {
+        Bars { name: name.into(), values: values.into_iter().collect(), bounds: Vec::new() }
+    }
+
+    /// Adds lower and upper bounds.
+    pub fn bounds(mut self, bounds: impl IntoIterator<Item = (f64, f64)>) -> Bars {
+        self.bounds = bounds.into_iter().collect();
+        self
+    }
+}
+
+/// Which way bars run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Orientation {
+    /// Upright if the categories' names fit under the bars, otherwise lying.
+    #[default]
+    Auto,
+    /// Upright.
+    Vertical,
+    /// Lying.
+    Horizontal,
+}
+
+/// A series of a histogram.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Its name.
+    pub name: String,
+    /// One height a bin.
+    #[serde(deserialize_with = "lenient::numbers")]
+    pub heights: Vec<f64>,
+}
+
+/// A distribution in five numbers, and its mean.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Whose distribution it is.
+    pub name: String,
+    /// How many values there are.
+    pub count: usize,
+    /// 5th percentile.
+    #[serde(deserialize_with = "lenient::number")]
+    pub low: f64,
+    /// 25th percentile.
+    #[serde(deserialize_with = "lenient::number")]
+    pub quarter: f64,
+    /// Median.
+    #[serde(deserialize_with = "lenient::number")]
+    pub median: f64,
+    /// 75th percentile.
+    #[serde(deserialize_with = "lenient::number")]
+    pub three_quarters: f64,
+    /// 95th percentile.
+    #[serde(deserialize_with = "lenient::number")]
+    pub high: f64,
+    /// Mean.
+    #[serde(deserialize_with = "lenient::number")]
+    pub mean: f64,
+}
+
+impl Summary {
+    /// Summarises values; those that are not numbers are left out.
+    pub fn of(name: impl Into<String>, values: &[f64]) -> Summary {
+        let mut sorted: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |share| quantile(&sorted, share);
+        Summary {
+            name: name.into(),
+            count: sorted.len(),
+            low: at(0.05),
+            quarter: at(0.25),
+            median: at(0.5),
+            three_quarters: at(0.75),
+            high: at(0.95),
+            mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
+        }
+    }
+}
+
+/// The value below which a share of ascending values lies, interpolated; NaN if there are none.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let place = share * last as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(last);
+    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+}
+
+/// Shares of values in equal bins over their common range; values that are not numbers are left out.
+pub(super) fn bin(values: &[(&str, &[f64])], bins: usize) -> (Vec<f64>, Vec<Counts>) {
+    let finite = || values.iter().flat_map(|(_, v)| v.iter().copied()).filter(|x| x.is_finite());
+    let low = finite().fold(f64::INFINITY, f64::min);
+    let high = finite().fold(f64::NEG_INFINITY, f64::max);
+    if low > high {
+        return (Vec::new(), Vec::new());
+    }
+    let high = if high > low { high } else { low + 1.0 };
+    let bins = bins.max(1);
+    let width = (high - low) / bins as f64;
+    let edges = (0..=bins).map(|at| low + width * at as f64).collect();
+    let series = values
+        .iter()
+        .map(|(name, values)| {
+            let mut heights = vec![0.0; bins];
+            let finite: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+            for value in &finite {
+                heights[(((value - low) / width) as usize).min(bins - 1)] += 1.0 / finite.len() as f64;
+            }
+            Counts { name: (*name).to_string(), heights }
+        })
+        .collect();
+    (edges, series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_interpolates_and_leaves_out_nan() {
+        let summary = Summary::of("a", &[4.0, f64::NAN, 1.0, 2.0, 10.0, 3.0]);
+        assert_eq!((summary.count, summary.median, summary.quarter, summary.mean), (5, 3.0, 2.0, 4.0));
+        assert!((summary.high - 8.8).abs() < 1e-12);
+        assert!(Summary::of("none", &[]).median.is_nan());
+    }
+
+    #[test]
+    fn bins_hold_every_value_once() {
+        let (edges, series) = bin(&[("a", &[0.0, 1.0, 2.0, 10.0]), ("b", &[5.0, f64::NAN])], 5);
+        assert_eq!(edges, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(series[0].heights, [0.5, 0.25, 0.0, 0.0, 0.25]);
+        assert_eq!(series[1].heights, [0.0, 0.0, 1.0, 0.0, 0.0]);
+        assert!(bin(&[("none", &[])], 4).0.is_empty());
+    }
+}

@@ -1,0 +1,419 @@
+//! Tables of results: typed columns, values with their uncertainty, and which of them is best.
+
+use super::number::Format;
+use serde::{Deserialize, Serialize};
+
+/// Which way a column's values get better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Larger is better.
+    HigherBetter,
+    /// Smaller is better.
+    LowerBetter,
+    /// Neither is; no value is marked.
+    #[default]
+    None,
+}
+
+impl Direction {
+    /// Whether `a` is strictly better than `b`.
+    pub fn prefers(self, a: f64, b: f64) -> bool {
+        match self {
+            Direction::HigherBetter => a > b,
+            Direction::LowerBetter => a < b,
+            Direction::None => false,
+        }
+    }
+
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Direction::HigherBetter => "Higher is better.",
+            Direction::LowerBetter => "Lower is better.",
+            Direction::None => "",
+        }
+    }
+
+    pub(super) fn arrow(self) -> &'static str {
+        match self {
+            Direction::HigherBetter => "↑",
+            Direction::LowerBetter => "↓",
+            Direction::None => "",
+        }
+    }
+}
+
+/// A column: what it is called, what it means and how its values are shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// The name in CSV and JSON.
+    pub key: String,
+    /// The heading.
+    pub title: String,
+    /// What the values mean, in a sentence.
+    #[serde(default)]
+    pub help: String,
+    /// Which way the values get better.
+    #[serde(default)]
+    pub direction: Direction,
+    /// How the values are shown.
+    pub format: Format,
+}
+
+impl Column {
+    /// A column of numbers with four decimals and no direction.
+    pub fn new(key: impl Into<String>, title: impl Into<String>) -> Column {
+        Column {
+            key: key.into(),
+            title: title.into(),
+            help: String::new(),
+            direction: Direction::None,
+            format: Format::Digits(4),
+        }
+    }
+
+    /// Explains the values.
+    pub fn help(mut self, help: impl Into<String>) -> Column {
+        self.help = help.into();
+        self
+    }
+
+    /// Larger values are better.
+    pub fn higher(self) -> Column {
+        self.direction(Direction::HigherBetter)
+    }
+
+    /// Smaller values are better.
+    pub fn lower(self) -> Column {
+        self.direction(Direction::LowerBetter)
+    }
+
+    /// Sets which way values get better.
+    pub fn direction(mut self, direction: Direction) -> Column {
+        self.direction = direction;
+        self
+    }
+
+    /// Shows this many decimals.
+    pub fn digits(self, digits: u8) -> Column {
+        self.format(Format::Digits(digits))
+    }
+
+    /// Sets how values are shown.
+    pub fn format(mut self, format: Format) -> Column {
+        self.format = format;
+        self
+    }
+}
+
+/// A sign beside a value, explained in the table's legend.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The sign, such as †.
+    pub symbol: String,
+    /// What it says, the same for every cell that carries it.
+    pub meaning: String,
+    /// What it says of this cell, such as "p = 0.003, d = 0.21"; shown on hover.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl Mark {
+    /// A sign and its meaning.
+    pub fn new(symbol: impl Into<String>, meaning: impl Into<String>) -> Mark {
+        Mark { symbol: symbol.into(), meaning: meaning.into(), detail: None }
+    }
+
+    /// Adds what the sign says of this one cell.
+    pub fn detail(mut self, detail: impl Into<String>) -> Mark {
+        self.detail = Some(detail.into());
+        self
+    }
+}
+
+/// One value, or words, or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The value; absent and NaN are both shown as a dash and never win.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Standard deviation (over seeds, say), shown as ±.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<f64>,
+    /// Confidence interval.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::lenient::pair")]
+    pub interval: Option<(f64, f64)>,
+    /// Signs, such as that of a significant difference.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
+    /// Words, shown in place of the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+impl Cell {
+    /// A number.
+    pub fn number(value: f64) -> Cell {
+        Cell { value: Some(value), ..Cell::default() }
+    }
+
+    /// A number that may be missing.
+    pub fn maybe(value: Option<f64>) -> Cell {
+        Cell { value, ..Cell::default() }
+    }
+
+    /// Words.
+    pub fn text(text: impl Into<String>) -> Cell {
+        Cell { text: Some(text.into()), ..Cell::default() }
+    }
+
+    /// Nothing.
+    pub fn missing() -> Cell {
+        Cell::default()
+    }
+
+    /// Adds a standard deviation.
+    pub fn spread(mut self, spread: f64) -> Cell {
+        self.spread = Some(spread);
+        self
+    }
+
+    /// Adds a confidence interval.
+    pub fn interval(mut self, low: f64, high: f64) -> Cell {
+        self.interval = Some((low, high));
+        self
+    }
+
+    /// Adds a sign.
+    pub fn mark(mut self, mark: Mark) -> Cell {
+        self.marks.push(mark);
+        self
+    }
+
+    /// The value, if it is a number that can be compared.
+    pub fn finite(&self) -> Option<f64> {
+        self.value.filter(|x| x.is_finite())
+    }
+
+    /// What is shown in the place of the value, with an ASCII minus.
+    pub(super) fn shown(&self, format: Format) -> String {
+        match (&self.text, self.finite()) {
+            (Some(text), _) => text.clone(),
+            (None, Some(value)) => format.show(value),
+            (None, None) => "–".into(),
+        }
+    }
+}
+
+/// One line of a table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What the line is about: a model, say.
+    pub label: String,
+    /// A word or two under the label, such as the chosen setting.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// One cell a column; missing ones at the end are shown as dashes.
+    pub cells: Vec<Cell>,
+    /// Lines with the same group stand together under it: a data set, say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Whether the line is set off as the one the report is about.
+    #[serde(default)]
+    pub highlight: bool,
+    /// Whether the line is shown for reference only (published figures, say) and cannot be best.
+    #[serde(default)]
+    pub reference: bool,
+}
+
+impl Row {
+    /// A line without cells.
+    pub fn new(label: impl Into<String>) -> Row {
+        Row { label: label.into(), ..Row::default() }
+    }
+
+    /// Adds a cell.
+    pub fn cell(mut self, cell: Cell) -> Row {
+        self.cells.push(cell);
+        self
+    }
+
+    /// Adds a number for each value.
+    pub fn numbers(mut self, values: impl IntoIterator<Item = f64>) -> Row {
+        self.cells.extend(values.into_iter().map(Cell::number));
+        self
+    }
+
+    /// Adds words under the label.
+    pub fn detail(mut self, detail: impl Into<String>) -> Row {
+        self.detail = detail.into();
+        self
+    }
+
+    /// Puts the line in a group.
+    pub fn group(mut self, group: impl Into<String>) -> Row {
+        self.group = group.into();
+        self
+    }
+
+    /// Sets the line off.
+    pub fn highlight(mut self) -> Row {
+        self.highlight = true;
+        self
+    }
+
+    /// Makes the line one for reference only.
+    pub fn reference(mut self) -> Row {
+        self.reference = true;
+        self
+    }
+}
+
+/// A table with its caption, columns and lines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// What the table shows; its CSV file is named after it.
+    pub caption: String,
+    /// The heading of the lines' labels: "Model", say.
+    pub stub: String,
+    /// The columns after the labels.
+    pub columns: Vec<Column>,
+    /// The lines.
+    pub rows: Vec<Row>,
+    /// Sentences under the table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// A condition that holds for the whole table, such as "sampled: 99 negatives".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Whether each group has a best value of its own (groups are data sets) or the table has one.
+    #[serde(default)]
+    pub best_in_group: bool,
+}
+
+/// Where a value stands in its column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// The best, alone or with others that print alike.
+    Best,
+    /// The next after a single best of three or more.
+    Second,
+    /// Any other, and every value of a column without a direction.
+    #[default]
+    Other,
+}
+
+impl Table {
+    /// A table without columns and lines.
+    pub fn new(caption: impl Into<String>, stub: impl Into<String>) -> Table {
+        Table { caption: caption.into(), stub: stub.into(), ..Table::default() }
+    }
+
+    /// Adds a column.
+    pub fn column(mut self, column: Column) -> Table {
+        self.columns.push(column);
+        self
+    }
+
+    /// Adds a line.
+    pub fn row(mut self, row: Row) -> Table {
+        self.rows.push(row);
+        self
+    }
+
+    /// Adds a sentence under the table.
+    pub fn note(mut self, note: impl Into<String>) -> Table {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Labels the whole table.
+    pub fn label(mut self, label: impl Into<String>) -> Table {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Looks for the best value in each group by itself.
+    pub fn best_in_group(mut self) -> Table {
+        self.best_in_group = true;
+        self
+    }
+
+    /// The groups in order of first appearance, each with the numbers of its lines.
+    pub fn groups(&self) -> Vec<(&str, Vec<usize>)> {
+        let mut groups: Vec<(&str, Vec<usize>)> = Vec::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            match groups.iter_mut().find(|(name, _)| *name == row.group) {
+                Some((_, rows)) => rows.push(at),
+                None => groups.push((&row.group, vec![at])),
+            }
+        }
+        groups
+    }
+
+    /// Where each value stands, line by line, column by column.
+    ///
+    /// What prints alike is marked alike. Nothing is marked where there is nothing to choose: a single value, or all
+    /// values alike.
+    pub fn standings(&self) -> Vec<Vec<Standing>> {
+        let mut out = vec![vec![Standing::Other; self.columns.len()]; self.rows.len()];
+        let scopes: Vec<Vec<usize>> = if self.best_in_group {
+            self.groups().into_iter().map(|(_, rows)| rows).collect()
+        } else {
+            vec![(0..self.rows.len()).collect()]
+        };
+        for rows in &scopes {
+            for column in 0..self.columns.len() {
+                self.rank(rows, column, &mut out);
+            }
+        }
+        out
+    }
+
+    fn rank(&self, rows: &[usize], column: usize, out: &mut [Vec<Standing>]) {
+        let Column { direction, format, .. } = self.columns[column];
+        if direction == Direction::None || format == Format::Text {
+            return;
+        }
+        let mut entries: Vec<(usize, f64)> =
+            rows.iter().filter_map(|&r| Some((r, self.contender(r, column)?))).collect();
+        entries.sort_by(|a, b| match direction {
+            Direction::LowerBetter => a.1.total_cmp(&b.1),
+            _ => b.1.total_cmp(&a.1),
+        });
+        let Some(&(_, best)) = entries.first() else { return };
+        let like = |value: f64, other: f64| format.show(value) == format.show(other);
+        let winners = entries.iter().take_while(|e| like(e.1, best)).count();
+        if winners == entries.len() {
+            return;
+        }
+        for &(row, _) in &entries[..winners] {
+            out[row][column] = Standing::Best;
+        }
+        if winners > 1 || entries.len() < 3 {
+            return;
+        }
+        let second = entries[1].1;
+        for &(row, _) in entries[1..].iter().take_while(|e| like(e.1, second)) {
+            out[row][column] = Standing::Second;
+        }
+    }
+
+    /// The value of a cell that takes part in the search for the best.
+    fn contender(&self, row: usize, column: usize) -> Option<f64> {
+        let row = &self.rows[row];
+        if row.reference { None } else { row.cells.get(column).and_then(Cell::finite) }
+    }
+
+    /// The signs used in the table and what they mean, in order of first appearance.
+    pub fn legend(&self) -> Vec<(&str, &str)> {
+        let mut out: Vec<(&str, &str)> = Vec::new();
+        for mark in self.rows.iter().flat_map(|r| &r.cells).flat_map(|c| &c.marks) {
+            let entry = (mark.symbol.as_str(), mark.meaning.as_str());
+            if !out.contains(&entry) {
+                out.push(entry);
+            }
+        }
+        out
+    }
+}
