@@ -4,6 +4,7 @@ use crate::ModelError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// One setting of a model, as documented to users.
 #[derive(Clone, Debug)]
@@ -16,6 +17,42 @@ pub struct Setting {
     pub default: Value,
     /// What values are taken, and over which range a search looks.
     pub domain: Domain,
+}
+
+impl Setting {
+    /// A whole number within a range.
+    pub fn integer(key: &'static str, default: i64, range: RangeInclusive<i64>, help: &'static str) -> Self {
+        let domain = Domain::Integer { low: *range.start(), high: *range.end(), log: false };
+        Self { key, help, default: Value::Integer(default), domain }
+    }
+
+    /// A number within a range.
+    pub fn real(key: &'static str, default: f64, range: RangeInclusive<f64>, help: &'static str) -> Self {
+        let domain = Domain::Real { low: *range.start(), high: *range.end(), log: false };
+        Self { key, help, default: Value::Real(default), domain }
+    }
+
+    /// One of a few words; the first is the default.
+    ///
+    /// # Panics
+    /// If there is no word.
+    pub fn choice(key: &'static str, words: &'static [&'static str], help: &'static str) -> Self {
+        Self { key, help, default: Value::Word(words[0].to_owned()), domain: Domain::Choice(words) }
+    }
+
+    /// `true` or `false`.
+    pub fn switch(key: &'static str, default: bool, help: &'static str) -> Self {
+        Self { key, help, default: Value::Switch(default), domain: Domain::Switch }
+    }
+
+    /// The same, with searches on a logarithmic scale.
+    #[must_use]
+    pub fn on_log_scale(mut self) -> Self {
+        if let Domain::Integer { log, .. } | Domain::Real { log, .. } = &mut self.domain {
+            *log = true;
+        }
+        self
+    }
 }
 
 /// The values a setting takes.
@@ -222,24 +259,9 @@ mod tests {
 
     fn schema() -> Vec<Setting> {
         vec![
-            Setting {
-                key: "factors",
-                help: "",
-                default: Value::Integer(20),
-                domain: Domain::Integer { low: 1, high: 512, log: true },
-            },
-            Setting {
-                key: "rate",
-                help: "",
-                default: Value::Real(0.05),
-                domain: Domain::Real { low: 0.0, high: 1.0, log: false },
-            },
-            Setting {
-                key: "similarity",
-                help: "",
-                default: Value::Word("cosine".into()),
-                domain: Domain::Choice(&["cosine", "jaccard"]),
-            },
+            Setting::integer("factors", 20, 1..=512, "").on_log_scale(),
+            Setting::real("rate", 0.05, 0.0..=1.0, ""),
+            Setting::choice("similarity", &["cosine", "jaccard"], ""),
         ]
     }
 

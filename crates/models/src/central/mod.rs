@@ -1,6 +1,31 @@
 //! Baselines that see all data.
+//!
+//! Each file holds one model and opens with what it is, its paper and its equations. What several share:
+//! `factors` (tables of latent factors), `least_squares` (small weighted systems), `negatives` (items a user does not have), `neighbours` (most similar rows of a
+//! sparse matrix), `stored` (what was learnt, to and from tensors).
+
+mod bpr_mf;
+mod ease;
+mod factors;
+mod ials;
+mod item_knn;
+mod least_squares;
+mod mostpop;
+mod negatives;
+mod neighbours;
+mod random;
+mod stored;
+mod user_knn;
 
 use crate::registry::Model;
 
 /// The baselines, in the order in which they are shown.
-pub(crate) static MODELS: &[Model] = &[];
+pub(crate) static MODELS: &[Model] = &[
+    random::MODEL,
+    mostpop::MODEL,
+    user_knn::MODEL,
+    item_knn::MODEL,
+    bpr_mf::MODEL,
+    ials::MODEL,
+    ease::MODEL,
+];

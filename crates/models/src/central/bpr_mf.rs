@@ -1,0 +1,324 @@
+//! BPR-MF: matrix factorisation learnt so that items a user has are ranked above items they do not have.
+//!
+//! S. Rendle, C. Freudenthaler, Z. Gantner, L. Schmidt-Thieme: BPR: Bayesian Personalized Ranking from Implicit
+//! Feedback, UAI 2009.
+//!
+//! score(u, i) = b_i + <w_u, h_i>. For a triple of a user u, an item i they have and an item j they do not have, with
+//! x = score(u, i) - score(u, j) and g = 1 / (1 + e^x), one step of stochastic gradient ascent on ln sigma(x) is
+//! ```text
+//! w_u += rate (g (h_i - h_j) - reg_user     w_u)
+//! h_i += rate (g  w_u        - reg_positive h_i)
+//! h_j += rate (-g w_u        - reg_negative h_j)
+//! b_i += rate (g  - reg_bias b_i)          b_j += rate (-g - reg_bias b_j)
+//! ```
+//! with the w_u of before the step on the right. In each epoch every interaction comes once, in a new random order,
+//! with one j drawn uniformly from what the user does not have. (The paper draws interactions with replacement; going
+//! through all of them gave the same accuracy on MovieLens with less variation between seeds.) Steps are made one
+//! after the other, so results do not depend on threads.
+
+use super::factors::{Factors, MOST_FACTORS, Table, with_stride};
+use super::negatives::Owned;
+use crate::registry::Model;
+use crate::settings::{Setting, Settings};
+use crate::{Fit, Flow, ModelError, Progress, Recommender, Summary, Tensor};
+use sottovoce_core::{Histories, Rng, math};
+
+/// The registry's entry.
+pub(super) const MODEL: Model = Model {
+    name: "bpr-mf",
+    title: "BPR-MF",
+    what: "Matrix factorisation that ranks what a user has above what they do not have",
+    paper: "Rendle, Freudenthaler, Gantner, Schmidt-Thieme: BPR: Bayesian Personalized Ranking from Implicit Feedback. UAI 2009",
+    settings,
+    build: |settings| Box::new(BprMf::new(settings)),
+};
+
+fn settings() -> Vec<Setting> {
+    vec![
+        Setting::integer("factors", 20, 1..=MOST_FACTORS, "Length of users' and items' vectors")
+            .on_log_scale(),
+        Setting::integer("epochs", 100, 1..=10_000, "Times every interaction is gone through").on_log_scale(),
+        Setting::real("learning_rate", 0.01, 1e-6..=1.0, "Step of the stochastic gradient").on_log_scale(),
+        Setting::real("user_regularisation", 0.01, 0.0..=1.0, "Pull of users' vectors to zero"),
+        Setting::real(
+            "positive_regularisation",
+            0.01,
+            0.0..=1.0,
+            "Pull to zero of the vector of an item the user has",
+        ),
+        Setting::real(
+            "negative_regularisation",
+            0.01,
+            0.0..=1.0,
+            "Pull to zero of the vector of an item the user does not have",
+        ),
+        Setting::real("bias_regularisation", 0.01, 0.0..=1.0, "Pull of items' biases to zero"),
+        Setting::real("init_deviation", 0.1, 0.0..=1.0, "Standard deviation of the first random vectors"),
+    ]
+}
+
+struct BprMf {
+    width: usize,
+    epochs: usize,
+    init_deviation: f32,
+    step: Step,
+    factors: Factors,
+}
+
+impl BprMf {
+    fn new(settings: &Settings) -> Self {
+        Self {
+            width: settings.integer("factors"),
+            epochs: settings.integer("epochs"),
+            init_deviation: settings.real("init_deviation") as f32,
+            step: Step::new(settings),
+            factors: Factors::default(),
+        }
+    }
+
+    fn diverged(&self, epoch: usize) -> ModelError {
+        let advice = format!(
+            "parameters are no longer finite; take a learning_rate below {} or more regularisation",
+            self.step.rate
+        );
+        ModelError::Diverged { epoch, advice }
+    }
+}
+
+impl Recommender for BprMf {
+    fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let rng = Rng::new(fit.seed).stream("bpr-mf", 0);
+        let table =
+            |name, rows| Table::normal(rows, self.width, self.init_deviation, &mut rng.stream(name, 0));
+        self.factors = Factors::new(
+            table("users", train.users()),
+            table("items", train.catalog_size()),
+            vec![0.0; train.catalog_size()],
+        );
+        let owned = Owned::new(train);
+        let mut order = Pair::learnable(train, &owned);
+        let mut summary = Summary::default();
+        for epoch in 1..=self.epochs {
+            let mut rng = rng.stream("epoch", epoch as u64);
+            rng.shuffle(&mut order);
+            let factors = &mut self.factors;
+            let loss = with_stride!(factors.items.stride(), N => pass::<N>(&self.step, factors, &order, &owned, &mut rng));
+            self.factors.changed();
+            if !(loss.is_finite() && self.factors.is_finite()) {
+                return Err(self.diverged(epoch));
+            }
+            summary = Summary { epochs: epoch, triples: summary.triples + order.len() as u64 };
+            let progress = Progress { epoch, epochs: self.epochs, loss: Some(loss), model: &*self };
+            if fit.watch.after_epoch(&progress) == Flow::Stop {
+                break;
+            }
+        }
+        Ok(summary)
+    }
+
+    fn score(&self, user: usize, into: &mut [f32]) {
+        self.factors.score(user, into);
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        self.factors.tensors()
+    }
+
+    fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
+        self.factors = Factors::restore(tensors, train, self.width, true)?;
+        Ok(())
+    }
+}
+
+/// A user and an item they have.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Pair {
+    user: u32,
+    item: u32,
+}
+
+impl Pair {
+    /// All interactions of users for whom there is a negative item.
+    fn learnable(train: &Histories, owned: &Owned) -> Vec<Pair> {
+        (0..train.users() as u32)
+            .filter(|&user| !owned.has_all(user))
+            .flat_map(|user| train.of(user as usize).iter().map(move |&item| Pair { user, item }))
+            .collect()
+    }
+}
+
+/// Triples whose negatives are drawn together: their look-ups do not wait for each other's steps.
+const BLOCK: usize = 256;
+
+/// One pass over `order`; returns the mean loss.
+fn pass<const N: usize>(
+    step: &Step,
+    factors: &mut Factors,
+    order: &[Pair],
+    owned: &Owned,
+    rng: &mut Rng,
+) -> f64 {
+    let users = factors.users.padded_mut::<N>();
+    let items = factors.items.padded_mut::<N>();
+    let bias = &mut factors.bias[..];
+    let mut loss = Loss::new();
+    let mut negatives = [0; BLOCK];
+    for block in order.chunks(BLOCK) {
+        for (negative, pair) in negatives.iter_mut().zip(block) {
+            *negative = owned.draw_negative(pair.user, rng);
+        }
+        for (&negative, pair) in negatives.iter().zip(block) {
+            let pair_of_items = [pair.item as usize, negative as usize];
+            // A user does not have their negative item, so the two rows are never the same.
+            if let Ok([positive, negative]) = items.get_disjoint_mut(pair_of_items) {
+                let biases = pair_of_items.map(|item| bias[item]);
+                let (right, biases) = step.take(&mut users[pair.user as usize], positive, negative, biases);
+                (bias[pair_of_items[0]], bias[pair_of_items[1]]) = (biases[0], biases[1]);
+                loss.add(right);
+            }
+        }
+    }
+    loss.mean()
+}
+
+/// The constants of one step.
+struct Step {
+    rate: f32,
+    /// 1 - rate * regularisation of each kind: what is kept of a parameter.
+    keep_user: f32,
+    keep_positive: f32,
+    keep_negative: f32,
+    keep_bias: f32,
+}
+
+impl Step {
+    fn new(settings: &Settings) -> Self {
+        let rate = settings.real("learning_rate");
+        let keep = |key| (1.0 - rate * settings.real(key)) as f32;
+        Self {
+            rate: rate as f32,
+            keep_user: keep("user_regularisation"),
+            keep_positive: keep("positive_regularisation"),
+            keep_negative: keep("negative_regularisation"),
+            keep_bias: keep("bias_regularisation"),
+        }
+    }
+
+    /// One step on a triple; returns the probability sigma(x) of the right order before it, and the new biases.
+    #[inline(always)]
+    fn take<const N: usize>(
+        &self,
+        user: &mut [f32; N],
+        positive: &mut [f32; N],
+        negative: &mut [f32; N],
+        bias: [f32; 2],
+    ) -> (f32, [f32; 2]) {
+        let x = bias[0] - bias[1] + difference(user, positive, negative);
+        let wrong = math::sigmoid(-x);
+        let pull = self.rate * wrong;
+        for f in 0..N {
+            let (w, p, n) = (user[f], positive[f], negative[f]);
+            let shift = pull * w;
+            user[f] = self.keep_user * w + pull * (p - n);
+            positive[f] = self.keep_positive * p + shift;
+            negative[f] = self.keep_negative * n - shift;
+        }
+        (1.0 - wrong, [self.keep_bias * bias[0] + pull, self.keep_bias * bias[1] - pull])
+    }
+}
+
+/// <user, positive - negative>, in four lanes.
+#[inline(always)]
+fn difference<const N: usize>(user: &[f32; N], positive: &[f32; N], negative: &[f32; N]) -> f32 {
+    let mut lanes = [0.0f32; 4];
+    for block in (0..N).step_by(4) {
+        for lane in 0..4 {
+            let f = block + lane;
+            lanes[lane] += user[f] * (positive[f] - negative[f]);
+        }
+    }
+    (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
+}
+
+/// Mean of -ln p over many probabilities, with one logarithm for many.
+struct Loss {
+    product: f64,
+    factors: u32,
+    sum: f64,
+    count: u64,
+}
+
+impl Loss {
+    fn new() -> Self {
+        Self { product: 1.0, factors: 0, sum: 0.0, count: 0 }
+    }
+
+    /// A probability under 1e-9 counts as 1e-9, so that 32 of them are within the range of a double.
+    #[inline(always)]
+    fn add(&mut self, probability: f32) {
+        self.product *= f64::from(probability.max(1e-9));
+        self.factors += 1;
+        if self.factors == 32 {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        self.sum -= math::ln(self.product);
+        self.count += u64::from(self.factors);
+        (self.product, self.factors) = (1.0, 0);
+    }
+
+    fn mean(mut self) -> f64 {
+        self.close();
+        self.sum / self.count.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn vector() -> impl Strategy<Value = [f32; 8]> {
+        prop::array::uniform8(-1.0f32..1.0)
+    }
+
+    proptest! {
+        /// The step against the equations as the paper has them, in double precision.
+        #[test]
+        fn one_step_is_the_papers(w in vector(), p in vector(), n in vector(), b in prop::array::uniform2(-1.0f32..1.0)) {
+            let given = [
+                ("learning_rate", 0.07), ("user_regularisation", 0.1), ("positive_regularisation", 0.2),
+                ("negative_regularisation", 0.3), ("bias_regularisation", 0.4),
+            ];
+            let given = given.map(|(key, value)| (key, crate::settings::Value::Real(value)));
+            let step = Step::new(&MODEL.settings(given).unwrap());
+            let (mut user, mut positive, mut negative) = (w, p, n);
+            let (right, bias) = step.take(&mut user, &mut positive, &mut negative, b);
+
+            let wide = |v: f32| f64::from(v);
+            let x: f64 = wide(b[0]) - wide(b[1]) + (0..8).map(|f| wide(w[f]) * (wide(p[f]) - wide(n[f]))).sum::<f64>();
+            let g = 1.0 / (1.0 + x.exp());
+            let near = |found: f32, exact: f64| (wide(found) - exact).abs() < 1e-5;
+            for f in 0..8 {
+                let (w, p, n) = (wide(w[f]), wide(p[f]), wide(n[f]));
+                prop_assert!(near(user[f], w + 0.07 * (g * (p - n) - 0.1 * w)));
+                prop_assert!(near(positive[f], p + 0.07 * (g * w - 0.2 * p)));
+                prop_assert!(near(negative[f], n + 0.07 * (-g * w - 0.3 * n)));
+            }
+            prop_assert!(near(bias[0], wide(b[0]) + 0.07 * (g - 0.4 * wide(b[0]))));
+            prop_assert!(near(bias[1], wide(b[1]) + 0.07 * (-g - 0.4 * wide(b[1]))));
+            prop_assert!(near(right, 1.0 - g));
+        }
+    }
+
+    #[test]
+    fn the_loss_is_the_mean_of_logarithms() {
+        let probabilities: Vec<f32> = (1..100).map(|n| n as f32 / 100.0).collect();
+        let mut loss = Loss::new();
+        probabilities.iter().for_each(|&p| loss.add(p));
+        let exact = probabilities.iter().map(|&p| -f64::from(p).ln()).sum::<f64>() / 99.0;
+        assert!((loss.mean() - exact).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,239 @@
+//! Tables of latent factors: padded rows to learn with, one column a factor to score with.
+
+use super::stored;
+use crate::{ModelError, Tensor};
+use sottovoce_core::{Histories, Rng};
+use std::sync::OnceLock;
+
+/// Most factors a model may have.
+pub(crate) const MOST_FACTORS: i64 = 512;
+
+/// Row lengths there are kernels for; a row is padded with zeros to the next of them.
+const STRIDES: [usize; 15] = [4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512];
+
+/// Runs an expression with the constant `$n` equal to a table's stride, so that inner loops have a length the
+/// compiler knows.
+macro_rules! with_stride {
+    ($stride:expr, $n:ident => $body:expr) => {
+        with_stride!(@arms $stride, $n, $body, 4 8 12 16 20 24 32 48 64 96 128 192 256 384 512)
+    };
+    (@arms $stride:expr, $n:ident, $body:expr, $($width:literal)*) => {
+        match $stride {
+            $($width => { const $n: usize = $width; $body })*
+            other => unreachable!("no kernel for rows of {other}"),
+        }
+    };
+}
+pub(crate) use with_stride;
+
+/// One row of factors for each user or item, padded with zeros to a stride of [`STRIDES`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Table {
+    rows: usize,
+    width: usize,
+    stride: usize,
+    values: Vec<f32>,
+}
+
+impl Table {
+    /// All zeros.
+    pub(crate) fn zeros(rows: usize, width: usize) -> Self {
+        let stride = STRIDES[STRIDES.partition_point(|&stride| stride < width)];
+        Self { rows, width, stride, values: vec![0.0; rows * stride] }
+    }
+
+    /// Independent normal values.
+    pub(crate) fn normal(rows: usize, width: usize, deviation: f32, rng: &mut Rng) -> Self {
+        let mut table = Self::zeros(rows, width);
+        for row in table.values.chunks_exact_mut(table.stride) {
+            rng.fill_normal(deviation, &mut row[..width]);
+        }
+        table
+    }
+
+    /// From rows without padding.
+    fn from_dense(rows: usize, width: usize, dense: &[f32]) -> Self {
+        let mut table = Self::zeros(rows, width);
+        for (row, values) in table.values.chunks_exact_mut(table.stride).zip(dense.chunks_exact(width)) {
+            row[..width].copy_from_slice(values);
+        }
+        table
+    }
+
+    fn to_dense(&self) -> Vec<f32> {
+        (0..self.rows).flat_map(|row| self.row(row)).copied().collect()
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Length of a padded row.
+    pub(crate) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The factors of one row, without padding.
+    pub(crate) fn row(&self, row: usize) -> &[f32] {
+        &self.values[row * self.stride..][..self.width]
+    }
+
+    /// The padded rows.
+    ///
+    /// # Panics
+    /// If `N` is not the stride.
+    pub(crate) fn padded<const N: usize>(&self) -> &[[f32; N]] {
+        assert_eq!(self.stride, N);
+        self.values.as_chunks().0
+    }
+
+    /// The padded rows, to be changed; padding must stay zero.
+    ///
+    /// # Panics
+    /// If `N` is not the stride.
+    pub(crate) fn padded_mut<const N: usize>(&mut self) -> &mut [[f32; N]] {
+        assert_eq!(self.stride, N);
+        self.values.as_chunks_mut().0
+    }
+
+    fn is_finite(&self) -> bool {
+        self.values.iter().all(|value| value.is_finite())
+    }
+}
+
+/// A factor model: score(u, i) = bias_i + <user_u, item_i>.
+#[derive(Debug, Default)]
+pub(crate) struct Factors {
+    /// One row a user.
+    pub(crate) users: Table,
+    /// One row an item.
+    pub(crate) items: Table,
+    /// One value an item; empty if the model has no biases.
+    pub(crate) bias: Vec<f32>,
+    /// The items' table with one row a factor, made when first scored after a change.
+    by_factor: OnceLock<Vec<f32>>,
+}
+
+impl Factors {
+    /// From freshly made tables.
+    pub(crate) fn new(users: Table, items: Table, bias: Vec<f32>) -> Self {
+        Self { users, items, bias, by_factor: OnceLock::new() }
+    }
+
+    /// To be called when the items' factors have changed.
+    pub(crate) fn changed(&mut self) {
+        self.by_factor.take();
+    }
+
+    /// Whether no parameter is infinite or not a number.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.users.is_finite() && self.items.is_finite() && self.bias.iter().all(|bias| bias.is_finite())
+    }
+
+    /// Scores of all items, in four factors a pass so that `into` is read and written seldom.
+    ///
+    /// # Panics
+    /// If `user` is unknown or `into` is not as long as the catalog.
+    pub(crate) fn score(&self, user: usize, into: &mut [f32]) {
+        let items = self.items.rows();
+        assert_eq!(into.len(), items, "one score an item");
+        if self.bias.is_empty() {
+            into.fill(0.0)
+        } else {
+            into.copy_from_slice(&self.bias)
+        }
+        let by_factor = self.by_factor.get_or_init(|| transposed(&self.items));
+        let row = &self.users.values[user * self.users.stride..][..self.users.stride];
+        let (weights, _) = row.as_chunks::<4>();
+        for (weights, columns) in weights.iter().zip(by_factor.chunks_exact(4 * items.max(1))) {
+            add_four(weights, columns, into);
+        }
+    }
+
+    /// The tables as stored: without padding.
+    pub(crate) fn tensors(&self) -> Vec<Tensor> {
+        let table = |name, table: &Table| stored::floats(name, [table.rows, table.width], table.to_dense());
+        let mut tensors = vec![table("users", &self.users), table("items", &self.items)];
+        if !self.bias.is_empty() {
+            tensors.push(stored::floats("bias", [self.bias.len()], self.bias.clone()));
+        }
+        tensors
+    }
+
+    /// Reads what [`tensors`](Self::tensors) gave.
+    pub(crate) fn restore(
+        tensors: &[Tensor],
+        train: &Histories,
+        width: usize,
+        with_bias: bool,
+    ) -> Result<Self, ModelError> {
+        let (users, items) = (train.users(), train.catalog_size());
+        let user_values = stored::take_floats(tensors, "users", &[users, width])?;
+        let item_values = stored::take_floats(tensors, "items", &[items, width])?;
+        let bias =
+            if with_bias { stored::take_floats(tensors, "bias", &[items])?.to_vec() } else { Vec::new() };
+        Ok(Self::new(
+            Table::from_dense(users, width, user_values),
+            Table::from_dense(items, width, item_values),
+            bias,
+        ))
+    }
+}
+
+/// One row a factor, padding included: `stride` rows of as many values as there are items.
+fn transposed(table: &Table) -> Vec<f32> {
+    let mut columns = vec![0.0; table.values.len()];
+    for (row, values) in table.values.chunks_exact(table.stride).enumerate() {
+        for (factor, &value) in values.iter().enumerate() {
+            columns[factor * table.rows + row] = value;
+        }
+    }
+    columns
+}
+
+/// `into += weights . columns`, four columns after each other in `columns`.
+fn add_four(weights: &[f32; 4], columns: &[f32], into: &mut [f32]) {
+    let n = into.len();
+    let (a, rest) = columns.split_at(n);
+    let (b, rest) = rest.split_at(n);
+    let (c, d) = rest.split_at(n);
+    for (((score, a), b), (c, d)) in into.iter_mut().zip(a).zip(b).zip(c.iter().zip(d)) {
+        *score += (weights[0] * a + weights[1] * b) + (weights[2] * c + weights[3] * d);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_bias_plus_inner_product_for_every_width() {
+        for width in [1, 3, 4, 5, 20, 21, 33, 100] {
+            let mut rng = Rng::new(width as u64);
+            let mut bias = vec![0.0; 7];
+            rng.fill_normal(1.0, &mut bias);
+            let factors = Factors::new(
+                Table::normal(3, width, 1.0, &mut rng),
+                Table::normal(7, width, 1.0, &mut rng),
+                bias.clone(),
+            );
+            let mut scores = vec![f32::NAN; 7];
+            factors.score(2, &mut scores);
+            for item in 0..7 {
+                let pairs = factors.users.row(2).iter().zip(factors.items.row(item));
+                let exact: f64 = pairs.map(|(x, y)| f64::from(*x) * f64::from(*y)).sum();
+                assert!((f64::from(scores[item] - bias[item]) - exact).abs() < 1e-4, "width {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_allowed_width_has_a_kernel() {
+        for width in 1..=MOST_FACTORS as usize {
+            let stride = Table::zeros(0, width).stride();
+            let kernel = with_stride!(stride, N => N);
+            assert!(kernel == stride && kernel >= width);
+        }
+    }
+}

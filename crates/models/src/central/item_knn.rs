@@ -1,0 +1,79 @@
+//! Item-kNN: items that the same people have as the user's items.
+//!
+//! M. Deshpande, G. Karypis: Item-based Top-N Recommendation Algorithms, ACM TOIS 22(1), 2004.
+//!
+//! ```text
+//! score(u, i) = sum of sim(i, j) over the k items j most similar to i that u has
+//! ```
+
+use super::neighbours::{self, Neighbours, Similarity};
+use crate::registry::Model;
+use crate::settings::Settings;
+use crate::{Fit, ModelError, Recommender, Summary, Tensor};
+use sottovoce_core::Histories;
+
+/// The registry's entry.
+pub(super) const MODEL: Model = Model {
+    name: "item-knn",
+    title: "Item-kNN",
+    what: "Items that the same users have as those of the user's history",
+    paper: "Deshpande, Karypis: Item-based Top-N Recommendation Algorithms. ACM TOIS 22(1), 2004",
+    settings: || neighbours::settings(200),
+    build: |settings| Box::new(ItemKnn::new(settings)),
+};
+
+struct ItemKnn {
+    k: usize,
+    similarity: Similarity,
+    users: Histories,
+    neighbours: Neighbours,
+    /// For each item those whose neighbour it is, so that scoring goes through the user's items only.
+    neighbour_of: Neighbours,
+}
+
+impl ItemKnn {
+    fn new(settings: &Settings) -> Self {
+        Self {
+            k: settings.integer("k"),
+            similarity: Similarity::new(settings),
+            users: neighbours::nobody(),
+            neighbours: Neighbours::default(),
+            neighbour_of: Neighbours::default(),
+        }
+    }
+
+    fn learnt(&mut self, users: Histories, neighbours: Neighbours) {
+        self.neighbour_of = neighbours.reversed();
+        self.neighbours = neighbours;
+        self.users = users;
+    }
+}
+
+impl Recommender for ItemKnn {
+    fn fit(&mut self, train: &Histories, _: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let users = neighbours::distinct(train);
+        let neighbours = Neighbours::nearest(&users.transposed(), &users, self.k, self.similarity);
+        self.learnt(users, neighbours);
+        Ok(Summary::default())
+    }
+
+    fn score(&self, user: usize, into: &mut [f32]) {
+        assert_eq!(into.len(), self.users.catalog_size(), "one score an item");
+        into.fill(0.0);
+        for &owned in self.users.of(user) {
+            for (item, similarity) in self.neighbour_of.of(owned as usize) {
+                into[item as usize] += similarity;
+            }
+        }
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        self.neighbours.tensors()
+    }
+
+    fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
+        let neighbours = Neighbours::restore(tensors, train.catalog_size())?;
+        self.learnt(neighbours::distinct(train), neighbours);
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! The small weighted least-squares problems of iALS, one a row: normal equations and two ways to solve them.
+
+use rayon::prelude::*;
+
+/// How a system is solved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Solver {
+    /// Exactly.
+    Cholesky,
+    /// A few steps from the last solution (Takacs, Pilaszy, Tikk: Applications of the conjugate gradient method for
+    /// implicit feedback collaborative filtering, RecSys 2011): costs less when there are many factors.
+    ConjugateGradient {
+        /// Steps at each solution.
+        steps: usize,
+    },
+}
+
+/// Rows summed by one task in [`gram`]; fixed, so that sums do not depend on the number of threads.
+const GRAM_ROWS: usize = 512;
+
+/// Y'Y of all rows, both triangles.
+pub(crate) fn gram<const N: usize>(rows: &[[f32; N]]) -> Vec<[f32; N]> {
+    let parts: Vec<Vec<[f32; N]>> = rows
+        .par_chunks(GRAM_ROWS)
+        .map(|chunk| {
+            let mut sum = vec![[0.0; N]; N];
+            for four in chunk.chunks(4) {
+                add_outer(&mut sum, four, 1.0);
+            }
+            sum
+        })
+        .collect();
+    let mut total = vec![[0.0; N]; N];
+    for part in parts {
+        for (total, part) in total.iter_mut().zip(part) {
+            for f in 0..N {
+                total[f] += part[f];
+            }
+        }
+    }
+    for r in 0..N {
+        for f in r + 1..N {
+            total[r][f] = total[f][r];
+        }
+    }
+    total
+}
+
+/// `sum += weight * y y'` for up to four rows y at a time; only the lower triangle (and a little beside) is kept.
+fn add_outer<const N: usize>(sum: &mut [[f32; N]], rows: &[[f32; N]], weight: f32) {
+    let empty = [0.0; N];
+    let row = |place: usize| rows.get(place).unwrap_or(&empty);
+    let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+    for r in 0..N {
+        let [wa, wb, wc, wd] = [a[r], b[r], c[r], d[r]].map(|value| value * weight);
+        let end = (r / 4 + 1) * 4;
+        let target = &mut sum[r][..end];
+        for f in 0..end {
+            target[f] += (wa * a[f] + wb * b[f]) + (wc * c[f] + wd * d[f]);
+        }
+    }
+}
+
+/// The normal equations of one row at a time: (Y'Y + alpha sum y y' + penalty I) x = (1 + alpha) sum y.
+pub(crate) struct Normal<'a, const N: usize> {
+    gram: &'a [[f32; N]],
+    other: &'a [[f32; N]],
+    alpha: f32,
+    /// Factors without padding.
+    width: usize,
+    matrix: Vec<[f32; N]>,
+}
+
+impl<'a, const N: usize> Normal<'a, N> {
+    /// With the other side's vectors and their Gram matrix.
+    pub(crate) fn new(gram: &'a [[f32; N]], other: &'a [[f32; N]], alpha: f32, width: usize) -> Self {
+        Self { gram, other, alpha, width, matrix: vec![[0.0; N]; N] }
+    }
+
+    /// Solves for a row that has these columns; `solution` comes with the last one.
+    pub(crate) fn solve(&mut self, solver: Solver, columns: &[u32], penalty: f32, solution: &mut [f32; N]) {
+        if columns.is_empty() {
+            solution.fill(0.0);
+            return;
+        }
+        match solver {
+            Solver::Cholesky => self.solve_exactly(columns, penalty, solution),
+            Solver::ConjugateGradient { steps } => self.descend(columns, penalty, steps, solution),
+        }
+    }
+
+    fn right_side(&self, columns: &[u32]) -> [f32; N] {
+        let mut sum = [0.0; N];
+        for &column in columns {
+            let y = &self.other[column as usize];
+            for f in 0..N {
+                sum[f] += y[f];
+            }
+        }
+        sum.map(|value| (1.0 + self.alpha) * value)
+    }
+
+    fn solve_exactly(&mut self, columns: &[u32], penalty: f32, solution: &mut [f32; N]) {
+        self.matrix.copy_from_slice(self.gram);
+        if self.alpha != 0.0 {
+            for four in columns.chunks(4) {
+                let mut rows = [[0.0; N]; 4];
+                for (row, &column) in rows.iter_mut().zip(four) {
+                    *row = self.other[column as usize];
+                }
+                add_outer(&mut self.matrix, &rows, self.alpha);
+            }
+        }
+        for f in 0..self.width {
+            self.matrix[f][f] += penalty;
+        }
+        *solution = self.right_side(columns);
+        cholesky_solve(&mut self.matrix, self.width, solution);
+    }
+
+    /// A x without forming A: Y'Y x + penalty x + alpha sum y <y, x>.
+    fn times(&self, columns: &[u32], penalty: f32, x: &[f32; N]) -> [f32; N] {
+        let mut product = x.map(|value| penalty * value);
+        for (row, &scale) in self.gram.iter().zip(x).take(self.width) {
+            for f in 0..N {
+                product[f] += scale * row[f];
+            }
+        }
+        for &column in columns {
+            let y = &self.other[column as usize];
+            let scale = self.alpha * dot(y, x);
+            for f in 0..N {
+                product[f] += scale * y[f];
+            }
+        }
+        product
+    }
+
+    fn descend(&self, columns: &[u32], penalty: f32, steps: usize, x: &mut [f32; N]) {
+        let (goal, product) = (self.right_side(columns), self.times(columns, penalty, x));
+        let mut residual: [f32; N] = std::array::from_fn(|f| goal[f] - product[f]);
+        let mut direction = residual;
+        let mut size = dot(&residual, &residual);
+        for _ in 0..steps {
+            if size < 1e-20 {
+                break;
+            }
+            let product = self.times(columns, penalty, &direction);
+            let step = size / dot(&direction, &product);
+            for f in 0..N {
+                x[f] += step * direction[f];
+                residual[f] -= step * product[f];
+            }
+            let next = dot(&residual, &residual);
+            for f in 0..N {
+                direction[f] = residual[f] + next / size * direction[f];
+            }
+            size = next;
+        }
+    }
+}
+
+fn dot<const N: usize>(a: &[f32; N], b: &[f32; N]) -> f32 {
+    let mut lanes = [0.0f32; 4];
+    for block in (0..N).step_by(4) {
+        for lane in 0..4 {
+            lanes[lane] += a[block + lane] * b[block + lane];
+        }
+    }
+    (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
+}
+
+/// Solves A x = b in place: A = L L' over the lower triangle of the first `n` rows, then forward and back.
+///
+/// A pivot that rounding has made zero or negative (more factors than rows, hardly any regularisation) is lifted to a
+/// small positive one, which keeps the solution finite.
+fn cholesky_solve<const N: usize>(a: &mut [[f32; N]], n: usize, x: &mut [f32; N]) {
+    for column in 0..n {
+        let (above, below) = a.split_at_mut(column + 1);
+        let pivot_row = &mut above[column];
+        let head = *pivot_row;
+        let square = head[column] - prefix_dot(&head, &head, column);
+        let pivot = square.max(1e-6 * head[column].max(f32::MIN_POSITIVE)).sqrt();
+        pivot_row[column] = pivot;
+        for row in &mut below[..n - column - 1] {
+            row[column] = (row[column] - prefix_dot(row, &head, column)) / pivot;
+        }
+    }
+    for row in 0..n {
+        x[row] = (x[row] - prefix_dot(&a[row], x, row)) / a[row][row];
+    }
+    for row in (0..n).rev() {
+        x[row] /= a[row][row];
+        let value = x[row];
+        for f in 0..row {
+            x[f] -= a[row][f] * value;
+        }
+    }
+}
+
+/// Sum of products of the first `n` values.
+fn prefix_dot<const N: usize>(a: &[f32; N], b: &[f32; N], n: usize) -> f32 {
+    sottovoce_core::math::dot(&a[..n], &b[..n])
+}

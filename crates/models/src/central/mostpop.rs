@@ -1,0 +1,50 @@
+//! Most popular: everyone gets the items that most people have.
+//!
+//! score(u, i) = number of interactions with i in the training part.
+
+use super::stored;
+use crate::registry::Model;
+use crate::settings::Settings;
+use crate::{Fit, ModelError, Recommender, Summary, Tensor};
+use sottovoce_core::Histories;
+
+/// The registry's entry.
+pub(super) const MODEL: Model = Model {
+    name: "mostpop",
+    title: "MostPop",
+    what: "The items with the most interactions, the same for everyone",
+    paper: "none",
+    settings: Vec::new,
+    build: |_: &Settings| Box::new(MostPop::default()),
+};
+
+#[derive(Default)]
+struct MostPop {
+    users: usize,
+    counts: Vec<u32>,
+}
+
+impl Recommender for MostPop {
+    fn fit(&mut self, train: &Histories, _: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        *self = Self { users: train.users(), counts: train.popularity() };
+        Ok(Summary::default())
+    }
+
+    fn score(&self, user: usize, into: &mut [f32]) {
+        assert!(user < self.users, "user {user} of {}", self.users);
+        assert_eq!(into.len(), self.counts.len(), "one score an item");
+        for (score, &count) in into.iter_mut().zip(&self.counts) {
+            *score = count as f32;
+        }
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        vec![stored::indices("counts", [self.counts.len()], self.counts.clone())]
+    }
+
+    fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
+        let counts = stored::take_indices(tensors, "counts", &[train.catalog_size()])?.to_vec();
+        *self = Self { users: train.users(), counts };
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Items a user does not have, drawn uniformly.
+
+use sottovoce_core::{Histories, Rng};
+
+/// Above this size (64 MiB) who has what is looked up by binary search instead of in a bit map.
+const LARGEST_MAP: usize = 64 << 20;
+
+/// Who has what.
+pub(crate) struct Owned {
+    sorted: Histories,
+    /// One bit a user and item, each user beginning a new word; empty if it would be too large.
+    bits: Vec<u64>,
+    words_a_user: usize,
+}
+
+impl Owned {
+    /// Of these histories.
+    pub(crate) fn new(train: &Histories) -> Self {
+        Self::with_map_up_to(train, LARGEST_MAP)
+    }
+
+    fn with_map_up_to(train: &Histories, bytes: usize) -> Self {
+        let words_a_user = train.catalog_size().div_ceil(64);
+        let words = words_a_user.saturating_mul(train.users());
+        let mut owned = Self { sorted: train.sorted(), bits: Vec::new(), words_a_user };
+        if words.saturating_mul(8) <= bytes {
+            owned.bits = vec![0; words];
+            for (user, items) in train.iter().enumerate() {
+                for &item in items {
+                    owned.bits[user * words_a_user + item as usize / 64] |= 1 << (item % 64);
+                }
+            }
+        }
+        owned
+    }
+
+    /// Whether the user has the item.
+    #[inline]
+    pub(crate) fn has(&self, user: u32, item: u32) -> bool {
+        if self.bits.is_empty() {
+            return self.sorted.of(user as usize).binary_search(&item).is_ok();
+        }
+        let word = self.bits[user as usize * self.words_a_user + (item / 64) as usize];
+        word >> (item % 64) & 1 == 1
+    }
+
+    /// Users who have every item: there is no negative for them.
+    pub(crate) fn has_all(&self, user: u32) -> bool {
+        let items = self.sorted.of(user as usize);
+        let distinct = items.len() - items.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        distinct == self.sorted.catalog_size()
+    }
+
+    /// An item the user does not have, uniformly; there must be one.
+    #[inline]
+    pub(crate) fn draw_negative(&self, user: u32, rng: &mut Rng) -> u32 {
+        let items = self.sorted.catalog_size() as u32;
+        loop {
+            let item = rng.below(items);
+            if !self.has(user, item) {
+                return item;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn both_look_ups_know_who_has_what(lists in prop::collection::vec(prop::collection::vec(0u32..70, 0..90), 1..6)) {
+            let train = Histories::from_lists(&lists, 70).unwrap();
+            let (map, search) = (Owned::with_map_up_to(&train, 1 << 20), Owned::with_map_up_to(&train, 0));
+            prop_assert!(!map.bits.is_empty() && search.bits.is_empty());
+            for (user, list) in lists.iter().enumerate() {
+                for item in 0..70 {
+                    prop_assert_eq!(map.has(user as u32, item), list.contains(&item));
+                    prop_assert_eq!(search.has(user as u32, item), list.contains(&item));
+                }
+                let all = (0..70).all(|item| list.contains(&item));
+                prop_assert_eq!(map.has_all(user as u32), all);
+            }
+        }
+    }
+
+    #[test]
+    fn negatives_are_uniform_over_what_is_missing() {
+        let train = Histories::from_lists(&[vec![1, 4, 1]], 6).unwrap();
+        let owned = Owned::new(&train);
+        let mut rng = Rng::new(5);
+        let mut counts = [0; 6];
+        for _ in 0..8000 {
+            counts[owned.draw_negative(0, &mut rng) as usize] += 1;
+        }
+        assert_eq!((counts[1], counts[4]), (0, 0));
+        assert!([0, 2, 3, 5].iter().all(|&item| (1850..2150).contains(&counts[item])), "{counts:?}");
+    }
+}
