@@ -231,7 +231,7 @@ impl Journal {
     /// If it is not, or the disk does not take it.
     pub fn data(&mut self, key: &str, label: &str, card: &DataCard) -> Result<(), JournalError> {
         match self.data.get(key) {
-            Some(known) if known.fingerprint == card.fingerprint => Ok(()),
+            Some(known) if known.card.fingerprint == card.card.fingerprint => Ok(()),
             Some(_) => Err(JournalError::DataChanged {
                 path: self.path.display().to_string(),
                 data: label.to_owned(),

@@ -1,33 +1,16 @@
-//! Names of metrics as experiment files write them: `ndcg@10`.
+//! Metrics at a cutoff, as experiment files write them: `ndcg@10`.
 
 use serde::{Serialize, Serializer};
+use sottovoce_evaluate::{Better, Key, Metrics};
 use sottovoce_models::settings::nearest;
+use std::collections::BTreeMap;
 use std::fmt;
 
-/// The metrics that rows can be chosen and plotted by, as they are called in every output.
-pub const NAMES: &[&str] = &[
-    "precision",
-    "recall",
-    "ndcg",
-    "hit_rate",
-    "map",
-    "mrr",
-    "f1",
-    "auc",
-    "item_coverage",
-    "item_coverage_share",
-    "gini",
-    "shannon_entropy",
-    "aclt",
-    "pop_reo",
-    "pop_rsp",
-];
-
 /// A metric at a cutoff.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MetricAt {
-    /// One of [`NAMES`].
-    pub name: String,
+    /// The metric.
+    pub key: Key,
     /// Length of the lists.
     pub cutoff: usize,
 }
@@ -44,28 +27,31 @@ impl MetricAt {
             Some(Ok(k)) if k > 0 => k,
             _ => return Err(format!("expected a metric and a cutoff like ndcg@10, found `{text}`")),
         };
-        if NAMES.contains(&name) {
-            return Ok(Self { name: name.to_owned(), cutoff });
-        }
-        let hint = nearest(name, NAMES.iter().copied())
-            .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-        Err(format!("there is no metric `{name}`{hint}; metrics are: {}", NAMES.join(", ")))
+        name.parse().map(|key| Self { key, cutoff }).map_err(|_| {
+            let names = Key::ALL.map(Key::name);
+            let hint =
+                nearest(name, names).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+            format!("there is no metric `{name}`{hint}; metrics are: {}", names.join(", "))
+        })
+    }
+
+    /// Its value among others, if it is there and defined.
+    pub fn of(&self, metrics: &BTreeMap<usize, Metrics>) -> Option<f64> {
+        metrics.get(&self.cutoff)?.get(self.key)
     }
 
     /// The value turned so that more is better.
     pub fn worth(&self, value: f64) -> f64 {
-        if lower_is_better(&self.name) { -value } else { value }
+        match self.key.better() {
+            Better::Higher => value,
+            Better::Lower => -value,
+        }
     }
-}
-
-/// Whether a smaller value of this metric is the better one (popularity bias).
-pub fn lower_is_better(name: &str) -> bool {
-    matches!(name, "pop_reo" | "pop_rsp")
 }
 
 impl fmt::Display for MetricAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.name, self.cutoff)
+        write!(f, "{}@{}", self.key, self.cutoff)
     }
 }
 

@@ -1,11 +1,9 @@
 //! What a trial gives back.
 
 use serde::{Deserialize, Serialize};
+use sottovoce_evaluate::{Evaluation, Key, Metrics, report};
 use std::collections::BTreeMap;
 use thiserror::Error;
-
-/// Metrics by name, at each cutoff.
-pub type MetricsAt = BTreeMap<usize, BTreeMap<String, f64>>;
 
 /// The result of one trial.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,8 +17,8 @@ pub struct Outcome {
 /// The small part of a result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Metrics at each cutoff; those that are undefined for the data are absent.
-    pub metrics: MetricsAt,
+    /// Metrics at each cutoff.
+    pub metrics: BTreeMap<usize, Metrics>,
     /// Epochs made.
     pub epochs: usize,
     /// Training triples (or interactions) gone through.
@@ -67,18 +65,32 @@ pub struct Values {
     /// The users judged, as indices of the data set, in the order of the columns.
     pub users: Vec<u32>,
     /// Per-user metrics, at each cutoff, by name.
-    pub per_user: BTreeMap<usize, BTreeMap<String, Vec<f64>>>,
+    pub per_user: BTreeMap<usize, BTreeMap<Key, Vec<f64>>>,
     /// How often each item was recommended at the main cutoff, by item index.
     pub recommended: Vec<u32>,
+}
+
+impl Values {
+    /// The columns of an evaluation.
+    pub fn of(evaluation: &Evaluation, main_cutoff: usize) -> Self {
+        let per_user = &evaluation.per_user;
+        let columns = |cutoff: usize| {
+            let column = |key: Key| Some((key, per_user.column(key, cutoff)?.to_vec()));
+            (cutoff, Key::PER_USER.into_iter().filter_map(column).collect())
+        };
+        Self {
+            users: per_user.users.clone(),
+            per_user: per_user.at.keys().map(|&cutoff| columns(cutoff)).collect(),
+            recommended: evaluation.recommended.get(&main_cutoff).cloned().unwrap_or_default(),
+        }
+    }
 }
 
 /// A data set as the trials saw it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataCard {
-    /// Hash of the cleaned data.
-    pub fingerprint: String,
-    /// What there is to know, in the order in which it is shown: users, items, interactions, ...
-    pub facts: Vec<(String, String)>,
+    /// What the report shows of it; its fingerprint tells whether data have changed.
+    pub card: report::DataCard,
     /// Interactions of each item in the training part, by item index, for popularity curves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub popularity: Vec<u32>,

@@ -1,9 +1,10 @@
 //! Trials: one model, one setting, one seed, one data set, one stage.
 
-use crate::file::{Alternatives, Candidates, Contender, DataSet, Experiment, Protocol};
+use crate::file::{Alternatives, Choice, Contender, DataSet, Experiment};
 use crate::grid;
 use crate::metric::MetricAt;
 use serde::Serialize;
+use sottovoce_evaluate::Protocol;
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Settings, Value};
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub struct Trial {
     pub seed: u64,
     /// What is learnt from and judged on.
     pub stage: Stage,
-    /// How it is judged.
+    /// How it is judged; the first cutoff is the main one.
     pub protocol: Arc<Protocol>,
     /// Whether and how it is judged on the way.
     pub curve: Option<Curve>,
@@ -134,7 +135,7 @@ pub struct Place {
     /// How all are judged.
     pub protocol: Arc<Protocol>,
     seeds: Vec<u64>,
-    choice: crate::file::Choice,
+    choice: Choice,
 }
 
 impl Place {
@@ -208,7 +209,7 @@ impl Place {
     }
 
     fn curve(&self, every: usize, patience: Option<usize>) -> Curve {
-        Curve { every, patience, metric: self.choice.metric.clone() }
+        Curve { every, patience, metric: self.choice.metric }
     }
 
     fn settings(&self, point: &[(String, Value)]) -> Result<Settings, String> {
@@ -217,7 +218,7 @@ impl Place {
         self.contender.model.settings(given).map_err(|error| error.to_string())
     }
 
-    pub(crate) fn choice(&self) -> &crate::file::Choice {
+    pub(crate) fn choice(&self) -> &Choice {
         &self.choice
     }
 }
@@ -245,14 +246,4 @@ pub fn fingerprint(experiment: &Experiment) -> String {
         ],
         "contenders": experiment.contenders.iter().map(contender).collect::<Vec<_>>(),
     }))
-}
-
-impl Candidates {
-    /// As it is written in files and shown in tables.
-    pub fn describe(self) -> String {
-        match self {
-            Candidates::All => "all unrated items".to_owned(),
-            Candidates::Sampled(n) => format!("sampled: {n} random unseen items"),
-        }
-    }
 }

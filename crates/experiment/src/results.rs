@@ -6,6 +6,7 @@ use crate::journal::{Journal, Recorded};
 use crate::outcome::{Cost, CurvePoint, DataCard, Summary, Values};
 use crate::plan::Trial;
 use serde::Serialize;
+use sottovoce_evaluate::{Key, Metrics};
 use sottovoce_models::settings::Value;
 use std::collections::BTreeMap;
 
@@ -59,7 +60,9 @@ pub struct Row {
     /// The swept settings.
     pub swept: BTreeMap<String, Value>,
     /// Metrics over the seeds, at each cutoff; empty if every final trial failed.
-    pub metrics: BTreeMap<usize, BTreeMap<String, Spread>>,
+    pub metrics: BTreeMap<usize, BTreeMap<Key, Spread>>,
+    /// Bias disparity of each category at the main cutoff, mean over the seeds where it is defined.
+    pub bias_disparity: BTreeMap<String, f64>,
     /// Other figures over the seeds: epochs, triples, ...
     pub figures: BTreeMap<String, Spread>,
     /// One a seed.
@@ -145,7 +148,7 @@ impl Results {
             fingerprint: fingerprint.to_owned(),
             seeds: experiment.seeds.clone(),
             cutoffs: experiment.protocol.cutoffs.clone(),
-            candidates: experiment.protocol.candidates.describe(),
+            candidates: experiment.protocol.candidates.to_string(),
             chosen_by: experiment.choice.metric.to_string(),
             data,
         })
@@ -182,6 +185,7 @@ impl Row {
             settings: settings.unwrap_or_default(),
             swept: contender.swept.iter().cloned().collect(),
             metrics: metrics(&done),
+            bias_disparity: bias_disparity(&done, line.place.protocol.cutoffs[0]),
             figures: figures(&done),
             finals: recorded.iter().map(|(trial, outcome)| Final::of(trial.seed, outcome)).collect(),
             tried: line.candidates.iter().map(|candidate| Tried::of(line, candidate, journal)).collect(),
@@ -192,16 +196,16 @@ impl Row {
     }
 
     /// A metric at a cutoff.
-    pub fn metric(&self, name: &str, cutoff: usize) -> Option<Spread> {
-        self.metrics.get(&cutoff)?.get(name).copied()
+    pub fn metric(&self, key: Key, cutoff: usize) -> Option<Spread> {
+        self.metrics.get(&cutoff)?.get(&key).copied()
     }
 
     /// A metric of each user, mean over the seeds, with the users it belongs to.
-    pub fn per_user(&self, name: &str, cutoff: usize) -> Option<(&[u32], Vec<f64>)> {
+    pub fn per_user(&self, key: Key, cutoff: usize) -> Option<(&[u32], Vec<f64>)> {
         let first = self.values.first()?;
         let mut sums = vec![0.0; first.users.len()];
         for values in &self.values {
-            let column = values.per_user.get(&cutoff)?.get(name)?;
+            let column = values.per_user.get(&cutoff)?.get(&key)?;
             if values.users != first.users || column.len() != sums.len() {
                 return None;
             }
@@ -234,17 +238,28 @@ fn summary(outcome: &Recorded) -> Option<&Summary> {
 }
 
 /// Spreads of the metrics that every seed has.
-fn metrics(done: &[&Summary]) -> BTreeMap<usize, BTreeMap<String, Spread>> {
+fn metrics(done: &[&Summary]) -> BTreeMap<usize, BTreeMap<Key, Spread>> {
     let Some(first) = done.first() else { return BTreeMap::new() };
-    let spread = |cutoff: &usize, name: &String| {
-        let value = |summary: &&Summary| summary.metrics.get(cutoff)?.get(name).copied();
+    let spread = |cutoff: usize, key: Key| {
+        let value = |summary: &&Summary| summary.metrics.get(&cutoff)?.get(key);
         Spread::of(&done.iter().map(value).collect::<Option<Vec<f64>>>()?)
     };
-    let at = |(cutoff, names): (&usize, &BTreeMap<String, f64>)| {
-        let spreads = names.keys().filter_map(|name| Some((name.clone(), spread(cutoff, name)?)));
-        (*cutoff, spreads.collect())
+    let at = |&cutoff: &usize| {
+        (cutoff, Key::ALL.into_iter().filter_map(|key| Some((key, spread(cutoff, key)?))).collect())
     };
-    first.metrics.iter().map(at).collect()
+    first.metrics.keys().map(at).collect()
+}
+
+fn bias_disparity(done: &[&Summary], cutoff: usize) -> BTreeMap<String, f64> {
+    let mut columns: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for metrics in done.iter().filter_map(|summary| summary.metrics.get(&cutoff)) {
+        let Metrics { bias_disparity, .. } = metrics;
+        for (category, value) in bias_disparity {
+            columns.entry(category).or_default().extend(value);
+        }
+    }
+    let mean = |(category, values): (&str, Vec<f64>)| Some((category.to_owned(), Spread::of(&values)?.mean));
+    columns.into_iter().filter_map(mean).collect()
 }
 
 fn figures(done: &[&Summary]) -> BTreeMap<String, Spread> {

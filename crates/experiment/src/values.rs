@@ -2,10 +2,11 @@
 //!
 //! A zstd frame around: `SVV1`; then sections, each a length and that many bytes, all little-endian. The first section
 //! is a JSON header with the order of the columns; then the users (u32), the recommendation counts (u32), and one
-//! column of f64 for each name in the header.
+//! column of f64 for each entry of the header.
 
 use crate::outcome::Values;
 use serde::{Deserialize, Serialize};
+use sottovoce_evaluate::Key;
 use std::collections::BTreeMap;
 use std::io::Read;
 use thiserror::Error;
@@ -22,14 +23,14 @@ pub(crate) struct ValuesError(String);
 
 #[derive(Serialize, Deserialize)]
 struct Header {
-    columns: Vec<(usize, String)>,
+    columns: Vec<(usize, Key)>,
 }
 
 pub(crate) fn encode(values: &Values) -> Vec<u8> {
-    let columns: Vec<(usize, String)> = values
+    let columns: Vec<(usize, Key)> = values
         .per_user
         .iter()
-        .flat_map(|(cutoff, columns)| columns.keys().map(|name| (*cutoff, name.clone())))
+        .flat_map(|(cutoff, columns)| columns.keys().map(|key| (*cutoff, *key)))
         .collect();
     let mut plain = MAGIC.to_vec();
     section(&mut plain, &serde_json::to_vec(&Header { columns }).unwrap_or_default());
@@ -55,10 +56,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Values, ValuesError> {
         recommended: numbers(take(&mut rest)?),
         ..Values::default()
     };
-    for (cutoff, name) in header.columns {
+    for (cutoff, key) in header.columns {
         let (column, _) = take(&mut rest)?.as_chunks::<8>();
         let column = column.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
-        values.per_user.entry(cutoff).or_default().insert(name, column);
+        values.per_user.entry(cutoff).or_default().insert(key, column);
     }
     Ok(values)
 }
@@ -93,7 +94,7 @@ mod tests {
     fn some_values() -> Values {
         let columns = |shift: f64| {
             let column = |factor: f64| (0..50).map(|i| (f64::from(i) * factor + shift).sin()).collect();
-            BTreeMap::from([("ndcg".to_owned(), column(0.3)), ("recall".to_owned(), column(1.7))])
+            BTreeMap::from([(Key::Ndcg, column(0.3)), (Key::Recall, column(1.7))])
         };
         Values {
             users: (0..50).map(|u| u * 3 + 1).collect(),

@@ -164,8 +164,8 @@ impl Line {
         if self.place.choice().every.is_some() && summaries.iter().all(|summary| !summary.curve.is_empty()) {
             return best_epoch(&summaries, |value| metric.worth(value));
         }
-        let value = |summary: &Summary| summary.metrics.get(&metric.cutoff)?.get(&metric.name).copied();
-        let values: Vec<f64> = summaries.iter().map(|summary| value(summary)).collect::<Option<_>>()?;
+        let values: Vec<f64> =
+            summaries.iter().map(|summary| metric.of(&summary.metrics)).collect::<Option<_>>()?;
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         (!mean.is_nan()).then_some((mean, None))
     }

@@ -2,7 +2,8 @@
 
 use super::reader::{Entry, Fields, Result, Source, count, list, number, table, text, word};
 use super::sections::{Section, seed};
-use super::{Candidates, DataSet, FIRST_SEED, Protocol};
+use super::{DataSet, FIRST_SEED};
+use sottovoce_evaluate::{Candidates, Protocol};
 use toml::de::DeValue;
 
 const CLEANING: [&str; 7] =
@@ -17,7 +18,7 @@ pub(super) fn shared<'a>(top: &Fields<'a>) -> Result<Section<'a>> {
 pub(super) fn protocol(section: &Section<'_>) -> Result<Protocol> {
     Ok(Protocol {
         cutoffs: section.read("at", cutoffs)?.unwrap_or_else(|| vec![10]),
-        candidates: section.read("candidates", candidates)?.unwrap_or(Candidates::All),
+        candidates: section.read("candidates", candidates)?.unwrap_or(Candidates::AllUnrated),
     })
 }
 
@@ -36,8 +37,8 @@ fn cutoffs(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Vec<usize
 fn candidates(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Candidates> {
     let given = text(source, key, entry)?;
     match given.strip_prefix("sampled:").map(str::parse) {
-        Some(Ok(n)) if n > 0 => Ok(Candidates::Sampled(n)),
-        None if given == "all" => Ok(Candidates::All),
+        Some(Ok(n)) if n > 0 => Ok(Candidates::Sampled { negatives: n, seed: FIRST_SEED }),
+        None if given == "all" => Ok(Candidates::AllUnrated),
         _ => Err(source.error(
             entry.span(),
             format!(

@@ -12,6 +12,7 @@ use crate::metric::MetricAt;
 use crate::search::{Method, Space};
 pub use reader::FileError;
 use serde::Serialize;
+use sottovoce_evaluate::Protocol;
 use sottovoce_models::registry::{self, Model};
 use sottovoce_models::settings::Value;
 use std::path::Path;
@@ -35,7 +36,7 @@ pub struct Experiment {
     pub seeds: Vec<u64>,
     /// The data sets, in the order of the file.
     pub data: Vec<DataSet>,
-    /// How models are judged.
+    /// How models are judged; the first cutoff is the main one.
     pub protocol: Protocol,
     /// How settings are chosen.
     pub choice: Choice,
@@ -69,32 +70,6 @@ pub struct DataSet {
     pub validation: String,
     /// The seed of random splits: one split for all models and seeds, so that users can be compared.
     pub split_seed: u64,
-}
-
-/// How models are judged.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Protocol {
-    /// Lengths of lists; the first is the main one.
-    pub cutoffs: Vec<usize>,
-    /// What is ranked.
-    pub candidates: Candidates,
-}
-
-impl Protocol {
-    /// The cutoff of the main table.
-    pub fn main(&self) -> usize {
-        self.cutoffs[0]
-    }
-}
-
-/// The items among which the test items are ranked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Candidates {
-    /// Every item that is not in the user's training part.
-    All,
-    /// The test items and so many unseen ones.
-    Sampled(usize),
 }
 
 /// How settings are chosen on the validation part.
@@ -217,6 +192,11 @@ impl Experiment {
     /// If the text has a mistake.
     pub fn parse(file: &str, text: &str, models: &'static [Model]) -> Result<Self, FileError> {
         sections::experiment(reader::Source { file, text }, models)
+    }
+
+    /// The cutoff of the main table.
+    pub fn main_cutoff(&self) -> usize {
+        self.protocol.cutoffs[0]
     }
 
     /// The contenders that take part in a data set.

@@ -1,8 +1,9 @@
 //! The sections of the file, but for data and models.
 
 use super::reader::{Entry, Fields, Result, Source, count, did_you_mean, list, switch, table, text, word};
-use super::{Axis, Choice, Experiment, FIRST_SEED, Plot, Protocol, data, models};
-use crate::metric::{self, MetricAt};
+use super::{Axis, Choice, Experiment, FIRST_SEED, Plot, data, models};
+use crate::metric::MetricAt;
+use sottovoce_evaluate::{Key, Protocol};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::nearest;
 use toml::de::{DeTable, DeValue};
@@ -90,7 +91,7 @@ fn choice(top: &Fields<'_>, protocol: &Protocol) -> Result<Choice> {
     let section = Section::open(top, "choice", CHOICE)?;
     let metric = section.read("metric", |source, key, entry| metric_at(source, key, entry, protocol))?;
     Ok(Choice {
-        metric: metric.unwrap_or_else(|| MetricAt { name: "ndcg".to_owned(), cutoff: protocol.main() }),
+        metric: metric.unwrap_or_else(|| MetricAt { key: Key::Ndcg, cutoff: protocol.cutoffs[0] }),
         seeds: section.read("seeds", count)?.unwrap_or(1),
         refit: section
             .read("train_on", word(&[("train+validation", true), ("train", false)]))?
@@ -103,7 +104,7 @@ fn choice(top: &Fields<'_>, protocol: &Protocol) -> Result<Choice> {
 
 fn metric_at(source: Source<'_>, key: &str, entry: &Entry<'_>, protocol: &Protocol) -> Result<MetricAt> {
     let written = text(source, key, entry)?;
-    let metric = MetricAt::parse(&written, protocol.main())
+    let metric = MetricAt::parse(&written, protocol.cutoffs[0])
         .map_err(|message| source.error(entry.span(), format!("{key}: {message}")))?;
     if protocol.cutoffs.contains(&metric.cutoff) {
         return Ok(metric);
@@ -141,7 +142,7 @@ fn axis(
     settings: &[&'static str],
 ) -> Result<Axis> {
     let name = text(source, key, entry)?;
-    if name.contains('@') || metric::NAMES.contains(&name.as_str()) {
+    if name.contains('@') || name.parse::<Key>().is_ok() {
         return metric_at(source, key, entry, protocol).map(Axis::Metric);
     }
     if FIGURES.contains(&name.as_str()) && name != "epochs" {
@@ -153,7 +154,8 @@ fn axis(
     if name == "epochs" {
         return Ok(Axis::Figure(name));
     }
-    let known = settings.iter().chain(metric::NAMES).chain(FIGURES).copied();
+    let metrics = Key::ALL.map(Key::name);
+    let known = settings.iter().chain(&metrics).chain(FIGURES).copied();
     let hint = did_you_mean(nearest(&name, known));
     let message = format!(
         "{key}: `{name}` is no setting of the models, no metric (as in ndcg@10) and none of {}{hint}",

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use sottovoce_core::Rng;
+use sottovoce_evaluate::{Key, Metrics, report};
 use sottovoce_experiment::Experiment;
 use sottovoce_experiment::engine::{self, Event, Observer, Options, RunError, Trials};
 use sottovoce_experiment::file::DataSet;
@@ -83,8 +84,14 @@ impl Trials for Fake {
             return Err(TrialError::Broken("there is no such data set".into()));
         }
         Ok(DataCard {
-            fingerprint: format!("{}{}", self.fingerprint, data.source),
-            facts: vec![("users".into(), USERS.to_string()), ("items".into(), "12".into())],
+            card: report::DataCard {
+                name: data.label.clone(),
+                users: u64::from(USERS),
+                items: 12,
+                interactions: 120,
+                fingerprint: format!("{}{}", self.fingerprint, data.source),
+                ..report::DataCard::default()
+            },
             popularity: (0..12).map(|item| 40 / (item + 1)).collect(),
         })
     }
@@ -126,8 +133,26 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
     let mean = column.iter().sum::<f64>() / f64::from(USERS);
     let metrics = |cutoff: &usize| {
         let scale = 1.0 + *cutoff as f64 / 100.0;
-        let named = [("ndcg", mean * scale), ("precision", mean * 0.7), ("item_coverage", 5.0)];
-        (*cutoff, named.map(|(name, value)| (name.to_owned(), value)).into())
+        let categories = BTreeMap::from([("bars".to_owned(), Some(worth)), ("parks".to_owned(), Some(-0.2))]);
+        let metrics = Metrics {
+            precision: mean * 0.7,
+            recall: mean * 0.5,
+            ndcg: mean * scale,
+            hit_rate: 0.5,
+            map: mean * 0.3,
+            mrr: mean * 0.8,
+            f1: mean * 0.58,
+            auc: None,
+            item_coverage: 5 + epochs,
+            item_coverage_share: 0.4,
+            gini: 0.1,
+            shannon_entropy: 2.0,
+            aclt: 1.5,
+            pop_reo: Some(0.6),
+            pop_rsp: None,
+            bias_disparity: categories,
+        };
+        (*cutoff, metrics)
     };
     // The best epoch is 6, whatever the number of epochs.
     let curve = trial.curve.as_ref().map(|curve| {
@@ -152,10 +177,10 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
             true => Values {
                 users: (0..USERS).collect(),
                 per_user: BTreeMap::from([(
-                    trial.protocol.main(),
+                    trial.protocol.cutoffs[0],
                     BTreeMap::from([
-                        ("ndcg".to_owned(), column.clone()),
-                        ("precision".to_owned(), column.iter().map(|x| x * 0.7).collect()),
+                        (Key::Ndcg, column.clone()),
+                        (Key::Precision, column.iter().map(|x| x * 0.7).collect()),
                     ]),
                 )]),
                 recommended: (0..12).map(|item| rng.below(30) / (item + 1)).collect(),
