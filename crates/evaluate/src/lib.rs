@@ -34,6 +34,7 @@ mod question;
 mod ranking;
 pub mod report;
 mod sampling;
+pub mod significance;
 pub mod slices;
 
 pub use evaluation::{Evaluation, Summary};
