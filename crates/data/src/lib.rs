@@ -1,1 +1,57 @@
 //! Loading, cleaning and splitting interactions; the synthetic town.
+//!
+//! [`load`] reads public data sets and any delimited text into [`Interactions`]; [`clean`] keeps what counts;
+//! [`split`] parts each user's history for training and judging. [`fingerprint`] names exactly these data in a report,
+//! [`describe`] tells what they are like, and [`write_tsv`] and [`write_parquet`] write them down again.
+//!
+//! ```
+//! use sottovoce_data::{Cleaning, LoadOptions, Split, clean, load_bytes, split};
+//! let text = b"anna\tduomo\t5\t100\nanna\tcorso\t4\t200\nbruno\tduomo\t3\t150\n";
+//! let set = load_bytes("example", &[("visits.tsv", text)], &LoadOptions::default())?;
+//! let (interactions, _) = clean(set.interactions, &Cleaning::default());
+//! let parts = split(&interactions, Split::Last, None, 0);
+//! assert_eq!(parts.train.of(0), [1]); // anna was at the duomo (item 1) before she was at the corso
+//! assert_eq!((parts.test.of(0), parts.without_test), (&[0][..], 1));
+//! # Ok::<(), sottovoce_data::DataError>(())
+//! ```
+
+mod clean;
+mod clock;
+mod columns;
+mod date;
+mod describe;
+mod detect;
+mod error;
+mod fields;
+mod files;
+mod fingerprint;
+mod folder;
+mod format;
+mod interactions;
+mod intern;
+mod known;
+mod layout;
+mod lines;
+mod load;
+mod notes;
+mod number;
+mod readers;
+mod sample;
+mod side;
+mod split;
+mod table;
+mod text;
+mod write;
+
+pub use clean::{Cleaning, CleaningNotes, Repeats, clean};
+pub use columns::{Column, Columns};
+pub use describe::{Description, HistoryLengths, Popularity, Ratings, describe, describe_interactions};
+pub use error::{BadLine, DataError};
+pub use fingerprint::fingerprint;
+pub use format::Format;
+pub use interactions::{Dataset, Interactions};
+pub use known::{KNOWN_SETS, KnownSet, known_set};
+pub use load::{DATA_DIR, LoadOptions, load, load_bytes};
+pub use notes::Notes;
+pub use split::{Parts, Split, split};
+pub use write::{WrittenParts, write_parquet, write_parts, write_tsv};

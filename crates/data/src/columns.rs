@@ -1,0 +1,275 @@
+//! Which column is what: told by the user, or by the names in a header.
+
+use crate::error::DataError;
+use crate::text::plain;
+use std::str::FromStr;
+
+/// One column, by place or by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// The column at this place, from 0.
+    At(usize),
+    /// The column of this name in the header.
+    Named(String),
+}
+
+/// The columns to be read. As text: `user=0,item=2,time=3` or `user=uid,item=song,rating=plays`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// Who.
+    pub user: Column,
+    /// What.
+    pub item: Column,
+    /// How much they liked it.
+    pub rating: Option<Column>,
+    /// When.
+    pub time: Option<Column>,
+}
+
+impl Columns {
+    /// Whether any column is asked for by name, so that there must be a header.
+    pub(crate) fn by_name(&self) -> bool {
+        let named = |column: &Column| matches!(column, Column::Named(_));
+        let optional = |column: &Option<Column>| column.as_ref().is_some_and(named);
+        named(&self.user) || named(&self.item) || optional(&self.rating) || optional(&self.time)
+    }
+}
+
+impl FromStr for Columns {
+    type Err = DataError;
+
+    fn from_str(text: &str) -> Result<Self, DataError> {
+        let wrong = || DataError::Specification {
+            what: "columns",
+            text: text.to_owned(),
+            expected:
+                "user=COLUMN,item=COLUMN[,rating=COLUMN][,time=COLUMN], a column being a place from 0 or a \
+                       name"
+                    .to_owned(),
+        };
+        let (mut user, mut item, mut rating, mut time) = (None, None, None, None);
+        for part in text.split(',') {
+            let (key, value) = part.split_once('=').ok_or_else(wrong)?;
+            let slot = match key.trim() {
+                "user" => &mut user,
+                "item" => &mut item,
+                "rating" => &mut rating,
+                "time" | "timestamp" => &mut time,
+                _ => return Err(wrong()),
+            };
+            let value = value.trim();
+            let column = value.parse().map_or_else(|_| Column::Named(value.to_owned()), Column::At);
+            if value.is_empty() || slot.replace(column).is_some() {
+                return Err(wrong());
+            }
+        }
+        Ok(Self { user: user.ok_or_else(wrong)?, item: item.ok_or_else(wrong)?, rating, time })
+    }
+}
+
+/// What a column of a header may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    User,
+    Item,
+    Rating,
+    Time,
+    Title,
+    Category,
+}
+
+/// Names under which columns go in public data sets, in [`plain`] form, the more telling first.
+const NAMES: [(Meaning, &[&str]); 6] = [
+    (
+        Meaning::User,
+        &[
+            "user",
+            "userid",
+            "uid",
+            "useridx",
+            "usersha1",
+            "username",
+            "reviewerid",
+            "customerid",
+            "customer",
+            "profileid",
+            "memberid",
+            "visitorid",
+            "personid",
+            "person",
+            "accountid",
+            "playerid",
+            "clientid",
+            "reader",
+            "readerid",
+            "sessionid",
+            "session",
+        ],
+    ),
+    (
+        Meaning::Item,
+        &[
+            "item",
+            "itemid",
+            "iid",
+            "itemidx",
+            "movie",
+            "movieid",
+            "artist",
+            "artistid",
+            "artmbid",
+            "venue",
+            "venueid",
+            "article",
+            "articleid",
+            "vroot",
+            "parentasin",
+            "asin",
+            "product",
+            "productid",
+            "book",
+            "bookid",
+            "isbn",
+            "work",
+            "workid",
+            "business",
+            "businessid",
+            "song",
+            "songid",
+            "track",
+            "trackid",
+            "poi",
+            "poiid",
+            "location",
+            "locationid",
+            "news",
+            "newsid",
+            "anime",
+            "animeid",
+            "game",
+            "gameid",
+            "gmapid",
+            "recipe",
+            "recipeid",
+            "podcastid",
+            "page",
+            "imdbid",
+        ],
+    ),
+    (
+        Meaning::Rating,
+        &[
+            "rating",
+            "ratings",
+            "ratingvalue",
+            "overall",
+            "stars",
+            "score",
+            "weight",
+            "plays",
+            "playcount",
+            "listens",
+            "listeningcount",
+            "count",
+            "preference",
+            "rate",
+            "value",
+        ],
+    ),
+    (
+        Meaning::Time,
+        &[
+            "timestamp",
+            "time",
+            "ts",
+            "unixreviewtime",
+            "unixtime",
+            "utctime",
+            "datetime",
+            "date",
+            "day",
+            "createdat",
+            "dateadded",
+            "reviewtime",
+            "eventtime",
+            "timestamps",
+        ],
+    ),
+    (Meaning::Title, &["title", "name", "artname", "movietitle", "artistname", "productname", "itemtitle"]),
+    (
+        Meaning::Category,
+        &["categories", "category", "genres", "genre", "class", "tags", "venuecategory", "types", "type"],
+    ),
+];
+
+/// The place of the column with that meaning: the first of its names that the header has.
+pub(crate) fn find(header: &[String], meaning: Meaning) -> Option<usize> {
+    let (_, names) = NAMES.iter().find(|(of, _)| *of == meaning)?;
+    names.iter().find_map(|name| header.iter().position(|column| column_name(column) == **name))
+}
+
+/// A header's name for comparison; RecBole's `name:type` loses its type.
+fn column_name(column: &str) -> String {
+    plain(column.split_once(':').map_or(column, |(name, _)| name))
+}
+
+/// Whether a row names both users and items: then it is a header.
+pub(crate) fn is_header(fields: &[String]) -> bool {
+    find(fields, Meaning::User).is_some() && find(fields, Meaning::Item).is_some()
+}
+
+/// The place of an asked-for column.
+pub(crate) fn place(
+    column: &Column,
+    header: &[String],
+    width: usize,
+    file: &str,
+) -> Result<usize, DataError> {
+    let found = match column {
+        Column::At(place) => (*place < width).then_some(*place),
+        Column::Named(name) => header
+            .iter()
+            .position(|column| column == name)
+            .or_else(|| header.iter().position(|column| column_name(column) == plain(name))),
+    };
+    let shown = if header.is_empty() { format!("{width} without names") } else { header.join(", ") };
+    found.ok_or_else(|| DataError::NoColumn {
+        file: file.to_owned(),
+        column: match column {
+            Column::At(place) => place.to_string(),
+            Column::Named(name) => name.clone(),
+        },
+        found: shown,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(text: &str) -> Vec<String> {
+        text.split(' ').map(String::from).collect()
+    }
+
+    #[test]
+    fn headers_of_public_sets_are_understood() {
+        for text in
+            ["userId movieId rating", "user_id:token item_id:token", "userID artistID weight", "user vroot"]
+        {
+            assert!(is_header(&header(text)), "{text}");
+        }
+        assert!(!is_header(&header("1 2 3")) && !is_header(&header("item title")));
+        assert_eq!(find(&header("asin user_id parent_asin"), Meaning::Item), Some(2));
+    }
+
+    #[test]
+    fn columns_are_read_from_text() {
+        let columns: Columns = "user=1, item=song,time=0".parse().unwrap();
+        assert_eq!((&columns.user, &columns.rating), (&Column::At(1), &None));
+        assert_eq!(columns.item, Column::Named("song".into()));
+        assert!(columns.by_name());
+        for wrong in ["", "user=1", "user=1,item=", "user=1,item=2,colour=3", "user=1,item=2,user=3"] {
+            assert!(wrong.parse::<Columns>().is_err(), "{wrong}");
+        }
+    }
+}

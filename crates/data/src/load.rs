@@ -1,0 +1,146 @@
+//! From a name, a path or bytes to a data set.
+
+use crate::columns::Columns;
+use crate::detect;
+use crate::error::DataError;
+use crate::files::Files;
+use crate::folder;
+use crate::format::Format;
+use crate::interactions::Dataset;
+use crate::known;
+use crate::layout::Layout;
+use crate::readers;
+use crate::sample::Sample;
+use crate::side;
+use crate::table::Table;
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the folder of data sets.
+pub const DATA_DIR: &str = "SOTTOVOCE_DATA";
+
+/// How to load.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// The format; `None`: told by the content.
+    pub format: Option<Format>,
+    /// Which columns are what; `None`: told by the header, or by their order.
+    pub columns: Option<Columns>,
+    /// Skip and count bad lines instead of stopping at the first.
+    pub skip_bad: bool,
+    /// Where bare names are looked up; `None`: in the folder that `SOTTOVOCE_DATA` names.
+    pub data_dir: Option<PathBuf>,
+}
+
+/// Loads a file or folder, a synthetic set (`synth:...`), or a set by its bare name under the data folder.
+///
+/// # Errors
+/// If it is not there, cannot be read, or has a bad line that is not to be skipped.
+pub fn load(source: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
+    if let Some(spec) = source.strip_prefix("synth:") {
+        return town_source(spec);
+    }
+    let path = Path::new(source);
+    if path.exists() {
+        return load_path(path, options);
+    }
+    let folder = options.data_dir.clone().or_else(|| std::env::var_os(DATA_DIR).map(PathBuf::from));
+    match &folder {
+        Some(folder) if known::is_bare(source) && folder.join(source).exists() => {
+            let mut set = load_path(&folder.join(source), options)?;
+            source.clone_into(&mut set.name);
+            Ok(set)
+        }
+        _ => Err(known::not_found(source, folder.as_deref())),
+    }
+}
+
+/// Loads from named contents instead of files: one is a file, several are a folder.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_bytes(name: &str, files: &[(&str, &[u8])], options: &LoadOptions) -> Result<Dataset, DataError> {
+    let listed = Files::Memory(files);
+    match files {
+        [(only, _)] => load_file(&listed, only, name, options),
+        _ => load_folder(&listed, name, options),
+    }
+}
+
+/// The synthetic set of that specification.
+fn town_source(spec: &str) -> Result<Dataset, DataError> {
+    Err(DataError::Synthetic {
+        name: spec.to_owned(),
+        reason: "there is no synthetic set of that name".to_owned(),
+    })
+}
+
+fn load_path(path: &Path, options: &LoadOptions) -> Result<Dataset, DataError> {
+    let canonical = path.canonicalize().map_err(|error| DataError::io(path.display(), error))?;
+    let name =
+        canonical.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into());
+    if path.is_dir() {
+        return load_folder(&Files::Disk(path.to_owned()), &name, options);
+    }
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let file = path.file_name().map_or_else(|| name.clone(), |file| file.to_string_lossy().into());
+    let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
+    load_file(&Files::Disk(folder), &file, &name, options)
+}
+
+fn load_folder(files: &Files<'_>, name: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
+    let choice = folder::choose(files, name)?;
+    let mut table = Table::new(options.skip_bad);
+    table.notes.remarks.extend(choice.remark);
+    let mut format = Format::Delimited;
+    for file in &choice.files {
+        format = read_main(files, file, options, &mut table)?;
+    }
+    side::read(files, &choice.files[0], format, true, &mut table)?;
+    finish(table, name, format)
+}
+
+fn load_file(files: &Files<'_>, file: &str, name: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
+    let mut table = Table::new(options.skip_bad);
+    let format = read_main(files, file, options, &mut table)?;
+    side::read(files, file, format, false, &mut table)?;
+    finish(table, name, format)
+}
+
+fn finish(table: Table, name: &str, format: Format) -> Result<Dataset, DataError> {
+    let (interactions, notes) = table.finish();
+    Ok(Dataset { name: name.to_owned(), format, interactions, notes })
+}
+
+/// Reads one file of interactions and returns its format.
+fn read_main(
+    files: &Files<'_>,
+    name: &str,
+    options: &LoadOptions,
+    table: &mut Table,
+) -> Result<Format, DataError> {
+    let label = files.label(name);
+    let head = files.head(name)?;
+    let sample = Sample::of(&head);
+    let told = detect::format_of(name, &label, &head, &sample);
+    let format = match options.format {
+        Some(format) if !head.bytes.is_empty() => format,
+        _ => told?,
+    };
+    let before = table.len();
+    match format {
+        Format::Sequences => readers::sequences::read(files.open(name)?, table, &label)?,
+        Format::JsonLines => readers::json::read(files.open(name)?, table, &label)?,
+        Format::LibraryThing => readers::librarything::read(files.open(name)?, table, &label)?,
+        Format::MsWeb => readers::msweb::read(files.open(name)?, table, &label)?,
+        Format::Parquet => readers::parquet::read(files, name, options.columns.as_ref(), table)?,
+        _ => {
+            let layout = Layout::of(format, &sample, options.columns.as_ref(), &label)?;
+            readers::delimited::read(files.open(name)?, &layout, table, &label)?;
+        }
+    }
+    if table.len() == before {
+        let (lines, skipped) = (table.notes.lines, table.notes.skipped);
+        return Err(DataError::NoRows { file: label, lines, skipped });
+    }
+    Ok(format)
+}

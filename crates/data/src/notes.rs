@@ -1,0 +1,39 @@
+//! What a loader met on its way; nothing is left out in silence.
+
+use crate::error::BadLine;
+use serde::Serialize;
+
+/// What was read, skipped and assumed while loading.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Notes {
+    /// The files that were read, interactions first.
+    pub files: Vec<String>,
+    /// Lines (rows) of the interactions files, header and blank lines included.
+    pub lines: u64,
+    /// Blank lines.
+    pub blank: u64,
+    /// Comment lines at the top of the files.
+    pub comments: u64,
+    /// Bad lines that were skipped on request.
+    pub skipped: u64,
+    /// The first bad lines, in words.
+    pub examples: Vec<String>,
+    /// Fields that were not UTF-8 and were read as Latin-1.
+    pub latin1: u64,
+    /// Items described in the side files that nobody met.
+    pub only_described: u64,
+    /// Assumptions and conversions, in words: units of time, files joined, columns chosen.
+    pub remarks: Vec<String>,
+}
+
+/// How many bad lines are told in full.
+const EXAMPLES: usize = 5;
+
+impl Notes {
+    pub(crate) fn skip(&mut self, bad: &BadLine) {
+        self.skipped += 1;
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(bad.to_string());
+        }
+    }
+}

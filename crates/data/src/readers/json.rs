@@ -1,0 +1,142 @@
+//! One JSON object a line: reviews of Amazon, Goodreads, Yelp and their like.
+
+use crate::error::DataError;
+use crate::lines::Lines;
+use crate::number;
+use crate::table::{Table, Trouble};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::fmt;
+use std::io::Read;
+
+/// Names of the fields, the more telling first.
+const USER: &[&str] = &["user_id", "reviewerID", "user", "userId", "username", "uid"];
+const ITEM: &[&str] = &[
+    "parent_asin",
+    "asin",
+    "item_id",
+    "item",
+    "itemId",
+    "book_id",
+    "business_id",
+    "work",
+    "movie_id",
+    "movieId",
+    "product_id",
+    "gmap_id",
+];
+const RATING: &[&str] = &["rating", "overall", "stars", "score"];
+const TIME: &[&str] = &["timestamp", "unixReviewTime", "unixtime", "time", "date", "date_added"];
+
+/// Reads a whole file. The first object says whether there are ratings and times; all others must have the same.
+pub(crate) fn read<R: Read>(source: R, table: &mut Table, file: &str) -> Result<(), DataError> {
+    let mut lines = Lines::new(source);
+    let mut shape = None;
+    while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
+        if line.trim_ascii().is_empty() {
+            table.notes.blank += 1;
+            continue;
+        }
+        let parsed = Object::parse(line);
+        if let (None, Ok(object)) = (shape, &parsed) {
+            let found = (!object.rating.text.is_empty(), !object.time.text.is_empty());
+            table.begin(file, found.0, found.1)?;
+            shape = Some(found);
+        } else if table.notes.files.is_empty() {
+            table.begin_side(file);
+        }
+        let outcome = parsed.and_then(|object| object.push(shape.unwrap_or_default(), table));
+        table.settle(lines.number(), outcome)?;
+    }
+    table.notes.lines += lines.number();
+    Ok(())
+}
+
+/// Whether a line is an object that names a user and an item.
+pub(crate) fn is_interaction(line: &[u8]) -> bool {
+    Object::parse(line).is_ok_and(|object| !object.user.text.is_empty() && !object.item.text.is_empty())
+}
+
+/// A field's text and how telling its name was.
+#[derive(Default)]
+struct Found {
+    text: String,
+    rank: Option<usize>,
+}
+
+impl Found {
+    fn offer(&mut self, names: &[&str], key: &str, value: &str) {
+        let rank = names.iter().position(|name| *name == key);
+        if rank.is_some() && self.rank.is_none_or(|before| rank.is_some_and(|rank| rank < before)) {
+            self.rank = rank;
+            value.clone_into(&mut self.text);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Object {
+    user: Found,
+    item: Found,
+    rating: Found,
+    time: Found,
+}
+
+impl Object {
+    fn parse(line: &[u8]) -> Result<Object, Trouble> {
+        let (text, _) = crate::text::decode(line);
+        let mut parser = serde_json::Deserializer::from_str(&text);
+        let object = (&mut parser).deserialize_map(ObjectVisitor);
+        let object = object.and_then(|object| parser.end().map(|()| object));
+        object.map_err(|error| Trouble::row("object", format!("a JSON object ({error})"), line))
+    }
+
+    fn push(self, (rated, timed): (bool, bool), table: &mut Table) -> Result<(), Trouble> {
+        let rating = match rated {
+            true => number::rating(self.rating.text.as_bytes())
+                .ok_or_else(|| Trouble::row("rating", "a finite number", self.rating.text.as_bytes()))?,
+            false => 1.0,
+        };
+        let time = match timed {
+            true => number::time(self.time.text.as_bytes())
+                .ok_or_else(|| Trouble::row("timestamp", "a number or a date", self.time.text.as_bytes()))?,
+            false => 0,
+        };
+        table.push(self.user.text.as_bytes(), self.item.text.as_bytes(), rating, time).map(|_| ())
+    }
+}
+
+struct ObjectVisitor;
+
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = Object;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+        let mut object = Object::default();
+        while let Some(key) = map.next_key::<String>()? {
+            let wanted = [USER, ITEM, RATING, TIME].iter().any(|names| names.contains(&key.as_str()));
+            if !wanted {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let value = scalar(map.next_value::<serde_json::Value>()?);
+            object.user.offer(USER, &key, &value);
+            object.item.offer(ITEM, &key, &value);
+            object.rating.offer(RATING, &key, &value);
+            object.time.offer(TIME, &key, &value);
+        }
+        Ok(object)
+    }
+}
+
+/// A string or number as text; anything else is as good as missing.
+fn scalar(value: serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text,
+        serde_json::Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,131 @@
+//! LibraryThing's `reviews.txt`: lines of `reviews[(...)] = {'user': 'van', 'work': '3206', 'stars': 4.5, ...}`.
+
+use crate::error::DataError;
+use crate::lines::Lines;
+use crate::number;
+use crate::table::{Table, Trouble};
+use std::io::Read;
+
+/// Reads a whole file; lines that are no assignment (the file's first) are comments.
+pub(crate) fn read<R: Read>(source: R, table: &mut Table, file: &str) -> Result<(), DataError> {
+    table.begin(file, true, true)?;
+    let mut lines = Lines::new(source);
+    while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
+        if line.trim_ascii().is_empty() {
+            table.notes.blank += 1;
+        } else if table.len() == 0 && memchr::memmem::find(line, b"] = {").is_none() {
+            table.notes.comments += 1;
+        } else {
+            let outcome = review(line, table);
+            table.settle(lines.number(), outcome)?;
+        }
+    }
+    table.notes.lines += lines.number();
+    Ok(())
+}
+
+fn review(line: &[u8], table: &mut Table) -> Result<(), Trouble> {
+    let (text, _) = crate::text::decode(line);
+    let start = text.find("] = {").map_or(0, |place| place + 4);
+    let pairs = Parser { rest: &text[start..] }
+        .dictionary()
+        .ok_or_else(|| Trouble::row("review", "a Python dictionary", line))?;
+    let field = |name: &'static str| pairs.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value);
+    let (stars, time) = (field("stars").as_bytes(), field("unixtime").as_bytes());
+    let rating = number::rating(stars).ok_or_else(|| Trouble::row("stars", "a finite number", stars))?;
+    let time = number::time(time).ok_or_else(|| Trouble::row("unixtime", "a number or a date", time))?;
+    table.push(field("user").as_bytes(), field("work").as_bytes(), rating, time).map(|_| ())
+}
+
+/// Reads as much of Python's literals as reviews use: a dictionary of strings, numbers and flat lists.
+struct Parser<'t> {
+    rest: &'t str,
+}
+
+impl Parser<'_> {
+    fn dictionary(mut self) -> Option<Vec<(String, String)>> {
+        self.take('{')?;
+        let mut pairs = Vec::new();
+        while self.take('}').is_none() {
+            let key = self.value()?;
+            self.take(':')?;
+            pairs.push((key, self.value()?));
+            if self.take(',').is_none() && !self.rest.trim_start().starts_with('}') {
+                return None;
+            }
+        }
+        Some(pairs)
+    }
+
+    fn take(&mut self, wanted: char) -> Option<()> {
+        self.rest = self.rest.trim_start().strip_prefix(wanted)?;
+        Some(())
+    }
+
+    fn value(&mut self) -> Option<String> {
+        self.rest = self.rest.trim_start();
+        let prefixed = self.rest.strip_prefix('u').filter(|rest| rest.starts_with(['\'', '"']));
+        self.rest = prefixed.unwrap_or(self.rest);
+        match self.rest.chars().next()? {
+            quote @ ('\'' | '"') => self.string(quote),
+            '[' => self.list(),
+            _ => {
+                let end = self.rest.find([',', '}', ']', ':'])?;
+                let (word, rest) = self.rest.split_at(end);
+                self.rest = rest;
+                Some(word.trim().to_owned())
+            }
+        }
+    }
+
+    /// Skips a flat list; no field that is read is one.
+    fn list(&mut self) -> Option<String> {
+        self.take('[')?;
+        while self.take(']').is_none() {
+            let before = self.rest.len();
+            if self.take(',').is_none() {
+                self.value()?;
+            }
+            if self.rest.len() == before {
+                return None;
+            }
+        }
+        Some(String::new())
+    }
+
+    fn string(&mut self, quote: char) -> Option<String> {
+        let mut text = String::new();
+        let mut letters = self.rest.char_indices();
+        letters.next();
+        while let Some((place, letter)) = letters.next() {
+            match letter {
+                _ if letter == quote => {
+                    self.rest = &self.rest[place + 1..];
+                    return Some(text);
+                }
+                '\\' => text.push(escaped(&mut letters)?),
+                _ => text.push(letter),
+            }
+        }
+        None
+    }
+}
+
+/// The character behind a backslash.
+fn escaped(letters: &mut std::str::CharIndices<'_>) -> Option<char> {
+    let (_, letter) = letters.next()?;
+    let digits = match letter {
+        'n' => return Some('\n'),
+        't' => return Some('\t'),
+        'r' => return Some('\r'),
+        'x' => 2,
+        'u' => 4,
+        'U' => 8,
+        other => return Some(other),
+    };
+    let mut code = 0;
+    for _ in 0..digits {
+        code = code * 16 + letters.next()?.1.to_digit(16)?;
+    }
+    char::from_u32(code)
+}

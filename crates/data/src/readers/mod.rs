@@ -1,0 +1,8 @@
+//! One reader a kind of file; each fills a [`Table`](crate::table::Table).
+
+pub(crate) mod delimited;
+pub(crate) mod json;
+pub(crate) mod librarything;
+pub(crate) mod msweb;
+pub(crate) mod parquet;
+pub(crate) mod sequences;

@@ -1,0 +1,281 @@
+//! Parquet files with one flat column each for users, items and, perhaps, ratings and times.
+
+use crate::columns::{self, Columns, Meaning};
+use crate::error::DataError;
+use crate::files::Files;
+use crate::number;
+use crate::table::{Table, Trouble, Unit};
+use bytes::Bytes;
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType, FixedLenByteArray};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader};
+use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::schema::types::ColumnDescriptor;
+use std::fs::File;
+use std::io::{Read, Write};
+
+/// Places of the columns that are read.
+struct Places {
+    user: usize,
+    item: usize,
+    rating: Option<usize>,
+    time: Option<usize>,
+}
+
+/// Reads a whole file, one row group at a time.
+pub(crate) fn read(
+    files: &Files<'_>,
+    name: &str,
+    columns: Option<&Columns>,
+    table: &mut Table,
+) -> Result<(), DataError> {
+    let label = files.label(name);
+    match files {
+        Files::Disk(folder) => {
+            let file = File::open(folder.join(name)).map_err(|error| DataError::io(&label, error))?;
+            read_chunks(file, &label, columns, table)
+        }
+        Files::Memory(_) => {
+            let mut bytes = Vec::new();
+            let read = files.open_raw(name)?.read_to_end(&mut bytes);
+            read.map_err(|error| DataError::io(&label, error))?;
+            read_chunks(Bytes::from(bytes), &label, columns, table)
+        }
+    }
+}
+
+fn read_chunks<R: ChunkReader + 'static>(
+    source: R,
+    label: &str,
+    columns: Option<&Columns>,
+    table: &mut Table,
+) -> Result<(), DataError> {
+    let failed =
+        |error: ParquetError| DataError::Parquet { file: label.to_owned(), reason: error.to_string() };
+    let reader = SerializedFileReader::new(source).map_err(failed)?;
+    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let places = find_places(schema.columns(), columns, label)?;
+    table.begin(label, places.rating.is_some(), places.time.is_some())?;
+    table.unit = places.time.map_or(Unit::Unknown, |place| unit_of(&schema.column(place)));
+    for index in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(index).map_err(failed)?;
+        let get = |place: usize| read_column(&*group, place);
+        let mut user = get(places.user).map_err(failed)?;
+        let mut item = get(places.item).map_err(failed)?;
+        let mut rating = places.rating.map(get).transpose().map_err(failed)?;
+        let mut time = places.time.map(get).transpose().map_err(failed)?;
+        for _ in 0..user.rows() {
+            table.notes.lines += 1;
+            let row = [Some(&mut user), Some(&mut item), rating.as_mut(), time.as_mut()];
+            let outcome = push(row, table);
+            table.settle(table.notes.lines, outcome)?;
+        }
+    }
+    Ok(())
+}
+
+fn find_places(
+    all: &[std::sync::Arc<ColumnDescriptor>],
+    asked: Option<&Columns>,
+    file: &str,
+) -> Result<Places, DataError> {
+    let header: Vec<String> = all.iter().map(|column| column.name().to_owned()).collect();
+    let places = match asked {
+        Some(asked) => {
+            let at = |column| columns::place(column, &header, header.len(), file);
+            let (rating, time) = (asked.rating.as_ref(), asked.time.as_ref());
+            Places {
+                user: at(&asked.user)?,
+                item: at(&asked.item)?,
+                rating: rating.map(at).transpose()?,
+                time: time.map(at).transpose()?,
+            }
+        }
+        None => by_name(&header, file)?,
+    };
+    let chosen = [Some(places.user), Some(places.item), places.rating, places.time];
+    match chosen.into_iter().flatten().find(|&place| all[place].max_rep_level() > 0) {
+        Some(place) => Err(DataError::Parquet {
+            file: file.to_owned(),
+            reason: format!("column {} is a list; one value a row is expected", header[place]),
+        }),
+        None => Ok(places),
+    }
+}
+
+fn by_name(header: &[String], file: &str) -> Result<Places, DataError> {
+    let find = |meaning| columns::find(header, meaning);
+    let need = |meaning, column: &str| {
+        find(meaning).ok_or_else(|| DataError::NoColumn {
+            file: file.to_owned(),
+            column: column.to_owned(),
+            found: header.join(", "),
+        })
+    };
+    Ok(Places {
+        user: need(Meaning::User, "for users")?,
+        item: need(Meaning::Item, "for items")?,
+        rating: find(Meaning::Rating),
+        time: find(Meaning::Time),
+    })
+}
+
+fn unit_of(column: &ColumnDescriptor) -> Unit {
+    match (column.logical_type_ref(), column.converted_type()) {
+        (Some(LogicalType::Timestamp(about)), _) => match about.unit {
+            TimeUnit::MILLIS => Unit::PerSecond(1_000),
+            TimeUnit::MICROS => Unit::PerSecond(1_000_000),
+            TimeUnit::NANOS => Unit::PerSecond(1_000_000_000),
+        },
+        (_, ConvertedType::TIMESTAMP_MILLIS) => Unit::PerSecond(1_000),
+        (_, ConvertedType::TIMESTAMP_MICROS) => Unit::PerSecond(1_000_000),
+        (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => Unit::Days,
+        _ => Unit::Unknown,
+    }
+}
+
+/// The values of a column in one row group, given out one row after the other.
+struct Values {
+    cells: Cells,
+    /// Whether each row has a value; empty if all have.
+    present: Vec<bool>,
+    row: usize,
+    next: usize,
+}
+
+enum Cells {
+    Whole(Vec<i64>),
+    Decimal(Vec<f64>),
+    Short(Vec<f32>),
+    Text(Vec<ByteArray>),
+    Fixed(Vec<FixedLenByteArray>),
+}
+
+/// One value.
+enum Cell<'a> {
+    Whole(i64),
+    Decimal(f64),
+    Short(f32),
+    Text(&'a [u8]),
+}
+
+impl Values {
+    fn rows(&self) -> usize {
+        let values = match &self.cells {
+            Cells::Whole(values) => values.len(),
+            Cells::Decimal(values) => values.len(),
+            Cells::Short(values) => values.len(),
+            Cells::Text(values) => values.len(),
+            Cells::Fixed(values) => values.len(),
+        };
+        if self.present.is_empty() { values } else { self.present.len() }
+    }
+
+    /// The next row's value; `None` if it is null.
+    fn next(&mut self) -> Option<Cell<'_>> {
+        let row = self.row;
+        self.row += 1;
+        if self.present.get(row) == Some(&false) {
+            return None;
+        }
+        let place = self.next;
+        self.next += 1;
+        match &self.cells {
+            Cells::Whole(values) => values.get(place).map(|&value| Cell::Whole(value)),
+            Cells::Decimal(values) => values.get(place).map(|&value| Cell::Decimal(value)),
+            Cells::Short(values) => values.get(place).map(|&value| Cell::Short(value)),
+            Cells::Text(values) => values.get(place).map(|value| Cell::Text(value.data())),
+            Cells::Fixed(values) => values.get(place).map(|value| Cell::Text(value.data())),
+        }
+    }
+}
+
+fn read_column(group: &dyn RowGroupReader, place: usize) -> ParquetResult<Values> {
+    let optional = group.metadata().column(place).column_descr().max_def_level() > 0;
+    Ok(match group.get_column_reader(place)? {
+        ColumnReader::BoolColumnReader(reader) => {
+            read_all(reader, optional, |all| Cells::Whole(all.into_iter().map(i64::from).collect()))?
+        }
+        ColumnReader::Int32ColumnReader(reader) => {
+            read_all(reader, optional, |all| Cells::Whole(all.into_iter().map(i64::from).collect()))?
+        }
+        ColumnReader::Int64ColumnReader(reader) => read_all(reader, optional, Cells::Whole)?,
+        ColumnReader::FloatColumnReader(reader) => read_all(reader, optional, Cells::Short)?,
+        ColumnReader::DoubleColumnReader(reader) => read_all(reader, optional, Cells::Decimal)?,
+        ColumnReader::ByteArrayColumnReader(reader) => read_all(reader, optional, Cells::Text)?,
+        ColumnReader::FixedLenByteArrayColumnReader(reader) => read_all(reader, optional, Cells::Fixed)?,
+        ColumnReader::Int96ColumnReader(reader) => read_all(reader, optional, |all| {
+            Cells::Whole(all.into_iter().map(|value| value.to_millis()).collect())
+        })?,
+    })
+}
+
+fn read_all<T: DataType>(
+    mut reader: ColumnReaderImpl<T>,
+    optional: bool,
+    wrap: impl Fn(Vec<T::T>) -> Cells,
+) -> ParquetResult<Values> {
+    const BATCH: usize = 64 << 10;
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    loop {
+        let wanted = optional.then_some(&mut levels);
+        let (rows, _, _) = reader.read_records(BATCH, wanted, None, &mut values)?;
+        if rows == 0 {
+            break;
+        }
+    }
+    let highest = levels.iter().copied().max().unwrap_or(0).max(1);
+    let present = levels.iter().map(|&level| level == highest).collect();
+    Ok(Values { cells: wrap(values), present, row: 0, next: 0 })
+}
+
+fn push(row: [Option<&mut Values>; 4], table: &mut Table) -> Result<(), Trouble> {
+    // All four step forward before anything is refused, so that they stay in the same row.
+    let [user, item, rating, time] = row.map(|values| values.map(Values::next));
+    let rating = rating.map_or(Ok(1.0), |cell| rating_of(cell.as_ref()))?;
+    let time = time.map_or(Ok(0), |cell| time_of(cell.as_ref()))?;
+    let (user, item) = (id_of(user.flatten(), "user")?, id_of(item.flatten(), "item")?);
+    table.push(&user, &item, rating, time).map(|_| ())
+}
+
+fn id_of<'a>(cell: Option<Cell<'a>>, field: &'static str) -> Result<std::borrow::Cow<'a, [u8]>, Trouble> {
+    match cell {
+        Some(Cell::Text(text)) => Ok(text.into()),
+        Some(Cell::Whole(number)) => {
+            let mut text = Vec::with_capacity(20);
+            // Writing to memory does not fail.
+            let _ = write!(text, "{number}");
+            Ok(text.into())
+        }
+        Some(Cell::Decimal(value)) if value == value.trunc() && value.abs() < 9e15 => {
+            Ok((value as i64).to_string().into_bytes().into())
+        }
+        Some(_) => Err(Trouble::row(field, "text or a whole number", b"a decimal number")),
+        None => Err(Trouble::row(field, "an id", b"null")),
+    }
+}
+
+fn rating_of(cell: Option<&Cell<'_>>) -> Result<f32, Trouble> {
+    let (value, shown) = match cell {
+        Some(Cell::Whole(value)) => (Some(*value as f32), value.to_string()),
+        Some(Cell::Decimal(value)) => (Some(*value as f32), value.to_string()),
+        Some(Cell::Short(value)) => (Some(*value), value.to_string()),
+        Some(Cell::Text(text)) => (number::rating(text), crate::text::decode(text).0.into_owned()),
+        None => (None, "null".to_owned()),
+    };
+    let finite = value.filter(|value| value.is_finite()).map(|value| value + 0.0);
+    finite.ok_or_else(|| Trouble::row("rating", "a finite number", shown.as_bytes()))
+}
+
+fn time_of(cell: Option<&Cell<'_>>) -> Result<i64, Trouble> {
+    let (value, shown) = match cell {
+        Some(Cell::Whole(value)) => (Some(*value), String::new()),
+        Some(Cell::Decimal(value)) => (number::whole(*value), value.to_string()),
+        Some(Cell::Short(value)) => (number::whole(f64::from(*value)), value.to_string()),
+        Some(Cell::Text(text)) => (number::time(text), crate::text::decode(text).0.into_owned()),
+        None => (None, "null".to_owned()),
+    };
+    value.ok_or_else(|| Trouble::row("timestamp", "a number or a date", shown.as_bytes()))
+}

@@ -1,0 +1,284 @@
+//! Titles and categories of items, from the files that lie beside the interactions.
+
+use crate::columns::{Meaning, find};
+use crate::error::DataError;
+use crate::fields::{Delimiter, Fields};
+use crate::files::{Files, unpacked_name};
+use crate::format::Format;
+use crate::lines::Lines;
+use crate::sample::Sample;
+use crate::table::{Table, Trouble};
+
+/// Where an item's title and categories are in a row of a side file.
+struct Description {
+    delimiter: Delimiter,
+    header: bool,
+    id: usize,
+    title: Option<usize>,
+    categories: Option<usize>,
+    /// What stands between categories.
+    between: u8,
+    /// Fields a row has at least.
+    least: usize,
+}
+
+impl Description {
+    fn of_titles(delimiter: Delimiter, categories: Option<usize>) -> Self {
+        let least = categories.map_or(2, |place| place + 1);
+        Self { delimiter, header: false, id: 0, title: Some(1), categories, between: b'|', least }
+    }
+}
+
+/// Reads what lies beside `main`. With a whole folder, any file whose header names items and titles or categories counts.
+pub(crate) fn read(
+    files: &Files<'_>,
+    main: &str,
+    format: Format,
+    whole_folder: bool,
+    table: &mut Table,
+) -> Result<(), DataError> {
+    let names = files.names().unwrap_or_default();
+    let named = |wanted: &str| names.iter().find(|name| unpacked_name(name) == wanted);
+    let colons = Description::of_titles(Delimiter::Colons, Some(2));
+    match format {
+        Format::MovieLens100k => genres_of_100k(files, named("u.item"), named("u.genre"), table),
+        Format::MovieLens1m | Format::MovieTweetings => describe(files, named("movies.dat"), &colons, table),
+        Format::MovieLens20m => by_header(files, named("movies.csv"), table),
+        Format::LastFm2k => lastfm(files, &named, table),
+        Format::FoursquareGlobal => {
+            let pois = names.iter().find(|name| unpacked_name(name).starts_with("dataset_tist2015_pois"));
+            let columns =
+                Description { title: None, ..Description::of_titles(Delimiter::Byte(b'\t'), Some(3)) };
+            describe(files, pois, &columns, table)
+        }
+        Format::YahooMovies => {
+            let about =
+                names.iter().find(|name| unpacked_name(name).starts_with("ydata-ymovies-movie-content"));
+            describe(files, about, &Description::of_titles(Delimiter::Byte(b'\t'), None), table)
+        }
+        Format::RecBole => {
+            let stem = unpacked_name(main);
+            let stem = stem.split('.').next().unwrap_or_default();
+            by_header(files, named(&format!("{stem}.item")), table)
+        }
+        Format::Sequences => {
+            let stem = unpacked_name(main);
+            let stem = stem.rsplit_once('.').map_or(stem.as_str(), |(stem, _)| stem);
+            attributes(files, named(&format!("{stem}_item2attributes.json")), table)
+        }
+        _ => generic(files, &names, main, whole_folder, table),
+    }
+}
+
+/// Files with a header that names an item and its title or categories.
+fn generic(
+    files: &Files<'_>,
+    names: &[String],
+    main: &str,
+    whole_folder: bool,
+    table: &mut Table,
+) -> Result<(), DataError> {
+    const STEMS: [&str; 11] = [
+        "items",
+        "venues",
+        "articles",
+        "vroots",
+        "movies",
+        "books",
+        "artists",
+        "products",
+        "titles",
+        "categories",
+        "pois",
+    ];
+    for name in names.iter().filter(|name| *name != main) {
+        let lower = unpacked_name(name);
+        let stem = lower.split('.').next().unwrap_or_default();
+        let text = [".tsv", ".csv", ".txt", ".dat"].iter().any(|ending| lower.ends_with(ending));
+        if text && (whole_folder || STEMS.contains(&stem)) {
+            by_header(files, Some(name), table)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file if its header names an item and its title or categories, and no user.
+fn by_header(files: &Files<'_>, name: Option<&String>, table: &mut Table) -> Result<(), DataError> {
+    let Some(name) = name else { return Ok(()) };
+    let sample = Sample::of(&files.head(name)?);
+    let Some(delimiter) = sample.delimiter() else { return Ok(()) };
+    let header = sample.first(delimiter);
+    let (title, categories) = (find(&header, Meaning::Title), find(&header, Meaning::Category));
+    let id = find(&header, Meaning::Item).or_else(|| header.iter().position(|name| name == "id"));
+    let (Some(id), true) = (id, title.is_some() || categories.is_some()) else { return Ok(()) };
+    if find(&header, Meaning::User).is_some() {
+        return Ok(());
+    }
+    // RecBole writes sequences of tokens with spaces between.
+    let spaced = categories.is_some_and(|place| header[place].ends_with(":token_seq"));
+    let between = if spaced { b' ' } else { b'|' };
+    let columns =
+        Description { delimiter, header: true, id, title, categories, between, least: header.len() };
+    describe(files, Some(name), &columns, table)
+}
+
+fn describe(
+    files: &Files<'_>,
+    name: Option<&String>,
+    columns: &Description,
+    table: &mut Table,
+) -> Result<(), DataError> {
+    let mut fields = Fields::default();
+    each_line(files, name, table, |number, line, table| {
+        if number == 1 && columns.header || line.is_empty() {
+            return Ok(());
+        }
+        let whole = fields.cut(line, columns.delimiter).is_ok() && fields.len() >= columns.least;
+        if !whole {
+            return Err(Trouble::row("row", format!("{} fields", columns.least), line));
+        }
+        let Some(item) = known(fields.get(line, columns.id), table)? else { return Ok(()) };
+        if let Some(place) = columns.title {
+            table.entitle(item, fields.get(line, place));
+        }
+        match columns.categories {
+            Some(place) => categorise(item, fields.get(line, place), columns.between, table),
+            None => Ok(()),
+        }
+    })
+}
+
+/// Runs over the lines of a side file; bad ones are settled as those of the interactions are.
+fn each_line(
+    files: &Files<'_>,
+    name: Option<&String>,
+    table: &mut Table,
+    mut take: impl FnMut(u64, &[u8], &mut Table) -> Result<(), Trouble>,
+) -> Result<(), DataError> {
+    let Some(name) = name else { return Ok(()) };
+    let label = files.label(name);
+    table.begin_side(&label);
+    let mut lines = Lines::new(files.open(name)?);
+    let mut number = 0;
+    while let Some(line) = lines.next().map_err(|error| DataError::io(&label, error))? {
+        number += 1;
+        let outcome = take(number, line, table);
+        table.settle(number, outcome)?;
+    }
+    Ok(())
+}
+
+/// The item's number; one that nobody met is counted.
+fn known(id: &[u8], table: &mut Table) -> Result<Option<u32>, Trouble> {
+    if id.is_empty() {
+        return Err(Trouble::row("item", "an id", id));
+    }
+    let item = table.item(id);
+    table.notes.only_described += u64::from(item.is_none());
+    Ok(item)
+}
+
+fn categorise(item: u32, list: &[u8], between: u8, table: &mut Table) -> Result<(), Trouble> {
+    if matches!(list, b"(no genres listed)" | b"\\N") {
+        return Ok(());
+    }
+    list.split(|&byte| byte == between).try_for_each(|category| table.categorise(item, category))
+}
+
+/// MovieLens 100K: `id|title|date|video date|url|` and 19 flags whose names are in `u.genre`.
+fn genres_of_100k(
+    files: &Files<'_>,
+    items: Option<&String>,
+    genres: Option<&String>,
+    table: &mut Table,
+) -> Result<(), DataError> {
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    each_line(files, genres, table, |_, line, _| {
+        let name = line.split(|&byte| byte == b'|').next().unwrap_or_default();
+        names.extend((!name.is_empty()).then(|| name.to_vec()));
+        Ok(())
+    })?;
+    let mut fields = Fields::default();
+    each_line(files, items, table, |_, line, table| {
+        if line.is_empty() {
+            return Ok(());
+        }
+        // A pipe is not a quoting delimiter, so cutting cannot fail.
+        let _ = fields.cut(line, Delimiter::Byte(b'|'));
+        if fields.len() != 24 {
+            return Err(Trouble::row("row", format!("24 fields, not {}", fields.len()), line));
+        }
+        let Some(item) = known(fields.get(line, 0), table)? else { return Ok(()) };
+        table.entitle(item, fields.get(line, 1));
+        for (flag, name) in names.iter().take(19).enumerate() {
+            if fields.get(line, 5 + flag) == b"1" {
+                table.categorise(item, name)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Last.fm 2K: artists' names, and as categories the tags that users gave them.
+fn lastfm<'n>(
+    files: &Files<'_>,
+    named: &impl Fn(&str) -> Option<&'n String>,
+    table: &mut Table,
+) -> Result<(), DataError> {
+    let tab = Delimiter::Byte(b'\t');
+    let artists = Description { header: true, ..Description::of_titles(tab, None) };
+    describe(files, named("artists.dat"), &artists, table)?;
+    let (Some(tags), Some(tagged)) = (named("tags.dat"), named("user_taggedartists.dat")) else {
+        return Ok(());
+    };
+    let mut names = std::collections::HashMap::new();
+    let mut fields = Fields::default();
+    each_line(files, Some(tags), table, |_, line, _| {
+        let _ = fields.cut(line, tab);
+        names.insert(fields.get(line, 0).to_vec(), fields.get(line, 1).to_vec());
+        Ok(())
+    })?;
+    each_line(files, Some(tagged), table, |number, line, table| {
+        let _ = fields.cut(line, tab);
+        if number == 1 || line.is_empty() {
+            return Ok(());
+        }
+        if fields.len() < 3 {
+            return Err(Trouble::row("row", "at least 3 fields", line));
+        }
+        let Some(item) = table.item(fields.get(line, 1)) else { return Ok(()) };
+        match names.get(fields.get(line, 2)) {
+            Some(name) => table.categorise(item, name),
+            None => Err(Trouble::row("tagID", "a tag of tags.dat", fields.get(line, 2))),
+        }
+    })
+}
+
+/// S3-Rec: one JSON object, item to list of attributes.
+fn attributes(files: &Files<'_>, name: Option<&String>, table: &mut Table) -> Result<(), DataError> {
+    let Some(name) = name else { return Ok(()) };
+    let label = files.label(name);
+    table.begin_side(&label);
+    let source = std::io::BufReader::new(files.open(name)?);
+    let parsed: Result<std::collections::BTreeMap<String, Vec<serde_json::Value>>, _> =
+        serde_json::from_reader(source);
+    let lists = match parsed {
+        Ok(lists) => lists,
+        Err(error) => {
+            let trouble = Trouble::row("object", format!("items with lists of attributes ({error})"), b"");
+            return table.settle(error.line() as u64, Err(trouble)).map(|_: Option<()>| ());
+        }
+    };
+    for (id, list) in &lists {
+        let Some(item) = table.item(id.as_bytes()) else {
+            table.notes.only_described += 1;
+            continue;
+        };
+        for attribute in list {
+            let text = attribute.as_str().map_or_else(|| attribute.to_string(), str::to_owned);
+            let outcome = table.categorise(item, text.as_bytes());
+            table.settle(1, outcome)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! Training, validation and test parts.
+
+use crate::error::DataError;
+use crate::interactions::Interactions;
+use sottovoce_core::{Catalog, Histories, Names, Rng};
+use std::fmt;
+use std::str::FromStr;
+
+/// How each user's history is parted. As text: `temporal:0.8`, `random:0.8`, `last`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Split {
+    /// This share of each user's interactions, the earliest, trains; the rest is held out.
+    Temporal(f64),
+    /// This share of each user's interactions, drawn at random, trains.
+    Random(f64),
+    /// All but each user's last interaction train.
+    Last,
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Split::Temporal(share) => write!(f, "temporal:{share}"),
+            Split::Random(share) => write!(f, "random:{share}"),
+            Split::Last => f.write_str("last"),
+        }
+    }
+}
+
+impl FromStr for Split {
+    type Err = DataError;
+
+    fn from_str(text: &str) -> Result<Self, DataError> {
+        let wrong = || DataError::Specification {
+            what: "split",
+            text: text.to_owned(),
+            expected: "temporal:SHARE, random:SHARE (a share between 0 and 1, as in temporal:0.8) or last"
+                .to_owned(),
+        };
+        if text == "last" {
+            return Ok(Split::Last);
+        }
+        let (kind, share) = text.split_once(':').ok_or_else(wrong)?;
+        let share: f64 = share.parse().map_err(|_| wrong())?;
+        if !(share > 0.0 && share < 1.0) {
+            return Err(wrong());
+        }
+        match kind {
+            "temporal" => Ok(Split::Temporal(share)),
+            "random" => Ok(Split::Random(share)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl Split {
+    /// How many of `n` interactions train: `floor(share n)`, at least 1. The tiny addend undoes the rounding of the
+    /// product: 0.29 * 100 is 28.999999999999996, and means 29.
+    fn training(self, n: usize) -> usize {
+        match self {
+            Split::Temporal(share) | Split::Random(share) => {
+                ((share * n as f64 + 1e-9) as usize).max(1).min(n)
+            }
+            Split::Last => n.saturating_sub(1).max(1).min(n),
+        }
+    }
+}
+
+/// A data set parted. All parts have the same users and items.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parts {
+    /// The users' ids.
+    pub users: Names,
+    /// The items.
+    pub catalog: Catalog,
+    /// What models learn from.
+    pub train: Histories,
+    /// What settings are chosen by.
+    pub validation: Option<Histories>,
+    /// What models are judged by.
+    pub test: Histories,
+    /// Users without a test part.
+    pub without_test: usize,
+}
+
+/// Parts each user's history; `validation` parts the training part once more in the same way.
+///
+/// Histories are in time order; equal times keep their input order. A random split is drawn for each user from the
+/// seed and the user's id alone, so other users and the order of rows make no difference to it.
+pub fn split(clean: &Interactions, how: Split, validation: Option<Split>, seed: u64) -> Parts {
+    let (starts, rows) = clean.rows_in_time();
+    let mut parts = [Part::default(), Part::default(), Part::default()];
+    let mut without_test = 0;
+    for user in 0..clean.users.len() {
+        let history = &rows[starts[user]..starts[user + 1]];
+        let draw = |label| Rng::new(seed).stream(label, 0).stream(&clean.users[user], 0);
+        let (mut train, test) = divide(clean, history, how, || draw("test"));
+        let mut held = Vec::new();
+        if let Some(how) = validation {
+            (train, held) = divide(clean, &train, how, || draw("validation"));
+        }
+        without_test += usize::from(test.is_empty());
+        for (part, rows) in parts.iter_mut().zip([&train, &held, &test]) {
+            part.push(rows);
+        }
+    }
+    let [train, held, test] = parts.map(|part| part.histories(clean));
+    Parts {
+        users: clean.users.clone(),
+        catalog: clean.catalog.clone(),
+        train,
+        validation: validation.map(|_| held),
+        test,
+        without_test,
+    }
+}
+
+/// A user's rows for training and those held out, both in time order.
+fn divide(all: &Interactions, history: &[u32], how: Split, rng: impl Fn() -> Rng) -> (Vec<u32>, Vec<u32>) {
+    let training = how.training(history.len());
+    if !matches!(how, Split::Random(_)) {
+        return (history[..training].to_vec(), history[training..].to_vec());
+    }
+    // Drawn from the history by item, so that the order of rows without times does not matter.
+    let mut places: Vec<usize> = (0..history.len()).collect();
+    places.sort_by_key(|&place| all.item[history[place] as usize]);
+    rng().shuffle(&mut places);
+    let mut held = vec![false; history.len()];
+    for &place in &places[training..] {
+        held[place] = true;
+    }
+    let of =
+        |wanted| history.iter().zip(&held).filter(move |(_, held)| **held == wanted).map(|(row, _)| *row);
+    (of(false).collect(), of(true).collect())
+}
+
+#[derive(Default)]
+struct Part {
+    ends: Vec<usize>,
+    rows: Vec<u32>,
+}
+
+impl Part {
+    fn push(&mut self, rows: &[u32]) {
+        self.rows.extend_from_slice(rows);
+        self.ends.push(self.rows.len());
+    }
+
+    fn histories(self, all: &Interactions) -> Histories {
+        let offsets = std::iter::once(0).chain(self.ends).collect();
+        let items = self.rows.iter().map(|&row| all.item[row as usize]).collect();
+        let ratings = if all.rating.is_empty() { Vec::new() } else { pick(&all.rating, &self.rows) };
+        let times = if all.time.is_empty() { Vec::new() } else { pick(&all.time, &self.rows) };
+        Histories::from_columns(offsets, items, ratings, times, all.catalog.len())
+            .unwrap_or_else(|error| unreachable!("rows of one data set fit together: {error}"))
+    }
+}
+
+fn pick<T: Copy>(column: &[T], rows: &[u32]) -> Vec<T> {
+    rows.iter().map(|&row| column[row as usize]).collect()
+}

@@ -1,0 +1,249 @@
+//! Writing interactions down again: what is written here is read back the same.
+
+use crate::error::{DataError, shorten};
+use crate::interactions::Interactions;
+use crate::split::Parts;
+use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, FloatType, Int64Type};
+use parquet::errors::Result as ParquetResult;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+use sottovoce_core::{Catalog, Histories, Names};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The columns of a table to be written, whoever holds them.
+struct Rows<'a> {
+    users: &'a Names,
+    items: &'a Names,
+    user: &'a [u32],
+    item: &'a [u32],
+    rating: &'a [f32],
+    time: &'a [i64],
+}
+
+impl<'a> Rows<'a> {
+    fn of(all: &'a Interactions) -> Self {
+        Self {
+            users: &all.users,
+            items: &all.catalog.ids,
+            user: &all.user,
+            item: &all.item,
+            rating: &all.rating,
+            time: &all.time,
+        }
+    }
+}
+
+/// Writes tab-separated text with a header (`user item [rating] [timestamp]`); packed if the name ends in `.gz` or `.zst`.
+///
+/// The file appears under its name only when it is whole.
+///
+/// # Errors
+/// If an id has a tab or a line break, or the disk refuses.
+pub fn write_tsv(interactions: &Interactions, path: &Path) -> Result<(), DataError> {
+    write_rows(&Rows::of(interactions), path)
+}
+
+/// Writes Parquet with the columns `user`, `item` and, where there are any, `rating` and `timestamp` (seconds).
+///
+/// # Errors
+/// If the disk refuses.
+pub fn write_parquet(interactions: &Interactions, path: &Path) -> Result<(), DataError> {
+    write_parquet_rows(&Rows::of(interactions), path)
+}
+
+/// The files that [`write_parts`] wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenParts {
+    /// The training part.
+    pub train: PathBuf,
+    /// The validation part.
+    pub validation: Option<PathBuf>,
+    /// The test part.
+    pub test: PathBuf,
+}
+
+/// Writes each part to `folder` as `train`, `validation` and `test` with the given ending: `tsv`, `tsv.gz`, `tsv.zst` or
+/// `parquet`. Within a part, users come in order and each user's interactions in time order.
+///
+/// # Errors
+/// If the ending is another, an id cannot be written, or the disk refuses.
+pub fn write_parts(parts: &Parts, folder: &Path, ending: &str) -> Result<WrittenParts, DataError> {
+    if !["tsv", "tsv.gz", "tsv.zst", "parquet"].contains(&ending) {
+        return Err(DataError::Specification {
+            what: "ending",
+            text: ending.to_owned(),
+            expected: "tsv, tsv.gz, tsv.zst or parquet".to_owned(),
+        });
+    }
+    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder.display(), error))?;
+    let write = |name: &str, part: &Histories| {
+        let path = folder.join(format!("{name}.{ending}"));
+        write_part(&parts.users, &parts.catalog, part, &path).map(|()| path)
+    };
+    Ok(WrittenParts {
+        train: write("train", &parts.train)?,
+        validation: parts.validation.as_ref().map(|part| write("validation", part)).transpose()?,
+        test: write("test", &parts.test)?,
+    })
+}
+
+fn write_part(users: &Names, catalog: &Catalog, part: &Histories, path: &Path) -> Result<(), DataError> {
+    let user: Vec<u32> =
+        (0..part.users()).flat_map(|user| std::iter::repeat_n(user as u32, part.of(user).len())).collect();
+    let rows = Rows {
+        users,
+        items: &catalog.ids,
+        user: &user,
+        item: part.items(),
+        rating: part.ratings(),
+        time: part.times(),
+    };
+    if path.extension().is_some_and(|ending| ending == "parquet") {
+        write_parquet_rows(&rows, path)
+    } else {
+        write_rows(&rows, path)
+    }
+}
+
+fn write_rows(rows: &Rows<'_>, path: &Path) -> Result<(), DataError> {
+    check_ids(rows.users, "user", path)?;
+    check_ids(rows.items, "item", path)?;
+    atomically(path, |file| match path.extension().and_then(|ending| ending.to_str()) {
+        Some("gz") => {
+            let mut packer = flate2::write::GzEncoder::new(file, flate2::Compression::default());
+            write_text(rows, &mut packer)?;
+            packer.finish()
+        }
+        Some("zst") => {
+            let mut packer = zstd::Encoder::new(file, 0)?;
+            write_text(rows, &mut packer)?;
+            packer.finish()
+        }
+        _ => {
+            let mut file = file;
+            write_text(rows, &mut file)?;
+            Ok(file)
+        }
+    })
+}
+
+fn check_ids(ids: &Names, kind: &'static str, path: &Path) -> Result<(), DataError> {
+    let breaks = |id: &&str| id.contains(['\t', '\n', '\r']);
+    match ids.iter().find(breaks) {
+        Some(id) => {
+            let id = shorten(id.as_bytes());
+            Err(DataError::Unwritable { path: path.to_owned(), kind, id })
+        }
+        None => Ok(()),
+    }
+}
+
+fn write_text(rows: &Rows<'_>, into: &mut impl Write) -> io::Result<()> {
+    let mut into = BufWriter::with_capacity(64 << 10, into);
+    let rating = if rows.rating.is_empty() { "" } else { "\trating" };
+    let time = if rows.time.is_empty() { "" } else { "\ttimestamp" };
+    writeln!(into, "user\titem{rating}{time}")?;
+    for row in 0..rows.user.len() {
+        write!(into, "{}\t{}", &rows.users[rows.user[row] as usize], &rows.items[rows.item[row] as usize])?;
+        if let Some(rating) = rows.rating.get(row) {
+            write!(into, "\t{rating}")?;
+        }
+        if let Some(time) = rows.time.get(row) {
+            write!(into, "\t{time}")?;
+        }
+        into.write_all(b"\n")?;
+    }
+    into.flush()
+}
+
+/// Writes to a file beside `path` and gives it its name when it is whole and on disk.
+fn atomically(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> Result<(), DataError> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.part", std::process::id()));
+    let partial = path.with_file_name(name);
+    let written = File::create(&partial).and_then(write).and_then(|file| file.sync_all());
+    let named = written.and_then(|()| std::fs::rename(&partial, path));
+    named.map_err(|error| {
+        // Nothing more can be done if the remains cannot be removed either.
+        let _ = std::fs::remove_file(&partial);
+        DataError::io(path.display(), error)
+    })
+}
+
+fn write_parquet_rows(rows: &Rows<'_>, path: &Path) -> Result<(), DataError> {
+    atomically(path, |file| {
+        let kept = file.try_clone()?;
+        parquet_file(rows, file).map_err(io::Error::other)?;
+        Ok(kept)
+    })
+}
+
+/// Rows a row group: large enough to pack well, small enough to be read in little memory.
+const GROUP: usize = 1 << 20;
+
+fn parquet_file(rows: &Rows<'_>, file: File) -> ParquetResult<()> {
+    let packing = Compression::ZSTD(ZstdLevel::try_new(3)?);
+    let properties = WriterProperties::builder().set_compression(packing).build();
+    let mut writer = SerializedFileWriter::new(file, Arc::new(schema(rows)?), Arc::new(properties))?;
+    for start in (0..rows.user.len()).step_by(GROUP) {
+        let range = start..(start + GROUP).min(rows.user.len());
+        let mut group = writer.next_row_group()?;
+        write_ids(&mut group, rows.users, &rows.user[range.clone()])?;
+        write_ids(&mut group, rows.items, &rows.item[range.clone()])?;
+        if !rows.rating.is_empty() {
+            write_column::<FloatType>(&mut group, &rows.rating[range.clone()])?;
+        }
+        if !rows.time.is_empty() {
+            write_column::<Int64Type>(&mut group, &rows.time[range])?;
+        }
+        group.close()?;
+    }
+    writer.close().map(|_| ())
+}
+
+fn schema(rows: &Rows<'_>) -> ParquetResult<Type> {
+    let column = |name, physical, converted| {
+        let built = Type::primitive_type_builder(name, physical)
+            .with_repetition(Repetition::REQUIRED)
+            .with_converted_type(converted)
+            .build();
+        built.map(Arc::new)
+    };
+    let mut columns = vec![
+        column("user", Physical::BYTE_ARRAY, ConvertedType::UTF8)?,
+        column("item", Physical::BYTE_ARRAY, ConvertedType::UTF8)?,
+    ];
+    if !rows.rating.is_empty() {
+        columns.push(column("rating", Physical::FLOAT, ConvertedType::NONE)?);
+    }
+    if !rows.time.is_empty() {
+        columns.push(column("timestamp", Physical::INT64, ConvertedType::NONE)?);
+    }
+    Type::group_type_builder("interactions").with_fields(columns).build()
+}
+
+fn write_ids(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    ids: &Names,
+    numbers: &[u32],
+) -> ParquetResult<()> {
+    let values: Vec<ByteArray> =
+        numbers.iter().map(|&number| ByteArray::from(ids[number as usize].as_bytes().to_vec())).collect();
+    write_column::<ByteArrayType>(group, &values)
+}
+
+fn write_column<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    values: &[T::T],
+) -> ParquetResult<()> {
+    if let Some(mut column) = group.next_column()? {
+        column.typed::<T>().write_batch(values, None, None)?;
+        column.close()?;
+    }
+    Ok(())
+}
