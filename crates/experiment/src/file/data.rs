@@ -1,0 +1,128 @@
+//! Data sets, their cleaning and splitting, and the protocol they share.
+
+use super::reader::{Entry, Fields, Result, Source, count, list, number, table, text, word};
+use super::sections::{Section, seed};
+use super::{DataSet, FIRST_SEED};
+use sottovoce_evaluate::{Candidates, Protocol};
+use toml::de::DeValue;
+
+const CLEANING: [&str; 7] =
+    ["min_interactions", "k_core", "threshold", "repeats", "split", "validation", "split_seed"];
+
+/// `[protocol]`: how models are judged, and what holds for data sets that do not say otherwise.
+pub(super) fn shared<'a>(top: &Fields<'a>) -> Result<Section<'a>> {
+    let keys: Vec<_> = CLEANING.into_iter().chain(["at", "candidates"]).collect();
+    Section::open(top, "protocol", &keys)
+}
+
+pub(super) fn protocol(section: &Section<'_>) -> Result<Protocol> {
+    Ok(Protocol {
+        cutoffs: section.read("at", cutoffs)?.unwrap_or_else(|| vec![10]),
+        candidates: section.read("candidates", candidates)?.unwrap_or(Candidates::AllUnrated),
+    })
+}
+
+fn cutoffs(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Vec<usize>> {
+    let mut cutoffs = Vec::new();
+    for item in list(source, key, entry)? {
+        let cutoff = count(source, key, item)?;
+        if cutoffs.contains(&cutoff) {
+            return Err(source.error(item.span(), format!("at: {cutoff} is there twice")));
+        }
+        cutoffs.push(cutoff);
+    }
+    Ok(cutoffs)
+}
+
+fn candidates(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Candidates> {
+    let given = text(source, key, entry)?;
+    match given.strip_prefix("sampled:").map(str::parse) {
+        Some(Ok(n)) if n > 0 => Ok(Candidates::Sampled { negatives: n, seed: FIRST_SEED }),
+        None if given == "all" => Ok(Candidates::AllUnrated),
+        _ => Err(source.error(
+            entry.span(),
+            format!(
+                "candidates: expected \"all\" or \"sampled:N\" (as in \"sampled:99\"), found \"{given}\""
+            ),
+        )),
+    }
+}
+
+pub(super) fn sets<'a>(top: &Fields<'a>, shared: &Section<'a>) -> Result<Vec<DataSet>> {
+    let mut sets: Vec<DataSet> = Vec::new();
+    for entry in top.need("data", "an experiment", list)? {
+        let set = data_set(top.source, entry, shared)?;
+        if sets.iter().any(|other| other.label == set.label) {
+            let message = format!("data: `{}` is there twice; give one a `label`", set.label);
+            return Err(top.source.error(entry.span(), message));
+        }
+        sets.push(set);
+    }
+    Ok(sets)
+}
+
+fn data_set<'a>(source: Source<'a>, entry: &'a Entry<'a>, shared: &Section<'a>) -> Result<DataSet> {
+    let (name, own) = match entry.get_ref() {
+        DeValue::String(_) => (bare_name(source, "data", entry)?, Section(None)),
+        _ => {
+            let keys: Vec<_> = ["name", "label"].into_iter().chain(CLEANING).collect();
+            let inside = table(source, "data", entry)?;
+            let fields = Fields::open(source, inside, entry.span(), "a data set", &keys)?;
+            (fields.need("name", "a data set", bare_name)?, Section(Some(fields)))
+        }
+    };
+    let test = either(&own, shared, "split", split)?.unwrap_or_else(|| "temporal:0.8".to_owned());
+    let repeats = word(&[("once", false), ("keep", true)]);
+    Ok(DataSet {
+        label: own.read("label", text)?.unwrap_or_else(|| name.clone()),
+        source: name,
+        min_interactions: either(&own, shared, "min_interactions", count)?,
+        k_core: either(&own, shared, "k_core", count)?,
+        threshold: either(&own, shared, "threshold", number)?,
+        keep_repeats: either(&own, shared, "repeats", repeats)?.unwrap_or(false),
+        validation: either(&own, shared, "validation", split)?.unwrap_or_else(|| test.clone()),
+        split: test,
+        split_seed: either(&own, shared, "split_seed", seed)?.unwrap_or(FIRST_SEED),
+    })
+}
+
+/// The data set's own value, or the one all share.
+fn either<'a, T>(
+    own: &Section<'a>,
+    shared: &Section<'a>,
+    key: &str,
+    read: impl Fn(Source<'a>, &str, &'a Entry<'a>) -> Result<T>,
+) -> Result<Option<T>> {
+    Ok(match own.read(key, &read)? {
+        Some(value) => Some(value),
+        None => shared.read(key, &read)?,
+    })
+}
+
+fn bare_name(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<String> {
+    let name = text(source, key, entry)?;
+    if !name.starts_with("synth:") && (name.contains(['/', '\\']) || name.starts_with('.')) {
+        let message = format!(
+            "{key}: `{name}` is a path; experiments name data sets (`ml-1m`), which are looked up under --data-dir \
+             or $SOTTOVOCE_DATA, or invent them (`synth:town`)"
+        );
+        return Err(source.error(entry.span(), message));
+    }
+    Ok(name)
+}
+
+fn split(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<String> {
+    let given = text(source, key, entry)?;
+    let ratio = given.strip_prefix("temporal:").or_else(|| given.strip_prefix("random:"));
+    let right = match ratio {
+        Some(share) => share.parse().is_ok_and(|share: f64| share > 0.0 && share < 1.0),
+        None => given == "last",
+    };
+    if right {
+        return Ok(given);
+    }
+    let message = format!(
+        "{key}: expected \"temporal:0.8\", \"random:0.8\" (any share) or \"last\", found \"{given}\""
+    );
+    Err(source.error(entry.span(), message))
+}

@@ -1,0 +1,287 @@
+//! The run folder: what is finished stays finished, whatever happens to the process.
+//!
+//! `journal.jsonl` starts with a line that names the experiment; each finished trial adds one line, written whole and
+//! forced to the disk before the trial counts. A process killed while it writes leaves at most one torn line at the
+//! end, which is recognised and dropped: that trial runs again. The large columns of a trial lie in `values/`, one
+//! file each, in place before the journal speaks of the trial.
+
+use crate::outcome::{DataCard, Outcome, Summary, Values};
+use crate::values;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+const JOURNAL: &str = "journal.jsonl";
+const FORMAT: u32 = 1;
+
+/// What to do with a run folder that has a journal already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// Go on with the same experiment; refuse another.
+    #[default]
+    Resume,
+    /// Go on although the file has changed, keeping the trials that are still asked for.
+    Amend,
+    /// Throw the old trials away.
+    Fresh,
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    /// A file could not be read or written.
+    #[error("{path}: {reason}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// Another process has it.
+    #[error("{0}: another process is running this experiment")]
+    Busy(String),
+    /// It is of another experiment.
+    #[error(
+        "{path} was begun with another version of the experiment file; \
+         --fresh starts again, --amend keeps the trials that are still asked for, --out takes another folder"
+    )]
+    Changed {
+        /// The journal.
+        path: String,
+    },
+    /// A data set is not what it was.
+    #[error("{path}: the data set {data} has changed since this run began; --fresh starts again")]
+    DataChanged {
+        /// The journal.
+        path: String,
+        /// The data set's label.
+        data: String,
+    },
+    /// A line in its midst cannot be read.
+    #[error("{path}:{line}: not a line of a journal ({reason}); --fresh starts again")]
+    Damaged {
+        /// The journal.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// One line.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Experiment { format: u32, fingerprint: String, title: String, program: String },
+    Data { key: String, card: DataCard },
+    Trial { key: String, what: String, outcome: Recorded },
+}
+
+/// How a recorded trial ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recorded {
+    /// With a result.
+    Done(Summary),
+    /// Without: the reason.
+    Failed(String),
+}
+
+/// An open journal; only one process has it.
+pub struct Journal {
+    folder: PathBuf,
+    path: PathBuf,
+    file: File,
+    trials: HashMap<String, Recorded>,
+    data: BTreeMap<String, DataCard>,
+    /// Whether a torn line was found at the end and dropped.
+    pub torn: bool,
+}
+
+impl Journal {
+    /// Opens or begins the journal of a run folder.
+    ///
+    /// # Errors
+    /// If another process has it, it belongs to another experiment, or it cannot be read.
+    pub fn open(
+        folder: &Path,
+        title: &str,
+        fingerprint: &str,
+        existing: Existing,
+    ) -> Result<Self, JournalError> {
+        let path = folder.join(JOURNAL);
+        let io = |reason| JournalError::Io { path: path.display().to_string(), reason };
+        let values = folder.join("values");
+        fs::create_dir_all(&values).map_err(io)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(JournalError::Busy(path.display().to_string())),
+            Err(TryLockError::Error(reason)) => return Err(io(reason)),
+        }
+        if existing == Existing::Fresh {
+            file.set_len(0).map_err(io)?;
+            fs::remove_dir_all(&values).and_then(|()| fs::create_dir(&values)).map_err(io)?;
+        }
+        let (trials, data) = (HashMap::new(), BTreeMap::new());
+        let mut journal =
+            Self { folder: folder.to_owned(), path: path.clone(), file, trials, data, torn: false };
+        let found = journal.load()?;
+        match found {
+            Some(begun) if begun == fingerprint => {}
+            Some(_) if existing == Existing::Resume => {
+                return Err(JournalError::Changed { path: path.display().to_string() });
+            }
+            _ => journal.append(&Line::Experiment {
+                format: FORMAT,
+                fingerprint: fingerprint.to_owned(),
+                title: title.to_owned(),
+                program: env!("CARGO_PKG_VERSION").to_owned(),
+            })?,
+        }
+        Ok(journal)
+    }
+
+    /// Reads all whole lines, drops a torn last one, and returns the fingerprint the journal was last given.
+    fn load(&mut self) -> Result<Option<String>, JournalError> {
+        let bytes = fs::read(&self.path).map_err(|reason| self.io(reason))?;
+        let mut whole = 0;
+        let mut fingerprint = None;
+        for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+            match serde_json::from_slice::<Line>(line) {
+                Ok(read) if line.ends_with(b"\n") => {
+                    self.take(read, &mut fingerprint);
+                    whole += line.len();
+                }
+                // A write cut short: a line without an end, or blocks the disk never got, at the very end.
+                _ if whole + line.len() == bytes.len() => self.torn = true,
+                Ok(_) => unreachable!("a line without an end is the last"),
+                Err(error) => return Err(self.damaged(number + 1, &error)),
+            }
+        }
+        self.file.set_len(whole as u64).map_err(|reason| self.io(reason))?;
+        self.file.seek(SeekFrom::End(0)).map_err(|reason| self.io(reason))?;
+        Ok(fingerprint)
+    }
+
+    fn take(&mut self, line: Line, fingerprint: &mut Option<String>) {
+        match line {
+            Line::Experiment { fingerprint: begun, .. } => *fingerprint = Some(begun),
+            Line::Data { key, card } => drop(self.data.insert(key, card)),
+            Line::Trial { key, outcome, .. } => drop(self.trials.insert(key, outcome)),
+        }
+    }
+
+    /// Writes one line and waits until the disk has it.
+    fn append(&mut self, line: &Line) -> Result<(), JournalError> {
+        let mut text = serde_json::to_vec(line).map_err(|error| self.io(error.into()))?;
+        text.push(b'\n');
+        self.file.write_all(&text).map_err(|reason| self.io(reason))?;
+        self.file.sync_data().map_err(|reason| self.io(reason))
+    }
+
+    /// How a trial ended, if it did.
+    pub fn trial(&self, key: &str) -> Option<&Recorded> {
+        self.trials.get(key)
+    }
+
+    /// How many trials are recorded.
+    pub fn len(&self) -> usize {
+        self.trials.len()
+    }
+
+    /// Whether no trial is recorded.
+    pub fn is_empty(&self) -> bool {
+        self.trials.is_empty()
+    }
+
+    /// Records a finished trial, its columns first.
+    ///
+    /// # Errors
+    /// If the disk does not take it.
+    pub fn record(
+        &mut self,
+        key: &str,
+        what: &str,
+        outcome: Result<Outcome, String>,
+    ) -> Result<(), JournalError> {
+        let recorded = match outcome {
+            Ok(Outcome { summary, values }) => {
+                if values != Values::default() {
+                    write_atomically(&self.values_path(key), &values::encode(&values))?;
+                }
+                Recorded::Done(summary)
+            }
+            Err(reason) => Recorded::Failed(reason),
+        };
+        let (key, what) = (key.to_owned(), what.to_owned());
+        self.append(&Line::Trial { key: key.clone(), what, outcome: recorded.clone() })?;
+        self.trials.insert(key, recorded);
+        Ok(())
+    }
+
+    /// Records what a data set is, or checks that it still is what was recorded.
+    ///
+    /// # Errors
+    /// If it is not, or the disk does not take it.
+    pub fn data(&mut self, key: &str, label: &str, card: &DataCard) -> Result<(), JournalError> {
+        match self.data.get(key) {
+            Some(known) if known.card.fingerprint == card.card.fingerprint => Ok(()),
+            Some(_) => Err(JournalError::DataChanged {
+                path: self.path.display().to_string(),
+                data: label.to_owned(),
+            }),
+            None => {
+                self.append(&Line::Data { key: key.to_owned(), card: card.clone() })?;
+                self.data.insert(key.to_owned(), card.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// The columns of a trial; empty if it had none.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn values(&self, key: &str) -> Result<Values, JournalError> {
+        let path = self.values_path(key);
+        let io = |reason| JournalError::Io { path: path.display().to_string(), reason };
+        match fs::read(&path) {
+            Ok(bytes) => values::decode(&bytes).map_err(|error| io(io::Error::other(error))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Values::default()),
+            Err(error) => Err(io(error)),
+        }
+    }
+
+    fn values_path(&self, key: &str) -> PathBuf {
+        self.folder.join("values").join(format!("{key}.bin"))
+    }
+
+    fn io(&self, reason: io::Error) -> JournalError {
+        JournalError::Io { path: self.path.display().to_string(), reason }
+    }
+
+    fn damaged(&self, line: usize, error: &serde_json::Error) -> JournalError {
+        JournalError::Damaged { path: self.path.display().to_string(), line, reason: error.to_string() }
+    }
+}
+
+/// Writes a file so that under its name there is either all of it or what was there before.
+///
+/// # Errors
+/// If the disk does not take it.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+    let write = || {
+        let beside = path.with_extension("part");
+        let mut file = File::create(&beside)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    };
+    write().map_err(|reason| JournalError::Io { path: path.display().to_string(), reason })
+}

@@ -1,0 +1,113 @@
+//! What a trial gives back.
+
+use serde::{Deserialize, Serialize};
+use sottovoce_evaluate::{Evaluation, Key, Metrics, report};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// The result of one trial.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// What is kept in the journal.
+    pub summary: Summary,
+    /// What is kept beside it.
+    pub values: Values,
+}
+
+/// The small part of a result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Metrics at each cutoff.
+    pub metrics: BTreeMap<usize, Metrics>,
+    /// Epochs made.
+    pub epochs: usize,
+    /// Training triples (or interactions) gone through.
+    pub triples: u64,
+    /// Other figures by name: `bytes_up`, `bytes_down`, ...
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
+    /// How good the model was on the way, if it was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<CurvePoint>,
+    /// What it cost; differs from run to run.
+    pub cost: Cost,
+}
+
+/// The model after some epochs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Epochs made.
+    pub epoch: usize,
+    /// Mean training loss, if the model has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
+    /// The metric of choice on the part that is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+}
+
+/// Time and memory: the only part of a result that is not determined by the seed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Seconds to load, clean and split.
+    pub load_seconds: f64,
+    /// Seconds of training.
+    pub train_seconds: f64,
+    /// Seconds of scoring and judging.
+    pub evaluate_seconds: f64,
+    /// Most memory the process had held when the trial ended.
+    pub peak_rss_bytes: u64,
+}
+
+/// The large part of a result: columns that tests of significance and plots need.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values {
+    /// The users judged, as indices of the data set, in the order of the columns.
+    pub users: Vec<u32>,
+    /// Per-user metrics, at each cutoff, by name.
+    pub per_user: BTreeMap<usize, BTreeMap<Key, Vec<f64>>>,
+    /// How often each item was recommended at the main cutoff, by item index.
+    pub recommended: Vec<u32>,
+}
+
+impl Values {
+    /// The columns of an evaluation.
+    pub fn of(evaluation: &Evaluation, main_cutoff: usize) -> Self {
+        let per_user = &evaluation.per_user;
+        let columns = |cutoff: usize| {
+            let column = |key: Key| Some((key, per_user.column(key, cutoff)?.to_vec()));
+            (cutoff, Key::PER_USER.into_iter().filter_map(column).collect())
+        };
+        Self {
+            users: per_user.users.clone(),
+            per_user: per_user.at.keys().map(|&cutoff| columns(cutoff)).collect(),
+            recommended: evaluation.recommended.get(&main_cutoff).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+/// A data set as the trials saw it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataCard {
+    /// What the report shows of it; its fingerprint tells whether data have changed.
+    pub card: report::DataCard,
+    /// Interactions of each item in the training part, by item index, for popularity curves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub popularity: Vec<u32>,
+}
+
+/// Why a trial has no result.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum TrialError {
+    /// The setting does not work on this data (training diverged, too little data): a result like another, recorded
+    /// and shown.
+    #[error("{0}")]
+    Failed(String),
+    /// Something that another attempt may not meet (a missing file, a full disk): the run ends and nothing is
+    /// recorded.
+    #[error("{0}")]
+    Broken(String),
+    /// The trial was asked to stop; nothing is recorded.
+    #[error("interrupted")]
+    Interrupted,
+}

@@ -1,0 +1,110 @@
+//! Searching for good settings: by chance, or by the tree-structured Parzen estimator.
+//!
+//! J. Bergstra, R. Bardenet, Y. Bengio, B. Kégl: Algorithms for Hyper-Parameter Optimization, NeurIPS 2011.
+//!
+//! TPE splits what was tried into the good (the best share γ) and the rest, models where each group lies with a
+//! density, l and g, draws points from l and tries the one with the largest l / g, which maximises the expected
+//! improvement. Densities are joint over all settings, so that settings which matter together are found together.
+
+mod parzen;
+mod space;
+
+use parzen::Parzen;
+use serde::Serialize;
+use sottovoce_core::Rng;
+pub use space::{Dimension, Point, Range, Space};
+use std::cmp::Ordering;
+
+/// How points are proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Tree-structured Parzen estimator.
+    Tpe,
+    /// Evenly at random.
+    Random,
+}
+
+/// A point that was tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// Where.
+    pub point: Point,
+    /// How good it was, higher is better; `None` for a trial that failed.
+    pub worth: Option<f64>,
+}
+
+/// Points drawn from l for each proposal.
+const DRAWS: usize = 48;
+
+/// Proposes points to try; the proposals are a function of the seed and of what was observed.
+pub struct Searcher<'a> {
+    /// Where to look.
+    pub space: &'a Space,
+    /// How to look.
+    pub method: Method,
+    /// Proposals made evenly at random before the estimator is trusted.
+    pub startup: usize,
+    /// Determines all randomness.
+    pub seed: u64,
+}
+
+impl Searcher<'_> {
+    /// The next point to try, or `None` when every point of a finite space has been tried.
+    ///
+    /// `pending` are proposals without a result yet; they count as failures, so that the next proposal looks
+    /// elsewhere.
+    pub fn propose(&self, history: &[Observation], pending: &[Point]) -> Option<Point> {
+        let tried = history.len() + pending.len();
+        let mut rng = Rng::new(self.seed).stream("proposal", tried as u64);
+        let is_new =
+            |point: &Point| !history.iter().any(|seen| seen.point == *point) && !pending.contains(point);
+        if self.method == Method::Random || tried < self.startup {
+            return self.draw_new(&mut rng, &is_new);
+        }
+        let (good, rest) = divide(history, pending);
+        let (l, g) = (Parzen::new(self.space, &good), Parzen::new(self.space, &rest));
+        (0..DRAWS)
+            .map(|_| l.draw(&mut rng))
+            .filter(|point| is_new(point))
+            .map(|point| (l.log_density(&point) - g.log_density(&point), point))
+            .reduce(|best, next| if next.0 > best.0 { next } else { best })
+            .map(|(_, point)| point)
+            .or_else(|| self.draw_new(&mut rng, &is_new))
+    }
+
+    /// An even draw that was not tried before; small spaces are walked through once chance no longer finds one.
+    fn draw_new(&self, rng: &mut Rng, is_new: &dyn Fn(&Point) -> bool) -> Option<Point> {
+        (0..1000).map(|_| self.space.random(rng)).find(is_new)
+    }
+}
+
+/// The best share of what was tried, and the rest with all failures.
+fn divide<'a>(history: &'a [Observation], pending: &'a [Point]) -> (Vec<&'a Point>, Vec<&'a Point>) {
+    let mut order: Vec<&Observation> = history.iter().collect();
+    order.sort_by(|a, b| better_first(a.worth, b.worth));
+    let succeeded = order.iter().filter(|seen| is_number(seen.worth)).count();
+    let good = share(history.len()).min(succeeded);
+    let (good, rest) = order.split_at(good);
+    let points = |group: &[&'a Observation]| group.iter().map(|seen| &seen.point).collect::<Vec<_>>();
+    let mut rest = points(rest);
+    rest.extend(pending);
+    (points(good), rest)
+}
+
+/// How many of n count as good.
+fn share(n: usize) -> usize {
+    ((n as f64 * 0.15).ceil() as usize).clamp(1, 25)
+}
+
+fn is_number(worth: Option<f64>) -> bool {
+    worth.is_some_and(|x| !x.is_nan())
+}
+
+fn better_first(a: Option<f64>, b: Option<f64>) -> Ordering {
+    let key = |worth: Option<f64>| worth.filter(|x| !x.is_nan()).unwrap_or(f64::NEG_INFINITY);
+    key(b).total_cmp(&key(a))
+}
+
+#[cfg(test)]
+mod tests;

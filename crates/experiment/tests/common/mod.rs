@@ -1,0 +1,211 @@
+//! Toy models and a fake of the trials, for tests of everything around them.
+
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+
+use sottovoce_core::Rng;
+use sottovoce_evaluate::{Key, Metrics, report};
+use sottovoce_experiment::Experiment;
+use sottovoce_experiment::engine::{self, Event, Observer, Options, RunError, Trials};
+use sottovoce_experiment::file::DataSet;
+use sottovoce_experiment::journal::Existing;
+use sottovoce_experiment::outcome::{Cost, CurvePoint, DataCard, Outcome, Summary, TrialError, Values};
+use sottovoce_experiment::plan::Trial;
+use sottovoce_experiment::results::Results;
+use sottovoce_models::Recommender;
+use sottovoce_models::registry::Model;
+use sottovoce_models::settings::{Domain, Setting, Settings, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+fn factor_settings() -> Vec<Setting> {
+    let setting = |key, default, domain| Setting { key, help: "", default, domain };
+    vec![
+        setting("factors", Value::Integer(20), Domain::Integer { low: 1, high: 512, log: true }),
+        setting("learning_rate", Value::Real(0.05), Domain::Real { low: 1e-4, high: 1.0, log: true }),
+        setting("similarity", Value::Word("cosine".into()), Domain::Choice(&["cosine", "jaccard"])),
+        setting("bias", Value::Switch(true), Domain::Switch),
+        setting("pi", Value::Real(1.0), Domain::Real { low: 0.0, high: 1.0, log: false }),
+        setting("epochs", Value::Integer(10), Domain::Integer { low: 1, high: 1000, log: true }),
+    ]
+}
+
+fn never_built(_: &Settings) -> Box<dyn Recommender> {
+    panic!("the fake builds no models")
+}
+
+/// A model with settings of every kind, and one with none.
+pub static MODELS: &[Model] = &[
+    Model { name: "mostpop", title: "MostPop", what: "", paper: "", settings: Vec::new, build: never_built },
+    Model {
+        name: "factors",
+        title: "Factors",
+        what: "",
+        paper: "",
+        settings: factor_settings,
+        build: never_built,
+    },
+];
+
+pub fn parse(text: &str) -> Experiment {
+    match Experiment::parse("x.toml", text, MODELS) {
+        Ok(experiment) => experiment,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The mistake in a text.
+pub fn mistake(text: &str) -> String {
+    Experiment::parse("x.toml", text, MODELS).err().expect("the text has a mistake").to_string()
+}
+
+/// Trials whose result is a smooth function of the settings with noise from the seed.
+#[derive(Default)]
+pub struct Fake {
+    pub started: AtomicUsize,
+    /// Descriptions of the trials run, in the order in which they ended.
+    pub ran: Mutex<Vec<String>>,
+    /// End the process after so many trials, as a kill would.
+    pub abort_after: Option<usize>,
+    /// Panic in the trial after so many.
+    pub panic_after: Option<usize>,
+    /// Report a broken disk in the trial after so many.
+    pub break_after: Option<usize>,
+    /// Changes the data.
+    pub fingerprint: String,
+}
+
+const USERS: u32 = 30;
+
+impl Trials for Fake {
+    fn describe(&self, data: &DataSet) -> Result<DataCard, TrialError> {
+        if data.source == "missing" {
+            return Err(TrialError::Broken("there is no such data set".into()));
+        }
+        Ok(DataCard {
+            card: report::DataCard {
+                name: data.label.clone(),
+                users: u64::from(USERS),
+                items: 12,
+                interactions: 120,
+                fingerprint: format!("{}{}", self.fingerprint, data.source),
+                ..report::DataCard::default()
+            },
+            popularity: (0..12).map(|item| 40 / (item + 1)).collect(),
+        })
+    }
+
+    fn run(&self, trial: &Trial, observer: &Observer<'_>) -> Result<Outcome, TrialError> {
+        let number = self.started.fetch_add(1, Ordering::SeqCst);
+        if self.abort_after == Some(number) {
+            std::process::abort();
+        }
+        assert!(self.panic_after != Some(number), "the fake panics");
+        if self.break_after == Some(number) {
+            return Err(TrialError::Broken("the disk is full".into()));
+        }
+        let _ = observer.epoch(1, 2);
+        let outcome = outcome(trial, number);
+        self.ran.lock().unwrap().push(trial.describe());
+        outcome
+    }
+}
+
+fn outcome(trial: &Trial, number: usize) -> Result<Outcome, TrialError> {
+    if trial.model.name == "mostpop" {
+        return Ok(judged(trial, 0.1, 0, number));
+    }
+    let rate = trial.settings.real("learning_rate");
+    if rate > 0.5 {
+        return Err(TrialError::Failed("training diverged in epoch 1: lower the learning rate".into()));
+    }
+    let epochs = trial.settings.integer("epochs");
+    let factors = trial.settings.integer("factors") as f64;
+    let worth = 0.4 - (rate.log10() + 1.5).powi(2) / 20.0 - (factors.ln() - 3.0).powi(2) / 40.0
+        + 0.05 * trial.settings.real("pi");
+    Ok(judged(trial, worth, epochs, number))
+}
+
+fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
+    let mut rng = Rng::new(trial.seed).stream(&trial.key, 0);
+    let column: Vec<f64> = (0..USERS).map(|_| worth + 0.02 * rng.normal()).collect();
+    let mean = column.iter().sum::<f64>() / f64::from(USERS);
+    let metrics = |cutoff: &usize| {
+        let scale = 1.0 + *cutoff as f64 / 100.0;
+        let categories = BTreeMap::from([("bars".to_owned(), Some(worth)), ("parks".to_owned(), Some(-0.2))]);
+        let metrics = Metrics {
+            precision: mean * 0.7,
+            recall: mean * 0.5,
+            ndcg: mean * scale,
+            hit_rate: 0.5,
+            map: mean * 0.3,
+            mrr: mean * 0.8,
+            f1: mean * 0.58,
+            auc: None,
+            item_coverage: 5 + epochs,
+            item_coverage_share: 0.4,
+            gini: 0.1,
+            shannon_entropy: 2.0,
+            aclt: 1.5,
+            pop_reo: Some(0.6),
+            pop_rsp: None,
+            bias_disparity: categories,
+        };
+        (*cutoff, metrics)
+    };
+    // The best epoch is 6, whatever the number of epochs.
+    let curve = trial.curve.as_ref().map(|curve| {
+        let at = |epoch: usize| CurvePoint {
+            epoch,
+            loss: Some(1.0 / epoch as f64),
+            value: Some(mean - (epoch as f64 - 6.0).powi(2) / 1000.0),
+        };
+        (1..=epochs).filter(|epoch| epoch % curve.every == 0).map(at).collect()
+    });
+    Outcome {
+        summary: Summary {
+            metrics: trial.protocol.cutoffs.iter().map(metrics).collect(),
+            epochs,
+            triples: epochs as u64 * 1000,
+            figures: BTreeMap::from([("bytes_up".to_owned(), epochs as f64 * 640.0)]),
+            curve: curve.unwrap_or_default(),
+            cost: Cost { train_seconds: number as f64 * 0.1, peak_rss_bytes: 1 << 20, ..Cost::default() },
+        },
+        values: match trial.stage.is_final() {
+            false => Values::default(),
+            true => Values {
+                users: (0..USERS).collect(),
+                per_user: BTreeMap::from([(
+                    trial.protocol.cutoffs[0],
+                    BTreeMap::from([
+                        (Key::Ndcg, column.clone()),
+                        (Key::Precision, column.iter().map(|x| x * 0.7).collect()),
+                    ]),
+                )]),
+                recommended: (0..12).map(|item| rng.below(30) / (item + 1)).collect(),
+            },
+        },
+    }
+}
+
+pub fn run_with(
+    experiment: &Experiment,
+    fake: &Fake,
+    folder: &Path,
+    jobs: usize,
+    existing: Existing,
+) -> Result<Results, RunError> {
+    let stop = AtomicBool::new(false);
+    let report = |_: Event<'_>| {};
+    engine::run(experiment, fake, &Options { folder, existing, jobs, stop: &stop, report: &report })
+}
+
+pub fn run(experiment: &Experiment, fake: &Fake, folder: &Path, jobs: usize) -> Result<Results, RunError> {
+    run_with(experiment, fake, folder, jobs, Existing::Resume)
+}
+
+/// The bytes that must not depend on anything but the experiment.
+pub fn bytes(results: &Results) -> String {
+    serde_json::to_string_pretty(&results.without_cost()).unwrap()
+}
