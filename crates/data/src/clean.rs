@@ -49,6 +49,26 @@ pub struct CleaningNotes {
     pub after: usize,
 }
 
+impl CleaningNotes {
+    /// What was left out and why, one sentence each; nothing if nothing was.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut say = |count: usize, why: &str| {
+            if count > 0 {
+                lines.push(format!("{count} interactions left out: {why}"));
+            }
+        };
+        say(self.below_threshold, "rated below the threshold");
+        say(self.repeated, "a repeated pair of user and item, of which the earliest is kept");
+        say(self.outside_core, "outside the core");
+        say(self.of_sparse_users, "of users with too few");
+        if self.threshold_without_ratings {
+            lines.push("the threshold does nothing: the set has no ratings".to_owned());
+        }
+        lines
+    }
+}
+
 /// Cleans interactions: threshold, repeated pairs, k-core, sparse users; then drops users and items without any.
 ///
 /// The interactions that are left keep their order; users and items keep theirs, which is canonical.

@@ -121,6 +121,13 @@ pub(crate) fn group(column: &[u32], groups: usize) -> (Vec<usize>, Vec<u32>) {
     (starts, rows)
 }
 
+/// The numbers of names in canonical order: numerically if all are integers, otherwise by bytes.
+pub fn canonical_order(names: &Names) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..names.len() as u32).collect();
+    sort_canonically(names, &mut order);
+    order
+}
+
 /// Sorts numbers of names canonically: numerically if all these names are integers (of at most 38 digits; equal values
 /// by their bytes), otherwise by bytes.
 pub(crate) fn sort_canonically(names: &Names, numbers: &mut [u32]) {

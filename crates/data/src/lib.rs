@@ -50,9 +50,9 @@ pub use describe::{Description, HistoryLengths, Popularity, Ratings, describe, d
 pub use error::{BadLine, DataError};
 pub use fingerprint::fingerprint;
 pub use format::Format;
-pub use interactions::{Dataset, Interactions};
+pub use interactions::{Dataset, Interactions, canonical_order};
 pub use known::{KNOWN_SETS, KnownSet, known_set};
-pub use load::{DATA_DIR, LoadOptions, load, load_bytes};
+pub use load::{DATA_DIR, LoadOptions, load, load_bytes, open, read_catalog};
 pub use notes::Notes;
 pub use split::{Parts, Split, split};
 pub use write::{WrittenParts, write_parquet, write_parts, write_tsv};

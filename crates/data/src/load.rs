@@ -6,13 +6,17 @@ use crate::error::DataError;
 use crate::files::Files;
 use crate::folder;
 use crate::format::Format;
-use crate::interactions::Dataset;
+use crate::interactions::{Dataset, Interactions};
 use crate::known;
 use crate::layout::Layout;
 use crate::readers;
 use crate::sample::Sample;
 use crate::side;
+use crate::notes::Notes;
 use crate::table::Table;
+use crate::town::{Town, TownError, TownSpec};
+use sottovoce_core::Catalog;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 /// The environment variable that names the folder of data sets.
@@ -66,12 +70,56 @@ pub fn load_bytes(name: &str, files: &[(&str, &[u8])], options: &LoadOptions) ->
     }
 }
 
-/// The synthetic set of that specification.
-fn town_source(spec: &str) -> Result<Dataset, DataError> {
-    Err(DataError::Synthetic {
-        name: spec.to_owned(),
-        reason: "there is no synthetic set of that name".to_owned(),
-    })
+/// The synthetic set of that specification: check-ins of a town, places that nobody visited left out.
+fn town_source(name: &str) -> Result<Dataset, DataError> {
+    let wrong = |reason: String| DataError::Synthetic { name: name.to_owned(), reason };
+    if name.split(':').next() != Some("town") {
+        return Err(wrong("there is no synthetic set of that name; there is synth:town".to_owned()));
+    }
+    let spec: TownSpec = format!("synth:{name}").parse().map_err(|error: TownError| wrong(error.to_string()))?;
+    let town = Town::build(&spec).map_err(|error| wrong(error.to_string()))?;
+    let columns = town.collect();
+    let all = Interactions {
+        users: town.user_names(),
+        catalog: town.catalog(),
+        user: columns.user,
+        item: columns.place,
+        rating: Vec::new(),
+        time: columns.time,
+    };
+    let rows: Vec<u32> = (0..all.len() as u32).collect();
+    let interactions = all.select(&rows);
+    Ok(Dataset { name: spec.to_string(), format: Format::Synthetic, interactions, notes: Notes::default() })
+}
+
+/// Reads a catalog of its own: a file whose header names items and perhaps titles and categories (separated by `|`).
+/// Items keep the order of the file.
+///
+/// # Errors
+/// If the file cannot be read, has no such header, or has a bad line.
+pub fn read_catalog(path: &Path) -> Result<Catalog, DataError> {
+    let (folder, file) = place(path)?;
+    let mut table = Table::of_items();
+    side::read_items(&Files::Disk(folder), &file, &mut table)?;
+    Ok(table.into_catalog())
+}
+
+/// Opens a file for reading, unpacked if it is gzip or zstd.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open(path: &Path) -> Result<impl BufRead, DataError> {
+    let (folder, file) = place(path)?;
+    Ok(BufReader::with_capacity(64 << 10, Files::Disk(folder).open(&file)?))
+}
+
+/// A file's folder and name.
+fn place(path: &Path) -> Result<(PathBuf, String), DataError> {
+    let Some(file) = path.file_name() else {
+        return Err(DataError::io(path.display(), std::io::ErrorKind::IsADirectory.into()));
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok((folder.to_owned(), file.to_string_lossy().into()))
 }
 
 fn load_path(path: &Path, options: &LoadOptions) -> Result<Dataset, DataError> {
@@ -81,9 +129,7 @@ fn load_path(path: &Path, options: &LoadOptions) -> Result<Dataset, DataError> {
     if path.is_dir() {
         return load_folder(&Files::Disk(path.to_owned()), &name, options);
     }
-    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let file = path.file_name().map_or_else(|| name.clone(), |file| file.to_string_lossy().into());
-    let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
+    let (folder, file) = place(path)?;
     load_file(&Files::Disk(folder), &file, &name, options)
 }
 

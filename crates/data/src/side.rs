@@ -122,6 +122,22 @@ fn by_header(files: &Files<'_>, name: Option<&String>, table: &mut Table) -> Res
     describe(files, Some(name), &columns, table)
 }
 
+/// Reads a catalog of its own, whose header must name the items.
+pub(crate) fn read_items(files: &Files<'_>, name: &str, table: &mut Table) -> Result<(), DataError> {
+    let sample = Sample::of(&files.head(name)?);
+    let delimiter = sample.delimiter().unwrap_or(Delimiter::Byte(b'\t'));
+    let header = sample.first(delimiter);
+    let id = find(&header, Meaning::Item).or_else(|| header.iter().position(|name| name == "id"));
+    let Some(id) = id else {
+        let (file, found) = (files.label(name), header.join(", "));
+        return Err(DataError::NoColumn { file, column: "item".to_owned(), found });
+    };
+    let (title, categories) = (find(&header, Meaning::Title), find(&header, Meaning::Category));
+    let columns =
+        Description { delimiter, header: true, id, title, categories, between: b'|', least: header.len() };
+    describe(files, Some(&name.to_owned()), &columns, table)
+}
+
 fn describe(
     files: &Files<'_>,
     name: Option<&String>,
@@ -173,9 +189,7 @@ fn known(id: &[u8], table: &mut Table) -> Result<Option<u32>, Trouble> {
     if id.is_empty() {
         return Err(Trouble::row("item", "an id", id));
     }
-    let item = table.item(id);
-    table.notes.only_described += u64::from(item.is_none());
-    Ok(item)
+    table.described(id)
 }
 
 fn categorise(item: u32, list: &[u8], between: u8, table: &mut Table) -> Result<(), Trouble> {

@@ -53,6 +53,8 @@ pub(crate) struct Table {
     /// The item that was categorised last; items are numbered as they appear.
     newest: Option<u32>,
     skip_bad: bool,
+    /// Whether items may come in that nobody met: a catalog read for itself.
+    items_alone: bool,
     file: String,
 }
 
@@ -73,8 +75,14 @@ impl Table {
             members: Vec::new(),
             newest: None,
             skip_bad,
+            items_alone: false,
             file: String::new(),
         }
+    }
+
+    /// For a catalog read for itself.
+    pub(crate) fn of_items() -> Self {
+        Self { items_alone: true, ..Self::new(false) }
     }
 
     /// Begins a file of interactions.
@@ -153,6 +161,16 @@ impl Table {
         self.items.known(id)
     }
 
+    /// The number of an item that is described: one that somebody met, or any in a catalog read for itself.
+    pub(crate) fn described(&mut self, id: &[u8]) -> Result<Option<u32>, Trouble> {
+        if self.items_alone {
+            return self.items.number(id).map(Some).map_err(|Full| Trouble::Full("items"));
+        }
+        let item = self.item(id);
+        self.notes.only_described += u64::from(item.is_none());
+        Ok(item)
+    }
+
     /// Gives an item a title, unless it has one.
     pub(crate) fn entitle(&mut self, item: u32, title: &[u8]) {
         if self.titles.len() <= item as usize {
@@ -188,6 +206,14 @@ impl Table {
     /// Number of interactions so far.
     pub(crate) fn len(&self) -> usize {
         self.user.len()
+    }
+
+    /// The catalog alone, in the order of its file.
+    pub(crate) fn into_catalog(self) -> Catalog {
+        let ids = self.items.into_names();
+        let order: Vec<u32> = (0..ids.len() as u32).collect();
+        let categories = categories_in(self.categories.into_names(), &self.members, &order);
+        Catalog { titles: titles_in(&self.titles, &order), ids, categories }
     }
 
     /// The interactions in canonical order, and what was noted.

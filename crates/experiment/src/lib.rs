@@ -12,7 +12,9 @@ pub mod metric;
 pub mod outcome;
 pub mod plan;
 pub mod results;
+pub mod runner;
 pub mod search;
+pub mod trial;
 mod values;
 
 pub use file::{Experiment, FileError, ReadError};

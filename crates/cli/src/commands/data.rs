@@ -1,0 +1,173 @@
+//! `data`: look at, convert, invent and split data sets.
+
+use crate::args::{CleaningArgs, Common, Data, FileKind, Source, SplitArgs};
+use crate::output::{self, Usage, grouped};
+use crate::{folder, tell};
+use anyhow::{Context, Result};
+use serde_json::json;
+use sottovoce_data::town::{Town, TownSpec};
+use sottovoce_data::{CleaningNotes, Dataset, Description, clean, describe, load, split, write_parquet, write_parts, write_tsv};
+use sottovoce_experiment::trial::default_split;
+use std::fmt::Write;
+use std::path::Path;
+
+/// `sottovoce data ...`.
+pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
+    match args {
+        Data::Describe { source, cleaning } => show(source, cleaning, common),
+        Data::Convert { source, out, cleaning } => convert(source, out, cleaning, common),
+        Data::Synth { town, out } => synthesise(town, out, common),
+        Data::Split { source, cleaning, split, out, to } => divide(source, cleaning, *split, out, *to, common),
+    }
+}
+
+/// Cleans only where asked to: a description of a set as it stands counts repeated pairs.
+fn read(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<(Dataset, CleaningNotes)> {
+    let mut dataset = load(&source.data, &source.reading.options(common))?;
+    let (kept, notes) = clean(dataset.interactions, &cleaning.cleaning());
+    dataset.interactions = kept;
+    if dataset.interactions.is_empty() {
+        let message = format!("{}: nothing is left after cleaning: {}", source.data, notes.lines().join("; "));
+        return Err(Usage(message).into());
+    }
+    if !common.quiet {
+        tell::about_reading(&dataset.notes);
+        tell::about_cleaning(&notes);
+    }
+    Ok((dataset, notes))
+}
+
+fn show(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
+    let as_is = CleaningArgs { keep_repeats: cleaning.keep_repeats || cleaning.is_default(), ..cleaning.clone() };
+    let (dataset, _) = read(source, &as_is, common)?;
+    let description = describe(&dataset);
+    if common.json { output::print_json(&description) } else { output::print(&page(&description)) }
+}
+
+fn page(d: &Description) -> String {
+    let mut text = format!("{} ({})\n", d.name, d.format);
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:14} {value}");
+    };
+    line("users", grouped(d.users as u128));
+    line("items", grouped(d.items as u128));
+    line("interactions", grouped(d.interactions as u128));
+    line("density", format!("{:.3} %", d.density * 100.0));
+    line("repeated pairs", grouped(d.repeats as u128));
+    match (&d.first_date, &d.last_date) {
+        (Some(first), Some(last)) => line("time", format!("{first} to {last}")),
+        _ => line("time", "no timestamps".to_owned()),
+    }
+    match &d.ratings {
+        Some(r) => line("ratings", format!("{} to {}, mean {:.2}, {} values", r.min, r.max, r.mean, r.distinct)),
+        None => line("ratings", "none".to_owned()),
+    }
+    let h = &d.history;
+    line(
+        "history",
+        format!(
+            "{} to {}, median {}, mean {:.1}; a quarter up to {}, a tenth above {}",
+            h.min, h.max, h.median, h.mean, h.quarter, h.nine_tenths
+        ),
+    );
+    let p = &d.popularity;
+    let share = |share: f64| format!("{:.1} %", share * 100.0);
+    line(
+        "popularity",
+        format!(
+            "top 1 % of items hold {}, 10 % {}, 20 % {}; Gini {:.3}; short head {} items",
+            share(p.top_1_percent),
+            share(p.top_10_percent),
+            share(p.top_20_percent),
+            p.gini,
+            grouped(p.head as u128)
+        ),
+    );
+    line("categories", format!("{} on {} items", d.categories, grouped(d.items_with_category as u128)));
+    line("titles", format!("on {} items", grouped(d.items_with_title as u128)));
+    line("fingerprint", d.fingerprint.clone());
+    text
+}
+
+fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
+    let name = out.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let write: fn(&_, &Path) -> _ = match name.trim_end_matches(".gz").trim_end_matches(".zst") {
+        plain if plain.ends_with(".tsv") => write_tsv,
+        plain if plain.ends_with(".parquet") && plain == name => write_parquet,
+        _ => {
+            let message = format!("{}: the output ends in .tsv, .tsv.gz, .tsv.zst or .parquet", out.display());
+            return Err(Usage(message).into());
+        }
+    };
+    let as_is = CleaningArgs { keep_repeats: cleaning.keep_repeats || cleaning.is_default(), ..cleaning.clone() };
+    let (dataset, _) = read(source, &as_is, common)?;
+    write(&dataset.interactions, out)?;
+    let rows = dataset.interactions.len();
+    if common.json {
+        return output::print_json(&json!({"file": out, "interactions": rows}));
+    }
+    output::print_line(&format!("{} interactions written to {}", grouped(rows as u128), out.display()))
+}
+
+fn synthesise(town: &str, out: &Path, common: &Common) -> Result<()> {
+    let name = town.strip_prefix("synth:").unwrap_or(town);
+    let spec: TownSpec = name.parse().map_err(|error| Usage(format!("{town}: {error}")))?;
+    let town = Town::build(&spec);
+    let mut written = Vec::new();
+    folder::write_whole(out, |folder| {
+        written = town.write(folder).with_context(|| format!("writing the town into {}", folder.display()))?;
+        Ok(())
+    })?;
+    if common.json {
+        return output::print_json(&json!({"town": spec.to_string(), "folder": out, "files": written}));
+    }
+    output::print_line(&format!("{spec}: {} written to {}", written.join(", "), out.display()))
+}
+
+fn divide(
+    source: &Source,
+    cleaning: &CleaningArgs,
+    how: SplitArgs,
+    out: &Path,
+    to: FileKind,
+    common: &Common,
+) -> Result<()> {
+    let (dataset, _) = read(source, cleaning, common)?;
+    let chosen = how.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
+    let parts = split(&dataset.interactions, chosen, how.validation, common.seed);
+    let ending = match to {
+        FileKind::Tsv => "tsv",
+        FileKind::Parquet => "parquet",
+    };
+    folder::write_whole(out, |folder| {
+        write_parts(&parts, folder, ending)?;
+        Ok(())
+    })?;
+    let sizes = json!({
+        "split": chosen.to_string(),
+        "users": parts.users.len(),
+        "items": parts.catalog.len(),
+        "train": parts.train.interactions(),
+        "validation": parts.validation.as_ref().map(sottovoce_core::Histories::interactions),
+        "test": parts.test.interactions(),
+        "without_test": parts.without_test,
+        "fingerprint": sottovoce_data::fingerprint(&dataset.interactions),
+        "folder": out,
+    });
+    if common.json {
+        return output::print_json(&sizes);
+    }
+    let validation = parts.validation.as_ref();
+    let held = validation.map_or_else(String::new, |part| format!(", {} validation", grouped(part.interactions() as u128)));
+    output::print_line(&format!(
+        "{} training{held}, {} test interactions of {} users ({chosen}) written to {}",
+        grouped(parts.train.interactions() as u128),
+        grouped(parts.test.interactions() as u128),
+        grouped(parts.users.len() as u128),
+        out.display()
+    ))?;
+    if parts.without_test > 0 && !common.quiet {
+        output::note(&format!("{} users have a single interaction and no test part", parts.without_test));
+    }
+    Ok(())
+}

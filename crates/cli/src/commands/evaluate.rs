@@ -1,0 +1,150 @@
+//! `evaluate`: anybody's recommendation lists, judged as our own are.
+
+use crate::args::{Common, Evaluate};
+use crate::lists_file::{self, Recommended};
+use crate::{output, tell};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use sottovoce_core::{Catalog, Categories, Histories, HistoriesBuilder, Names};
+use sottovoce_data::{Interactions, LoadOptions, canonical_order};
+use sottovoce_evaluate::{Evaluation, Lists, ListsBuilder, Metrics, Question, judge_lists};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+#[derive(Serialize)]
+struct Outcome<'a> {
+    users: usize,
+    users_with_test: usize,
+    items: usize,
+    at: &'a BTreeMap<usize, Metrics>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+/// `sottovoce evaluate`.
+pub(crate) fn run(args: &Evaluate, common: &Common) -> Result<()> {
+    let train = interactions(&args.train)?;
+    let test = interactions(&args.test)?;
+    let catalog = args.items.as_deref().map(sottovoce_data::read_catalog).transpose()?;
+    let (recommended, ranked_by) = lists_file::read(&args.recommendations)?;
+    let index = Index::new(&train, &test, &recommended, catalog.as_ref());
+    let lists = index.lists(&recommended, ranked_by.order()).with_context(|| args.recommendations.display().to_string())?;
+    let (train, test) = (index.histories(&train)?, index.histories(&test)?);
+    let categories = catalog.as_ref().and_then(|catalog| index.categories(catalog));
+    let question = Question { categories: categories.as_ref(), ..Question::new(&train, &test) };
+    let evaluation = judge_lists(&question, &args.at, &lists)?;
+    if let Some(path) = &args.per_user {
+        write_per_user(path, &evaluation, &index.users)?;
+    }
+    let outcome = Outcome {
+        users: index.users.len(),
+        users_with_test: evaluation.per_user.users.len(),
+        items: index.items.len(),
+        at: &evaluation.at,
+        notes: index.notes(catalog.as_ref()),
+    };
+    if common.json { output::print_json(&outcome) } else { show(&outcome, common) }
+}
+
+fn interactions(path: &Path) -> Result<Interactions> {
+    let source = path.to_str().with_context(|| format!("{}: the path is not UTF-8", path.display()))?;
+    Ok(sottovoce_data::load(source, &LoadOptions::default())?.interactions)
+}
+
+/// One numbering of the users and items of all files.
+struct Index {
+    users: Names,
+    items: Names,
+    user_of: HashMap<String, u32>,
+    item_of: HashMap<String, u32>,
+}
+
+impl Index {
+    fn new(train: &Interactions, test: &Interactions, lists: &[Recommended], catalog: Option<&Catalog>) -> Self {
+        let users = train.users.iter().chain(test.users.iter()).chain(lists.iter().map(|entry| entry.user.as_str()));
+        let items = train.catalog.ids.iter().chain(test.catalog.ids.iter());
+        let items = items.chain(lists.iter().map(|entry| entry.item.as_str()));
+        let nothing = Names::new();
+        let (users, user_of) = number(&nothing, users);
+        let (items, item_of) = number(catalog.map_or(&nothing, |catalog| &catalog.ids), items);
+        Self { users, items, user_of, item_of }
+    }
+
+    fn lists(&self, recommended: &[Recommended], order: sottovoce_evaluate::Order) -> Result<Lists> {
+        let mut builder = ListsBuilder::new(self.users.len(), self.items.len(), order);
+        for entry in recommended {
+            let (user, item) = (self.user_of[&entry.user], self.item_of[&entry.item]);
+            builder.push(user as usize, item, entry.value).with_context(|| format!("{}, {}", entry.user, entry.item))?;
+        }
+        Ok(builder.finish()?)
+    }
+
+    /// One side's interactions in the common numbering, each pair once.
+    fn histories(&self, side: &Interactions) -> Result<Histories> {
+        let mut rows = vec![Vec::new(); self.users.len()];
+        for (&user, &item) in side.user.iter().zip(&side.item) {
+            let user = self.user_of[&side.users[user as usize]];
+            rows[user as usize].push(self.item_of[&side.catalog.ids[item as usize]]);
+        }
+        let mut builder = HistoriesBuilder::new(self.items.len(), false, false);
+        for mut row in rows {
+            row.sort_unstable();
+            row.dedup();
+            for item in row {
+                builder.push(item, 1.0, 0)?;
+            }
+            builder.end_user();
+        }
+        Ok(builder.finish())
+    }
+
+    fn categories(&self, catalog: &Catalog) -> Option<Categories> {
+        let known = catalog.categories.as_ref()?;
+        let place: HashMap<&str, usize> = catalog.ids.iter().enumerate().map(|(place, id)| (id, place)).collect();
+        let mut all = Categories::new(known.names().clone());
+        for id in self.items.iter() {
+            all.push(place.get(id).map_or(&[][..], |&place| known.of(place)).iter().copied());
+        }
+        Some(all)
+    }
+
+    fn notes(&self, catalog: Option<&Catalog>) -> Vec<String> {
+        let Some(catalog) = catalog else {
+            return vec![format!(
+                "no items file: the catalog is the {} items in the other files, which coverage and concentration are relative to",
+                self.items.len()
+            )];
+        };
+        let more = self.items.len() - catalog.len();
+        if more == 0 { Vec::new() } else { vec![format!("{more} items are not in the items file and were added to the catalog")] }
+    }
+}
+
+/// The names in `first`, then the others in canonical order; and the number of each. An items file decides the order of
+/// its items: ties are broken by it.
+fn number<'a>(first: &'a Names, names: impl Iterator<Item = &'a str>) -> (Names, HashMap<String, u32>) {
+    let mut seen: HashSet<&str> = first.iter().collect();
+    let others: Names = names.filter(|name| seen.insert(name)).collect();
+    let others = others.select(&canonical_order(&others));
+    let ordered: Names = first.iter().chain(others.iter()).collect();
+    let numbers = ordered.iter().enumerate().map(|(number, name)| (name.to_owned(), number as u32)).collect();
+    (ordered, numbers)
+}
+
+fn show(outcome: &Outcome<'_>, common: &Common) -> Result<()> {
+    output::print_line(&format!(
+        "{} users ({} with test items), {} items",
+        output::grouped(outcome.users as u128),
+        output::grouped(outcome.users_with_test as u128),
+        output::grouped(outcome.items as u128)
+    ))?;
+    if !common.quiet {
+        outcome.notes.iter().for_each(|note| output::note(note));
+    }
+    output::print(&tell::metrics_table(outcome.at, "lists as given"))
+}
+
+fn write_per_user(path: &Path, evaluation: &Evaluation, users: &Names) -> Result<()> {
+    let text = tell::per_user_table(evaluation, users);
+    std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}

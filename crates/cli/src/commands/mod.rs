@@ -1,0 +1,37 @@
+//! One file a command.
+
+mod bench;
+mod data;
+mod demo;
+mod evaluate;
+mod models;
+mod recommend;
+mod run;
+mod shell;
+mod train;
+
+use crate::args::{Command, Program};
+use anyhow::{Context, Result};
+
+/// Does what was asked.
+pub(crate) fn run(program: Program) -> Result<()> {
+    let Program { command, common } = program;
+    if let Some(threads) = common.threads {
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(usize::from(threads))
+            .build_global()
+            .context("starting threads")?;
+    }
+    match command {
+        Command::Demo(args) => demo::run(&args, &common),
+        Command::Data(args) => data::run(&args, &common),
+        Command::Train(args) => train::run(&args, &common),
+        Command::Recommend(args) => recommend::run(&args, &common),
+        Command::Evaluate(args) => evaluate::run(&args, &common),
+        Command::Run(args) => run::run(&args, &common),
+        Command::Models(args) => models::run(&args, &common),
+        Command::Bench(args) => bench::run(&args, &common),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(&args),
+    }
+}

@@ -1,0 +1,67 @@
+//! `models`: what can be trained, and with which settings.
+
+use crate::args::{Common, Models};
+use crate::output;
+use anyhow::Result;
+use serde_json::{Value as Json, json};
+use sottovoce_models::registry::{self, Model};
+use sottovoce_models::settings::{Domain, Setting};
+use std::fmt::Write;
+
+/// `sottovoce models [NAME]`.
+pub(crate) fn run(args: &Models, common: &Common) -> Result<()> {
+    let chosen = match &args.name {
+        Some(name) => std::slice::from_ref(registry::find(name)?),
+        None => registry::all(),
+    };
+    if common.json {
+        let models: Vec<_> = chosen.iter().map(describe).collect();
+        return output::print_json(&json!({ "models": models }));
+    }
+    output::print(&match &args.name {
+        Some(_) => chosen.iter().map(page).collect(),
+        None => overview(chosen),
+    })
+}
+
+fn overview(models: &[Model]) -> String {
+    let width = models.iter().map(|model| model.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for model in models {
+        let _ = writeln!(text, "{:width$}  {}", model.name, model.what);
+    }
+    text.push_str("\nsottovoce models NAME shows the settings of one.\n");
+    text
+}
+
+fn page(model: &Model) -> String {
+    let mut text = format!("{} ({})\n  {}\n  {}\n", model.name, model.title, model.what, model.paper);
+    let settings = (model.settings)();
+    if settings.is_empty() {
+        text.push_str("\n  No settings.\n");
+    }
+    for setting in &settings {
+        let _ = write!(text, "\n  {} = {}\n      {}\n      {}\n", setting.key, setting.default, setting.help, setting.domain);
+    }
+    text
+}
+
+fn describe(model: &Model) -> Json {
+    json!({
+        "name": model.name,
+        "title": model.title,
+        "what": model.what,
+        "paper": model.paper,
+        "settings": (model.settings)().iter().map(describe_setting).collect::<Vec<_>>(),
+    })
+}
+
+fn describe_setting(setting: &Setting) -> Json {
+    let domain = match &setting.domain {
+        Domain::Integer { low, high, log } => json!({"kind": "integer", "low": low, "high": high, "log": log}),
+        Domain::Real { low, high, log } => json!({"kind": "real", "low": low, "high": high, "log": log}),
+        Domain::Choice(words) => json!({"kind": "choice", "of": words}),
+        Domain::Switch => json!({"kind": "switch"}),
+    };
+    json!({"key": setting.key, "help": setting.help, "default": setting.default, "domain": domain})
+}

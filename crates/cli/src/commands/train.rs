@@ -1,0 +1,203 @@
+//! `train`: one model on one data set.
+
+use crate::args::{Common, Train};
+use crate::model_dir::{self, About};
+use crate::progress::Bar;
+use crate::{folder, measure, output, tell};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use sottovoce_data::Split;
+use sottovoce_evaluate::{Candidates, Evaluation, Metrics, Protocol, Question, judge};
+use sottovoce_experiment::trial::{self, CurvePoint, DataPlan, ModelPlan, Prepared, Trained, Validation};
+use sottovoce_models::registry::{self, Model};
+use sottovoce_models::settings::{Settings, Value};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Length of the lists by which epochs are compared.
+const WATCHED: usize = 10;
+
+/// What `train --json` prints. Seconds and memory are the only fields that two runs with the same seed may differ in.
+#[derive(Serialize)]
+pub(crate) struct Outcome<'a> {
+    model: &'static str,
+    settings: &'a Settings,
+    seed: u64,
+    data: DataFacts<'a>,
+    protocol: String,
+    metrics: &'a BTreeMap<usize, Metrics>,
+    epochs: usize,
+    triples: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    best_epoch: Option<usize>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    curve: &'a [CurvePoint],
+    /// Federated traffic; a model that is trained in one place has none.
+    bytes: Traffic,
+    seconds: Seconds,
+    peak_rss_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct DataFacts<'a> {
+    name: &'a str,
+    fingerprint: &'a str,
+    users: usize,
+    items: usize,
+    train: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    validation: Option<usize>,
+    test: usize,
+    without_test: usize,
+    split: Split,
+}
+
+#[derive(Serialize)]
+struct Traffic {
+    down: u64,
+    up: u64,
+}
+
+#[derive(Serialize)]
+struct Seconds {
+    load: f64,
+    train: f64,
+    evaluate: f64,
+}
+
+/// `sottovoce train`.
+pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
+    let model = registry::find(&args.model)?;
+    let settings = model.settings(args.settings.iter().map(|(key, value)| (key.as_str(), value.clone())))?;
+    let data = prepare(args, common)?;
+    let trained = fit(args, common, model, &settings, &data)?;
+    let started = Instant::now();
+    let evaluation = evaluate(args, common, &data, &trained);
+    let seconds =
+        Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
+    let outcome = Outcome {
+        model: model.name,
+        settings: &settings,
+        seed: common.seed,
+        data: facts(&data),
+        protocol: protocol(args, common).to_string(),
+        metrics: &evaluation.at,
+        epochs: trained.summary.epochs,
+        triples: trained.summary.triples,
+        best_epoch: trained.best_epoch,
+        curve: &trained.curve,
+        bytes: Traffic { down: 0, up: 0 },
+        seconds,
+        peak_rss_bytes: measure::peak_rss_bytes(),
+    };
+    if args.out.is_some() {
+        store(args, common, model, &settings, &data, &trained, &outcome)?;
+    }
+    if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
+}
+
+fn prepare(args: &Train, common: &Common) -> Result<Prepared> {
+    let plan = DataPlan {
+        source: args.data.clone(),
+        load: args.reading.options(common),
+        cleaning: args.cleaning.cleaning(),
+        split: args.split.split,
+        validation: args.split.validation,
+        seed: common.seed,
+    };
+    let data = trial::prepare(&plan)?;
+    if !common.quiet {
+        tell::about_reading(&data.notes);
+        tell::about_cleaning(&data.cleaned);
+    }
+    Ok(data)
+}
+
+fn fit(args: &Train, common: &Common, model: &'static Model, settings: &Settings, data: &Prepared) -> Result<Trained> {
+    let mut bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
+    let validation = data.parts.validation.as_ref().map(|held_out| Validation {
+        train: &data.parts.train,
+        held_out,
+        patience: args.patience.map(|patience| patience as usize),
+        cutoff: WATCHED,
+    });
+    let plan = ModelPlan { model, settings, seed: common.seed, validation };
+    trial::train(&plan, &data.parts.train, &mut |done, all| bar.set(done as u64, all as u64))
+        .with_context(|| format!("training {} on {}", model.name, data.name))
+}
+
+fn protocol(args: &Train, common: &Common) -> Protocol {
+    let candidates = match args.sampled_negatives {
+        Some(negatives) => Candidates::Sampled { negatives: negatives as usize, seed: common.seed },
+        None => Candidates::AllUnrated,
+    };
+    Protocol { cutoffs: args.at.clone(), candidates }
+}
+
+fn evaluate(args: &Train, common: &Common, data: &Prepared, trained: &Trained) -> Evaluation {
+    let question = Question {
+        train: &data.parts.train,
+        also_seen: data.parts.validation.as_ref(),
+        test: &data.parts.test,
+        categories: data.parts.catalog.categories.as_ref(),
+    };
+    judge(&question, &protocol(args, common), |user, into: &mut [f32]| trained.recommender.score(user, into))
+}
+
+fn facts(data: &Prepared) -> DataFacts<'_> {
+    DataFacts {
+        name: &data.name,
+        fingerprint: &data.description.fingerprint,
+        users: data.parts.users.len(),
+        items: data.parts.catalog.len(),
+        train: data.parts.train.interactions(),
+        validation: data.parts.validation.as_ref().map(sottovoce_core::Histories::interactions),
+        test: data.parts.test.interactions(),
+        without_test: data.parts.without_test,
+        split: data.split,
+    }
+}
+
+fn store(
+    args: &Train,
+    common: &Common,
+    model: &Model,
+    settings: &Settings,
+    data: &Prepared,
+    trained: &Trained,
+    outcome: &Outcome<'_>,
+) -> Result<()> {
+    let Some(out) = &args.out else { return Ok(()) };
+    let settings: BTreeMap<String, Value> =
+        settings.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    let about = About::new(model.name, settings, common.seed, &data.name, &data.description.fingerprint);
+    folder::write_whole(out, |folder| {
+        let parts = &data.parts;
+        model_dir::write(folder, &about, trained.recommender.as_ref(), &parts.train, &parts.users, &parts.catalog)?;
+        let path = folder.join("run.json");
+        std::fs::write(&path, serde_json::to_vec_pretty(outcome)?).with_context(|| format!("writing {}", path.display()))
+    })
+}
+
+fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
+    let data = &outcome.data;
+    output::print_line(&format!(
+        "{} on {}: {} users, {} items, {} training and {} test interactions ({})",
+        model.title,
+        data.name,
+        output::grouped(data.users as u128),
+        output::grouped(data.items as u128),
+        output::grouped(data.train as u128),
+        output::grouped(data.test as u128),
+        data.split,
+    ))?;
+    output::print(&tell::metrics_table(outcome.metrics, &outcome.protocol))?;
+    output::print_line(&format!(
+        "{:.1} s loading, {:.1} s training ({} epochs), {:.2} s judging",
+        outcome.seconds.load, outcome.seconds.train, outcome.epochs, outcome.seconds.evaluate
+    ))?;
+    if let Some(out) = &args.out {
+        output::print_line(&format!("model written to {}", out.display()))?;
+    }
+    Ok(())
+}

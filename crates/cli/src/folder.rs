@@ -1,0 +1,74 @@
+//! Output folders that appear whole or not at all.
+
+use crate::output::Usage;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files that mark a folder as one of ours, which may be replaced.
+const OURS: &[&str] = &["model.json", "run.json", "train.tsv", "train.parquet", "checkins.tsv"];
+
+/// Fills a new folder beside `target` by `fill`, then puts it in the place of `target`.
+///
+/// An existing folder is replaced only if it is empty or one this program wrote.
+pub(crate) fn write_whole(target: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    refuse_foreign(target)?;
+    let parent = match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    fs::create_dir_all(&parent).with_context(|| format!("creating {}", parent.display()))?;
+    let fresh = tempfile::Builder::new()
+        .prefix(".sottovoce-")
+        .tempdir_in(&parent)
+        .with_context(|| format!("creating a folder in {}", parent.display()))?;
+    let inside = fresh.path().join("new");
+    fs::create_dir(&inside).with_context(|| format!("creating {}", inside.display()))?;
+    fill(&inside)?;
+    let old = fresh.path().join("old");
+    if target.exists() {
+        fs::rename(target, &old).with_context(|| format!("moving {} aside", target.display()))?;
+    }
+    fs::rename(&inside, target).with_context(|| format!("putting {} in place", target.display()))
+}
+
+fn refuse_foreign(target: &Path) -> Result<()> {
+    if !target.exists() {
+        return Ok(());
+    }
+    let mut entries = fs::read_dir(target).with_context(|| format!("looking into {}", target.display()))?;
+    let ours = OURS.iter().any(|name| target.join(name).exists());
+    if ours || entries.next().is_none() {
+        return Ok(());
+    }
+    let message = format!("{} exists and was not written by sottovoce: choose another --out", target.display());
+    Err(Usage(message).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaces_its_own_and_refuses_others() {
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("run");
+        let write = |text: &'static str| {
+            write_whole(&target, |folder| Ok(fs::write(folder.join("model.json"), text)?))
+        };
+        write("1").unwrap();
+        write("2").unwrap();
+        assert_eq!(fs::read_to_string(target.join("model.json")).unwrap(), "2");
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+
+        let failed = write_whole(&target, |_| anyhow::bail!("disk full"));
+        assert!(failed.is_err());
+        assert_eq!(fs::read_to_string(target.join("model.json")).unwrap(), "2");
+
+        let foreign = place.path().join("foreign");
+        fs::create_dir(&foreign).unwrap();
+        fs::write(foreign.join("thesis.tex"), "").unwrap();
+        assert!(write_whole(&foreign, |_| Ok(())).is_err());
+        assert!(foreign.join("thesis.tex").exists());
+    }
+}

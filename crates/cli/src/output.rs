@@ -1,0 +1,112 @@
+//! How the program speaks: text for people, JSON for machines, exit codes for scripts.
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use sottovoce_models::ModelError;
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+
+/// A mistake in how the program was called: exit code 2, where a failure of the work itself is 1.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Whether an error is about how the program was called.
+pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<Usage>()
+            || matches!(
+                cause.downcast_ref::<ModelError>(),
+                Some(
+                    ModelError::UnknownModel { .. }
+                        | ModelError::UnknownSetting { .. }
+                        | ModelError::BadValue { .. }
+                )
+            )
+    })
+}
+
+/// Whether the reader of our output went away (`sottovoce ... | head`): no failure.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// Writes text to standard output.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("writing to standard output")
+}
+
+/// Writes a line to standard output.
+pub(crate) fn print_line(text: &str) -> Result<()> {
+    print(&format!("{text}\n"))
+}
+
+/// Writes a value as one JSON document.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    print_line(&serde_json::to_string_pretty(value).context("writing JSON")?)
+}
+
+/// Says something beside the result, on standard error.
+pub(crate) fn note(text: &str) {
+    eprintln!("{}: {text}", bold("note"));
+}
+
+/// Red on a terminal.
+pub(crate) fn red(text: &str) -> String {
+    styled(text, "31;1")
+}
+
+/// Bold on a terminal.
+pub(crate) fn bold(text: &str) -> String {
+    styled(text, "1")
+}
+
+fn styled(text: &str, code: &str) -> String {
+    let wanted = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    if wanted { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// A whole number with thin groups of thousands: 1,000,209.
+pub(crate) fn grouped(number: impl Into<u128>) -> String {
+    let digits = number.into().to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        let shown: Vec<_> = [0u32, 999, 1000, 1_000_209].into_iter().map(grouped).collect();
+        assert_eq!(shown, ["0", "999", "1,000", "1,000,209"]);
+    }
+
+    #[test]
+    fn a_wrong_setting_is_usage_and_divergence_is_failure() {
+        let usage = anyhow::Error::from(ModelError::UnknownModel {
+            name: "x".into(),
+            suggestion: None,
+            known: String::new(),
+        });
+        let failure = anyhow::Error::from(ModelError::Diverged { epoch: 1, advice: String::new() });
+        assert!(is_usage(&usage.context("while training")) && !is_usage(&failure));
+    }
+}

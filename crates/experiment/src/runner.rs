@@ -1,0 +1,176 @@
+//! Carries out an experiment's trials on real data.
+
+use crate::engine::{Observer, Trials};
+use crate::file::DataSet;
+use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
+use crate::plan::{Stage, Trial, hash};
+use crate::trial::{Checks, ModelPlan, PrepareError, evaluate, load_clean, train};
+use sottovoce_core::Histories;
+use sottovoce_data::{Cleaning, CleaningNotes, Dataset, Description, LoadOptions, Parts, Repeats, Split, describe, split};
+use sottovoce_evaluate::{Question, report};
+use sottovoce_models::{Flow, ModelError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Trains and judges models on data sets that are loaded once and kept.
+pub struct Runner {
+    load: LoadOptions,
+    peak_rss_bytes: fn() -> Option<u64>,
+    sets: Mutex<HashMap<String, Arc<Prepared>>>,
+}
+
+/// A data set, split for each stage.
+struct Prepared {
+    /// Training and test part.
+    whole: Parts,
+    /// The training part split again, for stages that need a validation part.
+    held: Parts,
+    description: Description,
+    cleaned: CleaningNotes,
+    seconds: f64,
+}
+
+impl Runner {
+    /// Reads data as `load` says; `peak_rss_bytes` measures this process.
+    pub fn new(load: LoadOptions, peak_rss_bytes: fn() -> Option<u64>) -> Self {
+        Self { load, peak_rss_bytes, sets: Mutex::default() }
+    }
+
+    /// The data set; loaded by the first trial that asks while others wait.
+    fn prepared(&self, data: &DataSet) -> Result<Arc<Prepared>, TrialError> {
+        let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = hash(data);
+        if let Some(known) = sets.get(&key) {
+            return Ok(known.clone());
+        }
+        let prepared = Arc::new(self.prepare(data).map_err(|error| TrialError::Broken(error.to_string()))?);
+        sets.insert(key, prepared.clone());
+        Ok(prepared)
+    }
+
+    fn prepare(&self, data: &DataSet) -> Result<Prepared, PrepareError> {
+        let started = Instant::now();
+        let cleaning = Cleaning {
+            threshold: data.threshold.map(|threshold| threshold as f32),
+            repeats: if data.keep_repeats { Repeats::Keep } else { Repeats::Once },
+            k_core: data.k_core,
+            min_interactions: data.min_interactions,
+        };
+        let (dataset, cleaned): (Dataset, _) = load_clean(&data.source, &self.load, &cleaning)?;
+        let (how, validation): (Split, Split) = (data.split, data.validation);
+        let parts = |validation| split(&dataset.interactions, how, validation, data.split_seed);
+        Ok(Prepared {
+            whole: parts(None),
+            held: parts(Some(validation)),
+            description: describe(&dataset),
+            cleaned,
+            seconds: started.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+impl Prepared {
+    /// What a stage learns from, and what it is asked.
+    fn stage(&self, stage: Stage) -> (&Histories, Question<'_>) {
+        let parts = if stage == Stage::Test { &self.whole } else { &self.held };
+        let validation = self.held.validation.as_ref().unwrap_or(&self.held.test);
+        let (test, also_seen) = match stage {
+            Stage::Validation => (validation, None),
+            Stage::Test => (&parts.test, None),
+            Stage::TestWithoutRefit => (&parts.test, Some(validation)),
+        };
+        let categories = parts.catalog.categories.as_ref();
+        (&parts.train, Question { train: &parts.train, also_seen, test, categories })
+    }
+
+    fn card(&self, data: &DataSet) -> DataCard {
+        let about = &self.description;
+        let sizes = [
+            ("train", Some(&self.held.train)),
+            ("validation", self.held.validation.as_ref()),
+            ("test", Some(&self.held.test)),
+        ];
+        let card = report::DataCard {
+            name: data.label.clone(),
+            source: if data.label == about.name { about.format.about().to_owned() } else { about.name.clone() },
+            users: about.users as u64,
+            items: about.items as u64,
+            interactions: about.interactions as u64,
+            span: about.first_time.zip(about.last_time),
+            fingerprint: about.fingerprint.clone(),
+            filters: self.cleaned.lines(),
+            split: format!("{}, validation {}", data.split, data.validation),
+            parts: sizes
+                .into_iter()
+                .filter_map(|(name, part)| Some((name.to_owned(), part?.interactions() as u64)))
+                .collect(),
+            facts: vec![
+                ("history, median".to_owned(), about.history.median.to_string()),
+                ("history, longest".to_owned(), about.history.max.to_string()),
+                ("held by the top 1 % of items".to_owned(), format!("{:.1} %", about.popularity.top_1_percent * 100.0)),
+                ("Gini of popularity".to_owned(), format!("{:.3}", about.popularity.gini)),
+                ("users without a test part".to_owned(), self.whole.without_test.to_string()),
+            ],
+        };
+        DataCard { card, popularity: self.whole.train.popularity() }
+    }
+}
+
+impl Trials for Runner {
+    fn describe(&self, data: &DataSet) -> Result<DataCard, TrialError> {
+        Ok(self.prepared(data)?.card(data))
+    }
+
+    fn run(&self, trial: &Trial, observer: &Observer<'_>) -> Result<Outcome, TrialError> {
+        let data = self.prepared(&trial.data)?;
+        let (histories, question) = data.stage(trial.stage);
+        let checks = trial.curve.as_ref().map(|curve| Checks {
+            question,
+            metric: curve.metric,
+            every: curve.every,
+            patience: curve.patience,
+            keep_best: false,
+        });
+        let plan = ModelPlan { model: trial.model, settings: &trial.settings, seed: trial.seed, checks };
+        let mut interrupted = false;
+        let trained = train(&plan, histories, &mut |epoch, epochs| {
+            let flow = observer.epoch(epoch, epochs);
+            interrupted |= flow == Flow::Stop;
+            flow
+        });
+        let trained = trained.map_err(failure)?;
+        if interrupted {
+            return Err(TrialError::Interrupted);
+        }
+        let started = Instant::now();
+        let evaluation = evaluate(&question, &trial.protocol, trained.recommender.as_ref())
+            .map_err(|error| TrialError::Broken(error.to_string()))?;
+        let cost = Cost {
+            load_seconds: data.seconds,
+            train_seconds: trained.seconds,
+            evaluate_seconds: started.elapsed().as_secs_f64(),
+            peak_rss_bytes: (self.peak_rss_bytes)().unwrap_or(0),
+        };
+        let main_cutoff = trial.protocol.cutoffs.first().copied().unwrap_or(10);
+        Ok(Outcome {
+            values: Values::of(&evaluation, main_cutoff),
+            summary: Summary {
+                metrics: evaluation.at,
+                epochs: trained.summary.epochs,
+                triples: trained.summary.triples,
+                curve: trained.curve,
+                cost,
+                ..Summary::default()
+            },
+        })
+    }
+}
+
+/// A setting that does not work is a result; a model that is misused is a mistake of ours.
+fn failure(error: ModelError) -> TrialError {
+    match error {
+        ModelError::Diverged { .. } | ModelError::Data(_) => TrialError::Failed(error.to_string()),
+        other => TrialError::Broken(other.to_string()),
+    }
+}
