@@ -224,4 +224,6 @@ fn a_named_format_is_believed() {
     let options = LoadOptions { format: Some(Format::Sequences), ..LoadOptions::default() };
     let set = load_bytes("x", &[("x.txt", rows)], &options).unwrap();
     assert_eq!((set.format, set.interactions.len()), (Format::Sequences, 4));
+    let table_with_a_bad_line = "1 2 3\n".repeat(9) + "1 2 3 4 5\n";
+    assert!(refusal("x.txt", &table_with_a_bad_line).contains("line 10, field row"));
 }

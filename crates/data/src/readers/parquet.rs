@@ -235,8 +235,8 @@ fn read_all<T: DataType>(
 fn push(row: [Option<&mut Values>; 4], table: &mut Table) -> Result<(), Trouble> {
     // All four step forward before anything is refused, so that they stay in the same row.
     let [user, item, rating, time] = row.map(|values| values.map(Values::next));
-    let rating = rating.map_or(Ok(1.0), |cell| rating_of(cell))?;
-    let time = time.map_or(Ok(0), |cell| time_of(cell))?;
+    let rating = rating.map_or(Ok(1.0), rating_of)?;
+    let time = time.map_or(Ok(0), time_of)?;
     let (user, item) = (id_of(user.flatten(), "user")?, id_of(item.flatten(), "item")?);
     table.push(&user, &item, rating, time).map(|_| ())
 }
