@@ -13,7 +13,8 @@ fn text(delimiter: &str, header: &str) -> String {
     let mut rng = Rng::new(5);
     let mut text = header.to_owned();
     for row in 0..ROWS {
-        let (user, item) = (1 + row / 165, 1 + rng.below(1 + rng.below(3_700)));
+        let limit = 1 + rng.below(3_700);
+        let (user, item) = (1 + row / 165, 1 + rng.below(limit));
         let (rating, time) = (1 + rng.below(5), 956_703_932 + rng.below(90_000_000));
         // Writing to a string does not fail.
         let _ = writeln!(text, "{user}{delimiter}{item}{delimiter}{rating}{delimiter}{time}");

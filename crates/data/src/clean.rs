@@ -91,6 +91,7 @@ pub fn clean(interactions: Interactions, how: &Cleaning) -> (Interactions, Clean
     let rows: Vec<u32> = (0..keep.len() as u32).filter(|&row| keep[row as usize]).collect();
     let (users, items) = (interactions.users.len(), interactions.catalog.len());
     let left = interactions.select(&rows);
+    drop(interactions);
     notes.users_dropped = users - left.users.len();
     notes.items_dropped = items - left.catalog.len();
     notes.after = left.len();

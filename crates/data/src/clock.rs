@@ -37,9 +37,9 @@ fn guess(times: &[i64]) -> Option<(i64, &'static str)> {
     let mut sizes: Vec<u64> = times.iter().map(|time| time.unsigned_abs()).collect();
     let middle = sizes.len() / 2;
     let per_second = match *sizes.select_nth_unstable(middle).1 {
-        ..100_000_000_000 => return None,
-        ..100_000_000_000_000 => 1_000,
-        ..100_000_000_000_000_000 => 1_000_000,
+        0..100_000_000_000 => return None,
+        100_000_000_000..100_000_000_000_000 => 1_000,
+        100_000_000_000_000..100_000_000_000_000_000 => 1_000_000,
         _ => 1_000_000_000,
     };
     Some((per_second, unit_name(per_second)))

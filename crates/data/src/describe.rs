@@ -136,8 +136,8 @@ pub fn describe_interactions(name: &str, format: Format, all: &Interactions) -> 
         last_date: last.and_then(date::show),
         ratings: ratings(&all.rating),
         repeats: repeats(all),
-        history: history(counts(&all.user, all.users.len())),
-        popularity: popularity(counts(&all.item, all.catalog.len())),
+        history: history(&counts(&all.user, all.users.len())),
+        popularity: popularity(&counts(&all.item, all.catalog.len())),
         categories: categories.map_or(0, |categories| used(categories, all.catalog.len())),
         items_with_category: categories
             .map_or(0, |categories| items.clone().filter(|&item| !categories.of(item).is_empty()).count()),
@@ -204,8 +204,8 @@ fn at<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     sorted.get(place.saturating_sub(1)).copied()
 }
 
-fn history(sorted: Vec<usize>) -> HistoryLengths {
-    let quantile = |share| at(&sorted, share).unwrap_or(0);
+fn history(sorted: &[usize]) -> HistoryLengths {
+    let quantile = |share| at(sorted, share).unwrap_or(0);
     let total: usize = sorted.iter().sum();
     HistoryLengths {
         min: quantile(0.0),
@@ -218,7 +218,7 @@ fn history(sorted: Vec<usize>) -> HistoryLengths {
     }
 }
 
-fn popularity(sorted: Vec<usize>) -> Popularity {
+fn popularity(sorted: &[usize]) -> Popularity {
     let total: usize = sorted.iter().sum();
     if total == 0 {
         return Popularity::default();
@@ -228,13 +228,13 @@ fn popularity(sorted: Vec<usize>) -> Popularity {
         sorted.iter().rev().take(items).sum::<usize>() as f64 / total as f64
     };
     Popularity {
-        gini: gini(&sorted, total),
+        gini: gini(sorted, total),
         top_1_percent: top(0.01),
         top_10_percent: top(0.1),
         top_20_percent: top(0.2),
-        head: head(&sorted, total),
+        head: head(sorted, total),
         max: sorted.last().copied().unwrap_or(0),
-        median: at(&sorted, 0.5).unwrap_or(0),
+        median: at(sorted, 0.5).unwrap_or(0),
         once: sorted.iter().filter(|&&count| count == 1).count(),
     }
 }

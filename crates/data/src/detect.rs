@@ -114,15 +114,17 @@ fn is_movietweetings(rows: &[Vec<String>]) -> bool {
     })
 }
 
-/// Lines of whole numbers with nothing but spaces between, not all of one length, or of more than four columns.
+/// Lines of whole numbers with nothing but spaces between, of more fields than a table has, and of many lengths: a table
+/// with a bad line or two is still a table.
 fn is_sequences(sample: &Sample) -> bool {
     let digits = |line: &Vec<u8>| line.iter().all(|byte| byte.is_ascii_digit() || *byte == b' ');
     if !sample.lines.iter().all(digits) {
         return false;
     }
     let widths: Vec<usize> = sample.rows(Delimiter::Blanks, 0).iter().map(Vec::len).collect();
-    let first = widths.first().copied().unwrap_or(0);
-    widths.iter().all(|&width| width >= 2) && (first > 4 || widths.iter().any(|&width| width != first))
+    let alike = |width| widths.iter().filter(|&&other| other == width).count();
+    let most_alike = widths.iter().map(|&width| alike(width)).max().unwrap_or(0);
+    widths.iter().any(|&width| width > 4) && most_alike * 5 <= widths.len() * 4
 }
 
 /// Whether a file that nobody pointed at may hold interactions.

@@ -152,6 +152,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+
         #[test]
         fn numbers_are_those_of_a_plain_map(ids in prop::collection::vec("[a-d]{0,6}", 0..3000)) {
             let mut interner = Interner::default();

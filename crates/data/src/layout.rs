@@ -127,7 +127,8 @@ impl Layout {
             _ => Err(DataError::Unrecognised {
                 file: file.to_owned(),
                 reason: format!(
-                    "{width} columns and no header that names the user and the item; say which columns they are"
+                    "{width} columns and no header that names the user and the item; say which columns they are, or name \
+                     the format"
                 ),
             }),
         }

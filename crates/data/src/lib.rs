@@ -33,6 +33,7 @@ mod known;
 mod layout;
 mod lines;
 mod load;
+pub mod mutation;
 mod notes;
 mod number;
 mod readers;

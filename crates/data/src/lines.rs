@@ -18,7 +18,12 @@ pub(crate) struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     pub(crate) fn new(source: R) -> Self {
-        Self { source, buffer: vec![0; BLOCK], start: 0, end: 0, finished: false, number: 0 }
+        Self::in_blocks(source, BLOCK)
+    }
+
+    /// With another block than the usual one: a smaller one for a few lines.
+    pub(crate) fn in_blocks(source: R, block: usize) -> Self {
+        Self { source, buffer: vec![0; block], start: 0, end: 0, finished: false, number: 0 }
     }
 
     /// Number of the line that was given last, from 1.

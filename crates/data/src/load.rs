@@ -170,7 +170,10 @@ fn read_main(
     let told = detect::format_of(name, &label, &head, &sample);
     let format = match options.format {
         Some(format) if !head.bytes.is_empty() => format,
-        _ => told?,
+        _ => match told? {
+            Format::Delimited if side::has_attributes(files, name) => Format::Sequences,
+            format => format,
+        },
     };
     let before = table.len();
     match format {

@@ -14,7 +14,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn of(head: &Head) -> Self {
-        let mut lines = Lines::new(&head.bytes[..]);
+        let mut lines = Lines::in_blocks(&head.bytes[..], 16 << 10);
         let mut found: Vec<Vec<u8>> = Vec::new();
         // Reading from memory cannot fail, but for lines over 16 MiB, which a head does not have.
         while let Ok(Some(line)) = lines.next() {

@@ -61,13 +61,23 @@ pub(crate) fn read(
             let stem = stem.split('.').next().unwrap_or_default();
             by_header(files, named(&format!("{stem}.item")), table)
         }
-        Format::Sequences => {
-            let stem = unpacked_name(main);
-            let stem = stem.rsplit_once('.').map_or(stem.as_str(), |(stem, _)| stem);
-            attributes(files, named(&format!("{stem}_item2attributes.json")), table)
-        }
+        Format::Sequences => attributes(files, named(&attributes_name(main)), table),
         _ => generic(files, &names, main, whole_folder, table),
     }
+}
+
+/// S3-Rec's file of attributes that goes with a file of sequences.
+fn attributes_name(main: &str) -> String {
+    let name = unpacked_name(main);
+    let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
+    format!("{stem}_item2attributes.json")
+}
+
+/// Whether a file of attributes lies beside, which only sequences have. It decides where all sequences are short and of
+/// one length, and so look like a table.
+pub(crate) fn has_attributes(files: &Files<'_>, main: &str) -> bool {
+    let wanted = attributes_name(main);
+    files.names().is_ok_and(|names| names.iter().any(|name| unpacked_name(name) == wanted))
 }
 
 /// Files with a header that names an item and its title or categories.

@@ -88,9 +88,14 @@ impl Table {
     /// Begins a file of interactions.
     pub(crate) fn begin(&mut self, file: &str, ratings: bool, times: bool) -> Result<(), DataError> {
         self.begin_side(file);
+        self.expect(ratings, times)
+    }
+
+    /// Says whether the rows of this file have ratings and times; all files of a set are alike in that.
+    pub(crate) fn expect(&mut self, ratings: bool, times: bool) -> Result<(), DataError> {
         match self.shape.replace((ratings, times)) {
             Some(before) if before != (ratings, times) => Err(DataError::Mismatch {
-                file: file.to_owned(),
+                file: self.file.clone(),
                 problem: "it has other columns than the files before it".to_owned(),
             }),
             _ => Ok(()),
@@ -221,10 +226,10 @@ impl Table {
         self.notes.latin1 += self.users.latin1() + self.items.latin1() + self.categories.latin1();
         let remark = crate::clock::to_seconds(&mut self.time, self.unit);
         self.notes.remarks.extend(remark);
-        let users = renumber(self.users.into_names(), &mut self.user).0;
-        let (ids, order) = renumber(self.items.into_names(), &mut self.item);
+        let users = renumber(&self.users.into_names(), &mut self.user).0;
+        let (ids, order) = renumber(&self.items.into_names(), &mut self.item);
         let titles = titles_in(&self.titles, &order);
-        let categories = categories_in(self.categories.into_names(), &self.members, &order);
+        let categories = categories_in(&self.categories.into_names(), &self.members, &order);
         self.user.shrink_to_fit();
         self.item.shrink_to_fit();
         self.rating.shrink_to_fit();
@@ -242,9 +247,9 @@ impl Table {
 }
 
 /// Names in canonical order, with the column renumbered; also the old number at each new place.
-fn renumber(names: Names, column: &mut [u32]) -> (Names, Vec<u32>) {
+fn renumber(names: &Names, column: &mut [u32]) -> (Names, Vec<u32>) {
     let mut order: Vec<u32> = (0..names.len() as u32).collect();
-    sort_canonically(&names, &mut order);
+    sort_canonically(names, &mut order);
     let mut rank = vec![0; order.len()];
     for (new, &old) in order.iter().enumerate() {
         rank[old as usize] = new as u32;
@@ -260,7 +265,7 @@ fn titles_in(titles: &[Box<str>], order: &[u32]) -> Option<Names> {
     known.then(|| order.iter().map(|&old| titles.get(old as usize).map_or("", |title| title)).collect())
 }
 
-fn categories_in(names: Names, members: &[(u32, u32)], order: &[u32]) -> Option<Categories> {
+fn categories_in(names: &Names, members: &[(u32, u32)], order: &[u32]) -> Option<Categories> {
     if members.is_empty() {
         return None;
     }

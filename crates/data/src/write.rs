@@ -186,7 +186,14 @@ fn write_parquet_rows(rows: &Rows<'_>, path: &Path) -> Result<(), DataError> {
 /// Rows a row group: large enough to pack well, small enough to be read in little memory.
 const GROUP: usize = 1 << 20;
 
-fn parquet_file(rows: &Rows<'_>, file: File) -> ParquetResult<()> {
+/// The bytes of a Parquet file.
+pub(crate) fn parquet_bytes(interactions: &Interactions) -> ParquetResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    parquet_file(&Rows::of(interactions), &mut bytes)?;
+    Ok(bytes)
+}
+
+fn parquet_file<W: Write + Send>(rows: &Rows<'_>, file: W) -> ParquetResult<()> {
     let packing = Compression::ZSTD(ZstdLevel::try_new(3)?);
     let properties = WriterProperties::builder().set_compression(packing).build();
     let mut writer = SerializedFileWriter::new(file, Arc::new(schema(rows)?), Arc::new(properties))?;
@@ -196,10 +203,10 @@ fn parquet_file(rows: &Rows<'_>, file: File) -> ParquetResult<()> {
         write_ids(&mut group, rows.users, &rows.user[range.clone()])?;
         write_ids(&mut group, rows.items, &rows.item[range.clone()])?;
         if !rows.rating.is_empty() {
-            write_column::<FloatType>(&mut group, &rows.rating[range.clone()])?;
+            write_column::<FloatType, W>(&mut group, &rows.rating[range.clone()])?;
         }
         if !rows.time.is_empty() {
-            write_column::<Int64Type>(&mut group, &rows.time[range])?;
+            write_column::<Int64Type, W>(&mut group, &rows.time[range])?;
         }
         group.close()?;
     }
@@ -227,18 +234,18 @@ fn schema(rows: &Rows<'_>) -> ParquetResult<Type> {
     Type::group_type_builder("interactions").with_fields(columns).build()
 }
 
-fn write_ids(
-    group: &mut SerializedRowGroupWriter<'_, File>,
+fn write_ids<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
     ids: &Names,
     numbers: &[u32],
 ) -> ParquetResult<()> {
     let values: Vec<ByteArray> =
         numbers.iter().map(|&number| ByteArray::from(ids[number as usize].as_bytes().to_vec())).collect();
-    write_column::<ByteArrayType>(group, &values)
+    write_column::<ByteArrayType, W>(group, &values)
 }
 
-fn write_column<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
+fn write_column<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
     values: &[T::T],
 ) -> ParquetResult<()> {
     if let Some(mut column) = group.next_column()? {

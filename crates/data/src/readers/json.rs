@@ -29,6 +29,7 @@ const TIME: &[&str] = &["timestamp", "unixReviewTime", "unixtime", "time", "date
 
 /// Reads a whole file. The first object says whether there are ratings and times; all others must have the same.
 pub(crate) fn read<R: Read>(source: R, table: &mut Table, file: &str) -> Result<(), DataError> {
+    table.begin_side(file);
     let mut lines = Lines::new(source);
     let mut shape = None;
     while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
@@ -39,10 +40,8 @@ pub(crate) fn read<R: Read>(source: R, table: &mut Table, file: &str) -> Result<
         let parsed = Object::parse(line);
         if let (None, Ok(object)) = (shape, &parsed) {
             let found = (!object.rating.text.is_empty(), !object.time.text.is_empty());
-            table.begin(file, found.0, found.1)?;
+            table.expect(found.0, found.1)?;
             shape = Some(found);
-        } else if table.notes.files.is_empty() {
-            table.begin_side(file);
         }
         let outcome = parsed.and_then(|object| object.push(shape.unwrap_or_default(), table));
         table.settle(lines.number(), outcome)?;

@@ -154,6 +154,7 @@ enum Cells {
 }
 
 /// One value.
+#[derive(Clone, Copy)]
 enum Cell<'a> {
     Whole(i64),
     Decimal(f64),
@@ -234,8 +235,8 @@ fn read_all<T: DataType>(
 fn push(row: [Option<&mut Values>; 4], table: &mut Table) -> Result<(), Trouble> {
     // All four step forward before anything is refused, so that they stay in the same row.
     let [user, item, rating, time] = row.map(|values| values.map(Values::next));
-    let rating = rating.map_or(Ok(1.0), |cell| rating_of(cell.as_ref()))?;
-    let time = time.map_or(Ok(0), |cell| time_of(cell.as_ref()))?;
+    let rating = rating.map_or(Ok(1.0), rating_of)?;
+    let time = time.map_or(Ok(0), time_of)?;
     let (user, item) = (id_of(user.flatten(), "user")?, id_of(item.flatten(), "item")?);
     table.push(&user, &item, rating, time).map(|_| ())
 }
@@ -257,11 +258,11 @@ fn id_of<'a>(cell: Option<Cell<'a>>, field: &'static str) -> Result<std::borrow:
     }
 }
 
-fn rating_of(cell: Option<&Cell<'_>>) -> Result<f32, Trouble> {
+fn rating_of(cell: Option<Cell<'_>>) -> Result<f32, Trouble> {
     let (value, shown) = match cell {
-        Some(Cell::Whole(value)) => (Some(*value as f32), value.to_string()),
-        Some(Cell::Decimal(value)) => (Some(*value as f32), value.to_string()),
-        Some(Cell::Short(value)) => (Some(*value), value.to_string()),
+        Some(Cell::Whole(value)) => (Some(value as f32), value.to_string()),
+        Some(Cell::Decimal(value)) => (Some(value as f32), value.to_string()),
+        Some(Cell::Short(value)) => (Some(value), value.to_string()),
         Some(Cell::Text(text)) => (number::rating(text), crate::text::decode(text).0.into_owned()),
         None => (None, "null".to_owned()),
     };
@@ -269,11 +270,11 @@ fn rating_of(cell: Option<&Cell<'_>>) -> Result<f32, Trouble> {
     finite.ok_or_else(|| Trouble::row("rating", "a finite number", shown.as_bytes()))
 }
 
-fn time_of(cell: Option<&Cell<'_>>) -> Result<i64, Trouble> {
+fn time_of(cell: Option<Cell<'_>>) -> Result<i64, Trouble> {
     let (value, shown) = match cell {
-        Some(Cell::Whole(value)) => (Some(*value), String::new()),
-        Some(Cell::Decimal(value)) => (number::whole(*value), value.to_string()),
-        Some(Cell::Short(value)) => (number::whole(f64::from(*value)), value.to_string()),
+        Some(Cell::Whole(value)) => (Some(value), String::new()),
+        Some(Cell::Decimal(value)) => (number::whole(value), value.to_string()),
+        Some(Cell::Short(value)) => (number::whole(f64::from(value)), value.to_string()),
         Some(Cell::Text(text)) => (number::time(text), crate::text::decode(text).0.into_owned()),
         None => (None, "null".to_owned()),
     };

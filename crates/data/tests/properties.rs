@@ -1,0 +1,270 @@
+//! What must hold of cleaning, parting, writing and fingerprints, whatever the data.
+
+use proptest::prelude::*;
+use sottovoce_core::{Catalog, Histories, Names};
+use sottovoce_data::{
+    Cleaning, Format, Interactions, LoadOptions, Repeats, Split, clean, describe_interactions, fingerprint,
+    load, load_bytes, split, write_parquet, write_parts, write_tsv,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Row = (u32, u32, u8, i64);
+
+/// Loads rows through the TSV reader, so that numbering is canonical.
+fn interactions(rows: &[Row]) -> Interactions {
+    let mut text = "user\titem\trating\ttimestamp\n".to_owned();
+    for (user, item, rating, time) in rows {
+        text += &format!("u{user}\t{item}\t{rating}\t{time}\n");
+    }
+    load_bytes("rows", &[("rows.tsv", text.as_bytes())], &LoadOptions::default()).unwrap().interactions
+}
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    prop::collection::vec((0u32..9, 0u32..14, 1u8..6, 0i64..40), 1..120)
+}
+
+/// Ids of each interaction with its rating and time, in input order.
+fn plain(all: &Interactions) -> Vec<(String, String, f32, i64)> {
+    let row = |row: usize| {
+        let (user, item) = (&all.users[all.user[row] as usize], &all.catalog.ids[all.item[row] as usize]);
+        (user.to_owned(), item.to_owned(), all.rating_at(row), all.time_at(row))
+    };
+    (0..all.len()).map(row).collect()
+}
+
+fn counts<'a>(keys: impl Iterator<Item = &'a String>) -> BTreeMap<&'a String, usize> {
+    let mut counts = BTreeMap::new();
+    keys.for_each(|key| *counts.entry(key).or_insert(0) += 1);
+    counts
+}
+
+/// The k-core by its definition: take away whoever has too few until nobody has.
+fn core_by_definition(
+    mut rows: Vec<(String, String, f32, i64)>,
+    k: usize,
+) -> Vec<(String, String, f32, i64)> {
+    loop {
+        let (users, items) = (counts(rows.iter().map(|row| &row.0)), counts(rows.iter().map(|row| &row.1)));
+        let kept: Vec<_> =
+            rows.iter().filter(|row| users[&row.0] >= k && items[&row.1] >= k).cloned().collect();
+        if kept.len() == rows.len() {
+            return kept;
+        }
+        rows = kept;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn cleaning_does_what_its_definition_says(rows in rows(), k in 1usize..5, least in 1usize..7) {
+        let all = interactions(&rows);
+        let keep = Cleaning { repeats: Repeats::Keep, ..Cleaning::default() };
+        let above: Vec<_> = plain(&all).into_iter().filter(|row| row.2 >= 3.0).collect();
+        let (left, notes) = clean(all.clone(), &Cleaning { threshold: Some(3.0), ..keep.clone() });
+        prop_assert_eq!(plain(&left), above);
+        prop_assert_eq!(notes.before - notes.below_threshold, notes.after);
+        let (core, _) = clean(all.clone(), &Cleaning { k_core: Some(k), ..keep.clone() });
+        prop_assert_eq!(plain(&core), core_by_definition(plain(&all), k));
+        let (active, notes) = clean(all.clone(), &Cleaning { min_interactions: Some(least), ..keep });
+        let lengths = plain(&all);
+        let lengths = counts(lengths.iter().map(|row| &row.0));
+        let expected: Vec<_> = plain(&all).into_iter().filter(|row| lengths[&row.0] >= least).collect();
+        prop_assert_eq!(plain(&active), expected);
+        prop_assert_eq!(notes.users_dropped, all.users.len() - active.users.len());
+    }
+
+    #[test]
+    fn of_a_repeated_pair_the_earliest_stays(rows in rows()) {
+        let all = interactions(&rows);
+        let (once, notes) = clean(all.clone(), &Cleaning::default());
+        let mut earliest: BTreeMap<(String, String), (i64, usize)> = BTreeMap::new();
+        for (place, row) in plain(&all).into_iter().enumerate() {
+            let best = earliest.entry((row.0, row.1)).or_insert((row.3, place));
+            *best = (*best).min((row.3, place));
+        }
+        let places: BTreeSet<usize> = earliest.values().map(|&(_, place)| place).collect();
+        let before = plain(&all);
+        let expected: Vec<_> = places.iter().map(|&place| before[place].clone()).collect();
+        prop_assert_eq!(plain(&once), expected);
+        prop_assert_eq!(describe_interactions("x", Format::Delimited, &all).repeats, notes.repeated);
+    }
+
+    #[test]
+    fn parts_share_the_data_out_in_time(rows in rows(), share in 0.05f64..0.95, seed in 0u64..5, kind in 0..3) {
+        let all = interactions(&rows);
+        let how = [Split::Temporal(share), Split::Random(share), Split::Last][kind as usize];
+        let parts = split(&all, how, Some(how), seed);
+        let held = parts.validation.as_ref().unwrap();
+        let mut without = 0;
+        for user in 0..all.users.len() {
+            let mine: Vec<usize> = (0..all.len()).filter(|&row| all.user[row] as usize == user).collect();
+            let mut expected: Vec<_> = mine.iter().map(|&row| (all.time[row], all.item[row])).collect();
+            let [train, validation, test] = [&parts.train, held, &parts.test].map(|part| pairs(part, user));
+            prop_assert!(!train.is_empty());
+            for part in [&train, &validation, &test] {
+                prop_assert!(part.is_sorted_by_key(|pair| pair.0));
+            }
+            if kind != 1 {
+                prop_assert!(train.last().map(|pair| pair.0) <= test.first().map(|pair| pair.0).or(Some(i64::MAX)));
+                prop_assert!(validation.last().is_none_or(|last| test.first().is_none_or(|first| last.0 <= first.0)));
+            }
+            without += usize::from(test.is_empty());
+            let mut found = [train, validation, test].concat();
+            found.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(found, expected);
+        }
+        prop_assert_eq!(parts.without_test, without);
+    }
+
+    #[test]
+    fn other_users_do_not_change_a_random_split(rows in rows(), seed in 0u64..9) {
+        let all = interactions(&rows);
+        let alone: Vec<Row> = rows.iter().copied().filter(|row| row.0 == rows[0].0).collect();
+        let alone = interactions(&alone);
+        let name = &alone.users[0];
+        let (all_parts, own) = (split(&all, Split::Random(0.6), None, seed), split(&alone, Split::Random(0.6), None, seed));
+        let user = all.users.position(name).unwrap();
+        let ids = |names: &Names, items: &[u32]| -> Vec<String> { names.select(items).iter().map(String::from).collect() };
+        prop_assert_eq!(ids(&all.catalog.ids, all_parts.test.of(user)), ids(&alone.catalog.ids, own.test.of(0)));
+    }
+
+    #[test]
+    fn a_fingerprint_sees_changes_but_not_the_mixing_of_users(rows in rows()) {
+        let all = interactions(&rows);
+        let mut by_user = rows.clone();
+        by_user.sort_by_key(|row| row.0);
+        prop_assert_eq!(fingerprint(&all), fingerprint(&interactions(&by_user)));
+        let mut changed = rows.clone();
+        changed[0].2 = changed[0].2 % 5 + 1;
+        prop_assert_ne!(fingerprint(&all), fingerprint(&interactions(&changed)));
+        let mut later = rows;
+        later[0].3 += 1_000;
+        prop_assert_ne!(fingerprint(&all), fingerprint(&interactions(&later)));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_the_same(
+        rows in prop::collection::vec(("[^\t\n\r]{1,8}", "[^\t\n\r]{1,8}", any::<f32>(), any::<i32>()), 1..30),
+        rated: bool,
+        timed: bool,
+        ending in prop::sample::select(vec!["tsv", "tsv.gz", "tsv.zst", "parquet"]),
+    ) {
+        let mut raw = Interactions::default();
+        let number = |ids: &mut Names, id: &str| ids.position(id).unwrap_or_else(|| ids.push(id)) as u32;
+        for (user, item, rating, time) in &rows {
+            raw.user.push(number(&mut raw.users, user));
+            raw.item.push(number(&mut raw.catalog.ids, item));
+            raw.rating.extend((rated && !rating.is_nan()).then_some(rating.clamp(-1e30, 1e30) + 0.0));
+            raw.time.extend(timed.then_some(i64::from(*time) * 3));
+        }
+        if raw.rating.len() != raw.user.len() {
+            raw.rating.clear();
+        }
+        let (all, _) = clean(raw, &Cleaning { repeats: Repeats::Keep, ..Cleaning::default() });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("rows.{ending}"));
+        if ending == "parquet" { write_parquet(&all, &path).unwrap() } else { write_tsv(&all, &path).unwrap() }
+        let back = load(path.to_str().unwrap(), &LoadOptions::default()).unwrap();
+        prop_assert_eq!(&back.interactions, &all);
+        prop_assert_eq!(fingerprint(&back.interactions), fingerprint(&all));
+        prop_assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
+
+fn pairs(part: &Histories, user: usize) -> Vec<(i64, u32)> {
+    part.times_of(user).iter().copied().zip(part.of(user).iter().copied()).collect()
+}
+
+#[test]
+fn shares_are_rounded_as_people_reckon() {
+    let rows: Vec<Row> = (0..100).map(|item| (0, item, 5, i64::from(item))).collect();
+    let sizes = |n: usize, share: f64| {
+        let parts = split(&interactions(&rows[..n]), Split::Temporal(share), None, 0);
+        (parts.train.interactions(), parts.test.interactions(), parts.without_test)
+    };
+    assert_eq!(sizes(5, 0.8), (4, 1, 0));
+    assert_eq!(sizes(100, 0.29), (29, 71, 0));
+    assert_eq!(sizes(9, 0.8), (7, 2, 0));
+    assert_eq!(sizes(2, 0.1), (1, 1, 0));
+    assert_eq!(sizes(1, 0.8), (1, 0, 1));
+}
+
+#[test]
+fn the_last_is_tested_and_the_one_before_validates() {
+    let all = interactions(&[(1, 7, 5, 30), (1, 8, 5, 10), (1, 9, 5, 20), (2, 7, 5, 1)]);
+    let parts = split(&all, Split::Last, Some(Split::Last), 0);
+    let validation = parts.validation.unwrap();
+    assert_eq!((parts.train.of(0), validation.of(0), parts.test.of(0)), (&[1][..], &[2][..], &[0][..]));
+    assert_eq!((parts.train.of(1), parts.test.of(1), parts.without_test), (&[0][..], &[][..], 1));
+}
+
+#[test]
+fn equal_times_keep_their_input_order() {
+    let all = interactions(&[(1, 9, 5, 10), (1, 3, 5, 10), (1, 5, 5, 10), (1, 1, 5, 9)]);
+    let parts = split(&all, Split::Temporal(0.75), None, 0);
+    assert_eq!((parts.train.of(0), parts.test.of(0)), (&[0, 3, 1][..], &[2][..]));
+}
+
+#[test]
+fn splits_are_written_as_they_are_read() {
+    for text in ["temporal:0.8", "random:0.65", "last"] {
+        assert_eq!(text.parse::<Split>().unwrap().to_string(), text);
+    }
+    for wrong in ["temporal", "temporal:1", "temporal:0", "random:x", "first", "temporal:NaN"] {
+        assert!(wrong.parse::<Split>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn parts_are_written_as_files_that_load() {
+    let all = interactions(&[(1, 7, 5, 30), (1, 8, 4, 10), (1, 9, 3, 20), (2, 7, 2, 1)]);
+    let parts = split(&all, Split::Last, Some(Split::Last), 0);
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_parts(&parts, folder.path(), "tsv").unwrap();
+    assert_eq!(
+        std::fs::read_to_string(&written.train).unwrap(),
+        "user\titem\trating\ttimestamp\nu1\t8\t4\t10\nu2\t7\t2\t1\n"
+    );
+    assert_eq!(
+        std::fs::read_to_string(&written.test).unwrap(),
+        "user\titem\trating\ttimestamp\nu1\t7\t5\t30\n"
+    );
+    let whole = load(folder.path().to_str().unwrap(), &LoadOptions::default()).unwrap();
+    assert_eq!(whole.interactions.len(), all.len());
+    assert!(write_parts(&parts, folder.path(), "xlsx").is_err());
+}
+
+#[test]
+fn ids_that_text_cannot_hold_are_refused_and_parquet_takes_them() {
+    let all = Interactions {
+        users: ["a\tb"].into_iter().collect(),
+        catalog: Catalog::of_ids(["x"].into_iter().collect()),
+        user: vec![0],
+        item: vec![0],
+        ..Interactions::default()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let error = write_tsv(&all, &folder.path().join("x.tsv")).unwrap_err().to_string();
+    assert!(error.contains("user id `a\\tb`"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let path = folder.path().join("x.parquet");
+    write_parquet(&all, &path).unwrap();
+    assert_eq!(load(path.to_str().unwrap(), &LoadOptions::default()).unwrap().interactions, all);
+}
+
+#[test]
+fn a_description_counts_what_is_there() {
+    let all = interactions(&[(1, 7, 5, 30), (1, 7, 4, 10), (1, 9, 3, 20), (2, 7, 1, 1)]);
+    let about = describe_interactions("small", Format::Delimited, &all);
+    assert_eq!((about.users, about.items, about.interactions, about.repeats), (2, 2, 4, 1));
+    assert!((about.density - 1.0).abs() < 1e-12 && about.timestamps);
+    assert_eq!((about.history.min, about.history.median, about.history.max), (1, 1, 3));
+    assert_eq!((about.popularity.head, about.popularity.max, about.popularity.once), (2, 3, 1));
+    assert!((about.popularity.gini - 0.5).abs() < 1e-12, "{}", about.popularity.gini);
+    let ratings = about.ratings.unwrap();
+    assert_eq!((ratings.min, ratings.max, ratings.mean, ratings.distinct), (1.0, 5.0, 3.25, 4));
+    assert_eq!(about.first_date.as_deref(), Some("1970-01-01T00:00:01Z"));
+}
