@@ -26,9 +26,11 @@ const LONGEST: f64 = 40.0;
 /// Kilometres over which the pull of a district falls to a third (1/e).
 const REACH: f64 = 1.3;
 /// Pull of the whole town, however far: people cross it for something they like.
-const FAR_PULL: f64 = 0.04;
+const FAR_PULL: f64 = 0.03;
 /// Ideas a resident has before settling for the last one.
 const IDEAS: usize = 40;
+/// Places a resident gets to know before returning to any.
+const HAUNTS: usize = 5;
 /// Share of check-ins that follow another on the same outing.
 const FOLLOWING: f64 = 0.3;
 
@@ -106,7 +108,7 @@ impl Town {
         let mut day = Day { district: resident.district as usize, last_top: None, last_time: i64::MIN };
         for index in 0..into.len() {
             let (past, now) = into.split_at_mut(index);
-            let returns = !past.is_empty() && rng.chance(self.spec.repeat);
+            let returns = past.len() >= HAUNTS && rng.chance(self.spec.repeat);
             now[0].place = if returns {
                 past[rng.index(past.len())].place
             } else {
@@ -120,7 +122,7 @@ impl Town {
     /// When the resident goes out: as many times as they have check-ins, ascending, places still open.
     fn outings(&self, resident: &Resident, rng: &mut Rng, into: &mut Vec<CheckIn>) {
         let more = rhythm::long_tailed(self.spec.checkins - FEWEST as f64, LENGTH_SPREAD, rng);
-        let count = FEWEST + more.min(LONGEST * self.spec.checkins) as usize;
+        let count = FEWEST + more.min(LONGEST * self.spec.checkins).round() as usize;
         let mut time = 0;
         for index in 0..count {
             let follows = index > 0 && rng.chance(FOLLOWING);
