@@ -60,7 +60,7 @@ impl Default for TownSpec {
             checkins: 36.0,
             views: 80.0,
             repeat: 0.2,
-            drift: 0.3,
+            drift: 0.25,
             taste: 1.0,
         }
     }
