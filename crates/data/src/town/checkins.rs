@@ -26,9 +26,11 @@ const LONGEST: f64 = 40.0;
 /// Kilometres over which the pull of a district falls to a third (1/e).
 const REACH: f64 = 1.3;
 /// Pull of the whole town, however far: people cross it for something they like.
-const FAR_PULL: f64 = 0.04;
+const FAR_PULL: f64 = 0.03;
 /// Ideas a resident has before settling for the last one.
 const IDEAS: usize = 40;
+/// Places a resident gets to know before returning to any.
+const HAUNTS: usize = 5;
 /// Share of check-ins that follow another on the same outing.
 const FOLLOWING: f64 = 0.3;
 
@@ -103,24 +105,24 @@ impl Town {
         let mut rng = self.root.stream("checkins", user as u64);
         into.clear();
         self.outings(&resident, &mut rng, into);
-        let mut day = Day { district: resident.district as usize, last_top: None, last_time: i64::MIN };
+        let mut day = Day { district: resident.district as usize, last_top: None, last_time: 0 };
         for index in 0..into.len() {
             let (past, now) = into.split_at_mut(index);
-            let returns = !past.is_empty() && rng.chance(self.spec.repeat);
+            day.go_on(&resident, now[0].time, &mut rng);
+            let returns = past.len() >= HAUNTS && rng.chance(self.spec.repeat);
             now[0].place = if returns {
                 past[rng.index(past.len())].place
             } else {
-                day.go_on(&resident, now[0].time, &mut rng);
                 self.discover(&resident, &day, now[0].time, past, &mut rng)
             };
-            day.been(self.places()[now[0].place as usize].top(), now[0].time);
+            day.been(&self.ideas[now[0].place as usize], now[0].time);
         }
     }
 
-    /// When the resident goes out: as many times as they have check-ins, ascending, places still open.
+    /// When the resident goes out: as many times as they have check-ins, ascending, the places not chosen yet.
     fn outings(&self, resident: &Resident, rng: &mut Rng, into: &mut Vec<CheckIn>) {
         let more = rhythm::long_tailed(self.spec.checkins - FEWEST as f64, LENGTH_SPREAD, rng);
-        let count = FEWEST + more.min(LONGEST * self.spec.checkins) as usize;
+        let count = FEWEST + more.min(LONGEST * self.spec.checkins).round() as usize;
         let mut time = 0;
         for index in 0..count {
             let follows = index > 0 && rng.chance(FOLLOWING);
@@ -163,11 +165,17 @@ pub(super) struct Idea {
     opened: i64,
     category: u16,
     top: u16,
+    district: u16,
 }
 
 impl Idea {
     pub(super) fn of(place: &Place) -> Self {
-        Self { opened: place.opened, category: place.category as u16, top: place.top() as u16 }
+        Self {
+            opened: place.opened,
+            category: place.category as u16,
+            top: place.top() as u16,
+            district: place.district as u16,
+        }
     }
 }
 
@@ -179,9 +187,9 @@ struct Day {
 }
 
 impl Day {
-    /// A new outing starts from home, from work or, now and then, from anywhere; a going-on stays where it is.
+    /// A new outing starts from home or from work; one that goes on starts where the last place was.
     fn go_on(&mut self, resident: &Resident, time: i64, rng: &mut Rng) {
-        if time - self.last_time.max(0) < rhythm::OUTING_GAP {
+        if time - self.last_time < rhythm::OUTING_GAP {
             return;
         }
         self.last_top = None;
@@ -189,8 +197,9 @@ impl Day {
         self.district = from as usize;
     }
 
-    fn been(&mut self, top: usize, time: i64) {
-        self.last_top = Some(top);
+    fn been(&mut self, place: &Idea, time: i64) {
+        self.district = place.district as usize;
+        self.last_top = Some(place.top as usize);
         self.last_time = time;
     }
 

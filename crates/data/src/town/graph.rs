@@ -117,13 +117,16 @@ impl Town {
             to.introduce(&this, "Chain", &chain.name)?;
             to.link(&this, "headOffice", &Thing("district", chain.home as usize))?;
         }
-        for (index, person) in self.people().iter().enumerate() {
-            let this = Thing("person", index);
-            to.introduce(&this, "Person", &person.name)?;
-            to.link(&this, "bornIn", &Thing("district", person.born as usize))?;
-            if let Some(style) = person.style {
-                to.link(&this, "buildsIn", &Thing("style", style as usize))?;
-            }
+        for (index, owner) in self.owners().iter().enumerate() {
+            let this = Thing("owner", index);
+            to.introduce(&this, "Owner", &owner.name)?;
+            to.link(&this, "bornIn", &Thing("district", owner.born as usize))?;
+        }
+        for (index, architect) in self.architects().iter().enumerate() {
+            let this = Thing("architect", index);
+            to.introduce(&this, "Architect", &architect.name)?;
+            to.link(&this, "bornIn", &Thing("district", architect.born as usize))?;
+            to.link(&this, "buildsIn", &Thing("style", architect.style as usize))?;
         }
         Ok(())
     }
@@ -136,8 +139,8 @@ impl Town {
             to.link(&this, "inDistrict", &Thing("district", place.district as usize))?;
             to.link(&this, "style", &Thing("style", place.style as usize))?;
             to.link(&this, "price", &Thing("price", place.price as usize))?;
-            to.link(&this, "owner", &Thing("person", place.owner as usize))?;
-            to.link(&this, "architect", &Thing("person", place.architect as usize))?;
+            to.link(&this, "owner", &Thing("owner", place.owner as usize))?;
+            to.link(&this, "architect", &Thing("architect", place.architect as usize))?;
             if let Some(cuisine) = place.cuisine {
                 to.link(&this, "cuisine", &Thing("cuisine", cuisine as usize))?;
             }

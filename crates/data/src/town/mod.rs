@@ -36,7 +36,7 @@ mod write;
 pub use checkins::{CheckIn, FEWEST};
 pub use collect::Columns;
 pub use pages::{Page, PageView};
-pub use places::{CUISINES, Chain, District, Person, Place, Position, STYLES};
+pub use places::{Architect, CUISINES, Chain, District, Owner, Place, Position, STYLES};
 pub use residents::Resident;
 pub use spec::{PARAMETERS, PREFIX, Parameter, READING_DAYS, TownSpec};
 pub use tastes::Group;
@@ -190,9 +190,14 @@ impl Town {
         &self.grounds.chains
     }
 
-    /// Architects and owners.
-    pub fn people(&self) -> &[Person] {
-        &self.grounds.people
+    /// Those who own the places.
+    pub fn owners(&self) -> &[Owner] {
+        &self.grounds.owners
+    }
+
+    /// Those who built them.
+    pub fn architects(&self) -> &[Architect] {
+        &self.grounds.architects
     }
 
     /// The first second of the period, since 1970.

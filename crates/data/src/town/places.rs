@@ -56,7 +56,8 @@ impl Position {
 
     /// Distance in kilometres.
     pub fn distance(self, other: Position) -> f32 {
-        ((self.x - other.x).powi(2) + (self.y - other.y).powi(2)).sqrt()
+        let (east, north) = (self.x - other.x, self.y - other.y);
+        (east * east + north * north).sqrt()
     }
 }
 
@@ -90,9 +91,9 @@ pub struct Place {
     pub price: u32,
     /// The chain it belongs to, if any.
     pub chain: Option<u32>,
-    /// Its owner, a person.
+    /// Its owner.
     pub owner: u32,
-    /// The architect of its building, a person.
+    /// The architect of its building.
     pub architect: u32,
     /// Its weight in the town's popularity curve, before taste, distance and rhythm.
     pub popularity: f64,
@@ -118,15 +119,24 @@ pub struct Chain {
     pub home: u32,
 }
 
-/// Owners and architects.
+/// Someone who owns places.
 #[derive(Clone, Debug)]
-pub struct Person {
+pub struct Owner {
     /// Their name.
     pub name: String,
     /// The district they were born in.
     pub born: u32,
-    /// For an architect the style they build in.
-    pub style: Option<u32>,
+}
+
+/// Someone who builds places.
+#[derive(Clone, Debug)]
+pub struct Architect {
+    /// Their name.
+    pub name: String,
+    /// The district they were born in.
+    pub born: u32,
+    /// The style they build in.
+    pub style: u32,
 }
 
 /// All that stands in the town.
@@ -134,8 +144,8 @@ pub struct Person {
 pub(super) struct Grounds {
     pub(super) districts: Vec<District>,
     pub(super) chains: Vec<Chain>,
-    /// Architects first, then owners.
-    pub(super) people: Vec<Person>,
+    pub(super) owners: Vec<Owner>,
+    pub(super) architects: Vec<Architect>,
     pub(super) places: Vec<Place>,
 }
 
@@ -162,28 +172,31 @@ pub(super) fn point_in(district: &District, rng: &mut Rng) -> Position {
 }
 
 pub(super) fn grounds(count: usize, district_count: usize, days: u32, root: &Rng) -> Grounds {
-    let districts = districts(district_count);
     let mut rng = root.stream("people", 0);
-    let chains: Vec<Chain> =
-        (0..(count / 40).clamp(4, 400)).map(|_| chain(district_count, &mut rng)).collect();
-    let architects = (count / 30).clamp(5, 500);
-    let owners = (count / 4).max(10);
-    let people: Vec<Person> =
-        (0..architects + owners).map(|index| person(index < architects, district_count, &mut rng)).collect();
-    let ranks = popularity_ranks(count, &mut root.stream("ranks", 0));
-    let mut builder = Builder::new(districts, chains, people, architects, days, root);
-    let places =
-        ranks.into_iter().enumerate().map(|(index, rank)| builder.place(index, rank, count)).collect();
-    Grounds { districts: builder.districts, chains: builder.chains, people: builder.people, places }
-}
-
-fn chain(districts: usize, rng: &mut Rng) -> Chain {
-    Chain { name: names::emblem(rng), category: rng.below(LEAVES as u32), home: rng.below(districts as u32) }
-}
-
-fn person(architect: bool, districts: usize, rng: &mut Rng) -> Person {
-    let style = architect.then(|| rng.below(STYLES.len() as u32));
-    Person { name: names::person(rng), born: rng.below(districts as u32), style }
+    let born = |rng: &mut Rng| rng.below(district_count as u32);
+    let chain = |rng: &mut Rng| Chain {
+        name: names::emblem(rng),
+        category: rng.below(LEAVES as u32),
+        home: born(rng),
+    };
+    let owner = |rng: &mut Rng| Owner { name: names::person(rng), born: born(rng) };
+    let architect = |rng: &mut Rng| Architect {
+        name: names::person(rng),
+        born: born(rng),
+        style: rng.below(STYLES.len() as u32),
+    };
+    let grounds = Grounds {
+        districts: districts(district_count),
+        chains: (0..(count / 40).clamp(4, 400)).map(|_| chain(&mut rng)).collect(),
+        owners: (0..count / 4).map(|_| owner(&mut rng)).collect(),
+        architects: (0..(count / 30).clamp(5, 500)).map(|_| architect(&mut rng)).collect(),
+        places: Vec::with_capacity(count),
+    };
+    let mut builder = Builder::new(grounds, days, root);
+    for rank in popularity_ranks(count, &mut root.stream("ranks", 0)) {
+        builder.add(rank, count);
+    }
+    builder.grounds
 }
 
 /// A random rank for every place; 0 is the most popular.
@@ -198,10 +211,7 @@ pub(super) const ZIPF_EXPONENT: f64 = 1.0;
 const ZIPF_SHIFT: f64 = 12.0;
 
 struct Builder {
-    districts: Vec<District>,
-    chains: Vec<Chain>,
-    people: Vec<Person>,
-    architects: usize,
+    grounds: Grounds,
     days: u32,
     root: Rng,
     by_district: Alias,
@@ -210,51 +220,45 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(
-        districts: Vec<District>,
-        chains: Vec<Chain>,
-        people: Vec<Person>,
-        architects: usize,
-        days: u32,
-        root: &Rng,
-    ) -> Self {
-        let weights: Vec<f64> = districts.iter().map(|district| district.weight).collect();
+    fn new(grounds: Grounds, days: u32, root: &Rng) -> Self {
+        let weights: Vec<f64> = grounds.districts.iter().map(|district| district.weight).collect();
         let mut rng = root.stream("supply", 0);
         let supply: [f64; LEAVES] = std::array::from_fn(|_| math::exp(0.5 * rng.normal()));
         let mut of_district = || Alias::new(&supply.map(|usual| usual * math::exp(0.6 * rng.normal())));
-        let by_category = districts.iter().map(|_| of_district()).collect();
-        let by_district = Alias::new(&weights);
-        let titles = FxHashSet::default();
-        let root = root.clone();
-        Self { districts, chains, people, architects, days, root, by_district, by_category, titles }
+        let by_category = weights.iter().map(|_| of_district()).collect();
+        let (by_district, titles) = (Alias::new(&weights), FxHashSet::default());
+        Self { grounds, days, root: root.clone(), by_district, by_category, titles }
     }
 
-    fn place(&mut self, index: usize, rank: usize, count: usize) -> Place {
+    /// Builds the next place.
+    fn add(&mut self, rank: usize, count: usize) {
+        let index = self.grounds.places.len();
         let mut rng = self.root.stream("place", index as u64);
         // The first places see to it that no district is empty.
-        let district = if index < self.districts.len() { index } else { self.by_district.draw(&mut rng) };
+        let district =
+            if index < self.grounds.districts.len() { index } else { self.by_district.draw(&mut rng) };
         let mut category = self.by_category[district].draw(&mut rng) as u32;
-        let chain = rng.chance(0.15).then(|| rng.below(self.chains.len() as u32));
+        let chain = rng.chance(0.15).then(|| rng.below(self.grounds.chains.len() as u32));
         if let Some(chain) = chain {
-            category = self.chains[chain as usize].category;
+            category = self.grounds.chains[chain as usize].category;
         }
-        let architect = rng.below(self.architects as u32);
-        let own_style = rng.below(STYLES.len() as u32);
+        let architect = rng.below(self.grounds.architects.len() as u32);
         let eats = (category as usize) < LEAVES_A_TOP;
-        Place {
+        let place = Place {
             title: self.title(category, district, chain, &mut rng),
-            position: point_in(&self.districts[district], &mut rng),
+            position: point_in(&self.grounds.districts[district], &mut rng),
             district: district as u32,
             category,
             cuisine: eats.then(|| rng.below(CUISINES.len() as u32)),
-            style: self.people[architect as usize].style.unwrap_or(own_style),
+            style: self.grounds.architects[architect as usize].style,
             price: 1 + rng.below(4),
             chain,
-            owner: (self.architects + rng.index(self.people.len() - self.architects)) as u32,
+            owner: rng.below(self.grounds.owners.len() as u32),
             architect,
             popularity: math::pow(rank as f64 + 1.0 + ZIPF_SHIFT, -ZIPF_EXPONENT),
             opened: self.opening(rank, count, &mut rng),
-        }
+        };
+        self.grounds.places.push(place);
     }
 
     /// One place in six opens while the town is watched; the most popular were always there.
@@ -264,9 +268,9 @@ impl Builder {
     }
 
     fn title(&mut self, category: u32, district: usize, chain: Option<u32>, rng: &mut Rng) -> String {
-        let (kind, district) = (leaf_name(category as usize), &self.districts[district].name);
+        let (kind, district) = (leaf_name(category as usize), &self.grounds.districts[district].name);
         let plain = match chain {
-            Some(chain) => format!("{} {kind}, {district}", self.chains[chain as usize].name),
+            Some(chain) => format!("{} {kind}, {district}", self.grounds.chains[chain as usize].name),
             None => names::place(kind, district, rng),
         };
         let mut title = plain.clone();

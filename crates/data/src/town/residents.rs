@@ -6,7 +6,7 @@ use super::taxonomy::LEAVES;
 use sottovoce_core::{Rng, math};
 
 /// How much residents differ from their group in liking single categories (standard deviation of log odds).
-const PERSONAL_SPREAD: f64 = 1.2;
+const PERSONAL_SPREAD: f64 = 0.8;
 
 /// A resident: where they live and work, what they like. All of it is ground truth, not part of the data.
 #[derive(Clone, Debug)]

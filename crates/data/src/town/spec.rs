@@ -60,7 +60,7 @@ impl Default for TownSpec {
             checkins: 36.0,
             views: 80.0,
             repeat: 0.2,
-            drift: 0.3,
+            drift: 0.25,
             taste: 1.0,
         }
     }
@@ -84,7 +84,7 @@ pub struct Parameter {
 /// All parameters, in the order in which a name shows them.
 pub const PARAMETERS: [Parameter; 12] = [
     whole("users", 50.0, 10e6, "residents"),
-    whole("seed", 0.0, 9_007_199_254_740_992.0, "seed of all randomness"),
+    whole("seed", 0.0, 9_007_199_254_740_991.0, "seed of all randomness"),
     whole("places", 100.0, 200e3, "places; by default grows with the square root of the residents"),
     whole("pages", 100.0, 200e3, "web pages; by default as many as places"),
     whole("groups", 1.0, 64.0, "taste groups"),

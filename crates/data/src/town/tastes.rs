@@ -7,7 +7,7 @@ use sottovoce_core::{Rng, math};
 /// How much a group's liking differs between main categories, categories, cuisines, styles and prices, and between
 /// places for no reason that the knowledge graph tells (standard deviations of log weights, at `taste=1`).
 pub(super) const SPREAD: Spread =
-    Spread { top: 0.7, leaf: 0.9, cuisine: 0.5, style: 0.5, price: 0.35, unexplained: 0.7 };
+    Spread { top: 0.8, leaf: 1.1, cuisine: 0.6, style: 0.5, price: 0.35, unexplained: 0.9 };
 
 pub(super) struct Spread {
     pub(super) top: f64,
