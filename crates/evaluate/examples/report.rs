@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn sample() -> Report {
-    Report::new("Seven recommenders on MovieLens 1M and the synthetic town")
+    Report::new("Seven recommenders on MovieLens\u{a0}1M and the synthetic town")
         .subtitle("experiment baselines.toml")
         .sentence(
             "**ials** ranks best on both data sets: nDCG@10 of 0.2617 on ml-1m, 11% above **bpr-mf**, \
@@ -185,7 +185,7 @@ fn training() -> Section {
         let points = (1..=60).map(|epoch| {
             let y = top * (1.0 - math::exp(-f64::from(epoch) / pace)) + 0.002 * (rng.unit() - 0.5);
             let wide = 0.012 * math::exp(-f64::from(epoch) / 30.0) + 0.003;
-            Point::new(f64::from(epoch), y).bounds(y - wide, y + wide)
+            Point::new(f64::from(epoch), y).bounds((y - wide).max(0.0), y + wide)
         });
         Series::of(name, points.collect())
     };

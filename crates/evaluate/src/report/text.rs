@@ -1,5 +1,6 @@
 //! Tables for a terminal.
 
+use super::markup::plain;
 use super::number::Format;
 use super::table::{Cell, Standing, Table};
 
@@ -11,7 +12,7 @@ impl Table {
         Layout::new(self, width).render(false)
     }
 
-    /// The same with the best values and the caption in bold, by ANSI codes.
+    /// The same with the caption and the best values in bold, by ANSI codes.
     pub fn to_text_styled(&self, width: usize) -> String {
         Layout::new(self, width).render(true)
     }
@@ -21,36 +22,51 @@ const GAP: usize = 2;
 /// Labels are not shortened below this.
 const SHORTEST_LABEL: usize = 12;
 
+/// A cell in three parts that are aligned by themselves: value, signs, spread.
+struct Parts {
+    value: String,
+    signs: String,
+    spread: String,
+}
+
+/// The widths of the parts of a column.
+struct Widths {
+    words: bool,
+    value: usize,
+    signs: usize,
+    spread: usize,
+}
+
+impl Widths {
+    fn total(&self) -> usize {
+        self.value + self.signs + self.spread
+    }
+
+    fn lay(&self, parts: &Parts, bold: bool) -> String {
+        let value = match self.words {
+            true => pad_right(&parts.value, self.value),
+            false => pad_left(&parts.value, self.value),
+        };
+        let main = embolden(&(value + &pad_right(&parts.signs, self.signs)), bold);
+        " ".repeat(GAP) + &main + &pad_left(&parts.spread, self.spread)
+    }
+}
+
 struct Layout<'a> {
     table: &'a Table,
-    cells: Vec<Vec<String>>,
+    cells: Vec<Vec<Parts>>,
     standings: Vec<Vec<Standing>>,
     label_width: usize,
-    widths: Vec<usize>,
+    widths: Vec<Widths>,
 }
 
 impl<'a> Layout<'a> {
     fn new(table: &'a Table, width: usize) -> Layout<'a> {
         let standings = table.standings();
-        let empty = Cell::default();
-        let cells: Vec<Vec<String>> = table
-            .rows
-            .iter()
-            .zip(&standings)
-            .map(|(row, stands)| {
-                let cell = |at: usize| row.cells.get(at).unwrap_or(&empty);
-                (0..table.columns.len())
-                    .map(|at| show(cell(at), table.columns[at].format, stands[at]))
-                    .collect()
-            })
-            .collect();
-        let widths: Vec<usize> = (0..table.columns.len())
-            .map(|at| {
-                cells.iter().map(|row| columns(&row[at])).max().unwrap_or(0).max(heading_width(table, at))
-            })
-            .collect();
-        let taken: usize = widths.iter().map(|w| w + GAP).sum();
-        let longest = table.rows.iter().map(|row| columns(&row.label) + indent(row.group.is_empty())).max();
+        let cells = parts(table, &standings);
+        let widths: Vec<Widths> = (0..table.columns.len()).map(|at| widths(table, &cells, at)).collect();
+        let taken: usize = widths.iter().map(|w| w.total() + GAP).sum();
+        let longest = table.rows.iter().map(|row| columns(&row.label) + indent(&row.group)).max();
         let wanted = longest.unwrap_or(0).max(columns(&table.stub));
         let label_width = wanted.min(width.saturating_sub(taken).max(SHORTEST_LABEL));
         Layout { table, cells, standings, label_width, widths }
@@ -61,16 +77,17 @@ impl<'a> Layout<'a> {
         let mut out = String::new();
         if !table.caption.is_empty() {
             let label = table.label.as_ref().map(|label| format!(" [{label}]")).unwrap_or_default();
-            line(&mut out, &format!("{}{label}", bold(&table.caption, styled)));
+            line(&mut out, &format!("{}{label}", embolden(&table.caption, styled)));
         }
         line(&mut out, &self.heading());
-        line(&mut out, &"─".repeat(self.label_width + self.widths.iter().map(|w| w + GAP).sum::<usize>()));
+        let full = self.label_width + self.widths.iter().map(|w| w.total() + GAP).sum::<usize>();
+        line(&mut out, &"─".repeat(full));
         for (group, rows) in table.groups() {
             if !group.is_empty() {
                 line(&mut out, group);
             }
             for row in rows {
-                line(&mut out, &self.row(row, indent(group.is_empty()), styled));
+                line(&mut out, &self.row(row, styled));
             }
         }
         self.footer(&mut out);
@@ -79,64 +96,77 @@ impl<'a> Layout<'a> {
 
     fn heading(&self) -> String {
         let mut text = pad_right(&self.table.stub, self.label_width);
-        for (column, width) in self.table.columns.iter().zip(&self.widths) {
-            let (title, room) = (&column.title, width + GAP);
-            text += &match column.format {
-                Format::Text => " ".repeat(GAP) + &pad_right(title, *width),
-                // One place is kept for the star, so that digits stand under the heading's end.
-                _ => pad_left(&format!("{title} "), room),
-            };
+        for (column, widths) in self.table.columns.iter().zip(&self.widths) {
+            let title = Parts { value: column.title.clone(), signs: String::new(), spread: String::new() };
+            text += &widths.lay(&title, false);
         }
         text
     }
 
-    fn row(&self, at: usize, indent: usize, styled: bool) -> String {
-        let label = shorten(&self.table.rows[at].label, self.label_width.saturating_sub(indent));
+    fn row(&self, at: usize, styled: bool) -> String {
+        let row = &self.table.rows[at];
+        let indent = indent(&row.group);
+        let label = shorten(&row.label, self.label_width.saturating_sub(indent));
         let mut text = pad_right(&format!("{}{label}", " ".repeat(indent)), self.label_width);
-        for (column, cell) in self.cells[at].iter().enumerate() {
-            let padded = match self.table.columns[column].format {
-                Format::Text => pad_right(cell, self.widths[column]),
-                _ => pad_left(cell, self.widths[column]),
-            };
-            text += &" ".repeat(GAP);
-            text += &bold(&padded, styled && self.standings[at][column] == Standing::Best);
+        for (column, parts) in self.cells[at].iter().enumerate() {
+            let best = self.standings[at][column] == Standing::Best;
+            text += &self.widths[column].lay(parts, styled && best);
         }
         text
     }
 
     fn footer(&self, out: &mut String) {
         if self.standings.iter().flatten().any(|s| *s == Standing::Best) {
-            line(out, "* best of its column");
+            let scope =
+                if self.table.best_in_group { "best of its column and group" } else { "best of its column" };
+            line(out, &format!("* {scope}"));
         }
         for (symbol, meaning) in self.table.legend() {
-            line(out, &format!("{symbol} {meaning}"));
+            line(out, &format!("{symbol} {}", plain(meaning)));
         }
         for note in &self.table.notes {
-            line(out, &super::markup::plain(note));
+            line(out, &plain(note));
         }
     }
 }
 
-fn indent(top_level: bool) -> usize {
-    if top_level { 0 } else { 2 }
+fn parts(table: &Table, standings: &[Vec<Standing>]) -> Vec<Vec<Parts>> {
+    let empty = Cell::default();
+    let rows = table.rows.iter().zip(standings);
+    rows.map(|(row, stands)| {
+        let cells = table.columns.iter().zip(stands).enumerate();
+        cells
+            .map(|(at, (column, stand))| show(row.cells.get(at).unwrap_or(&empty), column.format, *stand))
+            .collect()
+    })
+    .collect()
 }
 
-fn heading_width(table: &Table, at: usize) -> usize {
-    columns(&table.columns[at].title) + usize::from(table.columns[at].format != Format::Text)
+fn widths(table: &Table, cells: &[Vec<Parts>], at: usize) -> Widths {
+    let widest =
+        |part: fn(&Parts) -> &str| cells.iter().map(|row| columns(part(&row[at]))).max().unwrap_or(0);
+    Widths {
+        words: table.columns[at].format == Format::Text,
+        value: widest(|p| &p.value).max(columns(&table.columns[at].title)),
+        signs: widest(|p| &p.signs),
+        spread: widest(|p| &p.spread),
+    }
 }
 
-/// A cell as text; numbers end in one place for the star.
-fn show(cell: &Cell, format: Format, standing: Standing) -> String {
-    let mut text = cell.shown(format);
-    let spread = cell.spread.filter(|s| s.is_finite()).filter(|_| cell.text.is_none());
-    if let Some(spread) = spread {
-        text += &format!(" ±{}", format.show(spread));
+fn show(cell: &Cell, format: Format, standing: Standing) -> Parts {
+    let spread = cell.spread.filter(|s| s.is_finite() && cell.text.is_none());
+    let star = if standing == Standing::Best { "*" } else { "" };
+    let signs = std::iter::once(star).chain(cell.marks.iter().map(|mark| mark.symbol.as_str()));
+    Parts {
+        value: cell.shown(format),
+        signs: signs.collect(),
+        spread: spread.map(|s| format!(" ±{}", format.show(s))).unwrap_or_default(),
     }
-    text.extend(cell.marks.iter().map(|mark| mark.symbol.as_str()));
-    if format != Format::Text {
-        text.push(if standing == Standing::Best { '*' } else { ' ' });
-    }
-    text
+}
+
+/// Lines of a group stand under its name.
+fn indent(group: &str) -> usize {
+    if group.is_empty() { 0 } else { 2 }
 }
 
 fn line(out: &mut String, text: &str) {
@@ -144,7 +174,7 @@ fn line(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-fn bold(text: &str, styled: bool) -> String {
+fn embolden(text: &str, styled: bool) -> String {
     if styled { format!("\x1b[1m{text}\x1b[0m") } else { text.into() }
 }
 

@@ -7,7 +7,10 @@ use crate::report::table::{Cell, Column, Direction, Row, Standing, Table};
 /// A table with its caption, legend and explanations; `name` is that of its CSV file.
 pub(super) fn table(table: &Table, name: &str) -> String {
     let standings = table.standings();
-    let mut out = format!("<figure class=\"table\" id=\"table-{name}\">\n");
+    // Few columns spread over a whole page are hard to read along: narrow tables stay narrow.
+    let weight: usize = table.columns.iter().map(|c| if c.format == Format::Text { 2 } else { 1 }).sum();
+    let few = if weight < 7 { format!(" few\" style=\"--columns:{weight}") } else { String::new() };
+    let mut out = format!("<figure class=\"table{few}\" id=\"table-{name}\">\n");
     out += &caption(table, name);
     out += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"";
     out += &escape(&table.caption);

@@ -80,9 +80,9 @@ impl Axis {
         self
     }
 
-    /// Whether a value can be placed.
+    /// Whether a value can be placed: a number, above zero on a logarithmic scale, and of a size that arithmetic bears.
     pub(super) fn holds(&self, value: f64) -> bool {
-        value.is_finite() && (self.scale == Scale::Linear || value > 0.0)
+        value.abs() < LARGEST && (self.scale == Scale::Linear || value > 1.0 / LARGEST)
     }
 
     /// A value in words, for hover texts.
@@ -102,9 +102,14 @@ fn four_digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
         size if size < 1e-4 => format!("{value:.2e}"),
+        size if size < 1e-3 => number::significant(value),
+        size if size < 1.0 => number::fixed(value, 4),
         size => number::fixed(value, (3 - size.log10().floor() as i32).clamp(0, 6) as usize),
     }
 }
+
+/// Beyond this, sums and powers of ten would overflow.
+const LARGEST: f64 = 1e250;
 
 /// A tick: where and with which words.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,7 +155,7 @@ impl Ruler {
                 }
                 (Slack::Round, false) => {
                     let step = nice_step(high - low, most);
-                    ((low / step - 1e-9).floor() * step, (high / step + 1e-9).ceil() * step)
+                    ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step)
                 }
             };
         }
@@ -190,7 +195,9 @@ impl Ruler {
 
 /// The ends of the data, widened where they coincide.
 fn extent(axis: &Axis, values: &[f64]) -> Option<(f64, f64)> {
-    if let Some((low, high)) = axis.range.filter(|&(a, b)| axis.holds(a) && axis.holds(b) && a < b) {
+    if let Some((low, high)) =
+        axis.range.filter(|&(a, b)| axis.holds(a) && axis.holds(b) && a < b && apart(a, b))
+    {
         return Some((low, high));
     }
     let held = || values.iter().copied().filter(|&x| axis.holds(x));
@@ -202,14 +209,20 @@ fn extent(axis: &Axis, values: &[f64]) -> Option<(f64, f64)> {
     if axis.zero && axis.scale == Scale::Linear {
         (low, high) = (low.min(0.0), high.max(0.0));
     }
-    if low < high {
+    if apart(low, high) {
         return Some((low, high));
     }
     Some(match axis.scale {
         Scale::Log => (low / 2.0, high * 2.0),
-        Scale::Linear if low == 0.0 => (0.0, 1.0),
+        Scale::Linear if low.abs() < 1.0 / LARGEST => (0.0, 1.0),
         Scale::Linear => (low - low.abs() * 0.1, high + high.abs() * 0.1),
     })
+}
+
+/// Whether two ends are far enough apart for ticks between them.
+fn apart(low: f64, high: f64) -> bool {
+    let span = high - low;
+    span > 1.0 / LARGEST && span > low.abs().max(high.abs()) * 1e-9
 }
 
 /// Widens by a share of the length; an end at zero stays if the axis is to start there.
@@ -367,6 +380,8 @@ mod tests {
         let axis = Axis::new("y");
         let ruler = Ruler::new(&axis, &[0.13, 0.87, f64::NAN], Slack::Round, 5).unwrap().along(100.0, 0.0);
         assert_eq!((ruler.at(0.0), ruler.at(1.0)), (100.0, 0.0));
+        let exact = Ruler::new(&axis, &[0.0, 0.3], Slack::Round, 3).unwrap().along(0.0, 30.0);
+        assert!((exact.at(0.1) - 10.0).abs() < 1e-9 && exact.ticks.len() == 4);
         let log =
             Ruler::new(&axis.clone().log(), &[0.0, 1.0, 100.0], Slack::None, 5).unwrap().along(0.0, 10.0);
         assert!((log.at(10.0) - 5.0).abs() < 1e-12);

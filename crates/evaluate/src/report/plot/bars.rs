@@ -6,7 +6,6 @@ use super::frame::{self, Plane, Swatch};
 use super::labels::{fit, text_width};
 use super::series::{Bars, Orientation};
 use super::svg::Svg;
-use super::theme::Look;
 
 /// Thickness of a lying bar alone, and of one in a group.
 const LONE: f64 = 18.0;
@@ -36,16 +35,16 @@ pub(super) fn draw(
     values.extend(canvas.plot.references.iter().map(|r| r.value));
     let axis = canvas.plot.y.clone().from_zero();
     let lying = lies(canvas, categories, orientation);
-    let most = if lying { (canvas.width / 95.0) as usize } else { 5 };
+    let most = if lying { (canvas.width / 75.0) as usize } else { 5 };
     let Some(ruler) =
         Ruler::new(&axis, &values, Slack::Round, most).filter(|_| values.iter().any(|v| axis.holds(*v)))
     else {
         return canvas.empty();
     };
     let mut svg = Svg::default();
-    let legend: Vec<(&str, Look)> = match series.len() {
+    let legend = match series.len() {
         1 => Vec::new(),
-        _ => series.iter().map(|s| (s.name.as_str(), canvas.colours.look(&s.name))).collect(),
+        _ => frame::legend(canvas, series.iter().map(|s| s.name.as_str())),
     };
     let title = if lying { "" } else { canvas.plot.y.title.as_str() };
     let top = frame::head(&mut svg, canvas, &legend, Swatch::Block, title);
@@ -156,7 +155,7 @@ impl Chart<'_> {
         }
         self.whisker(svg, series, at, middle);
         svg.close("g");
-        if self.series.len() == 1 && self.lying && series.bounds.is_empty() {
+        if self.series.len() == 1 && series.bounds.is_empty() {
             self.value(svg, value, end, middle);
         }
     }
@@ -171,6 +170,10 @@ impl Chart<'_> {
     /// Writes the value past the end of its bar, or within the bar where the frame is near.
     fn value(&self, svg: &mut Svg, value: f64, end: f64, middle: f64) {
         let text = self.canvas.plot.y.say(value);
+        if !self.lying {
+            let y = if value < 0.0 { end + 15.0 } else { end - 6.0 };
+            return svg.text("pl-value pl-halo", middle, y, "middle", &text);
+        }
         let room = text_width(&text) + 10.0;
         let (x, anchor, class) = match value < 0.0 {
             true if end - room > self.plane.left => (end - 6.0, "end", "pl-value"),

@@ -2,14 +2,15 @@
 
 use super::Canvas;
 use super::axis::{Ruler, Tick};
-use super::labels::{Area, LABEL_SIZE, fit, text_width};
+use super::labels::{Area, LABEL_SIZE, Placer, fit, text_width};
+use super::series::Reference;
 use super::svg::Svg;
 use super::theme::Look;
 
 /// Height of the title line of a picture that stands alone.
 pub(super) const TITLE: f64 = 34.0;
 const LEGEND_LINE: f64 = 22.0;
-const AXIS_TITLE: f64 = 24.0;
+const AXIS_TITLE: f64 = 28.0;
 const TICKS_BELOW: f64 = 24.0;
 
 /// What a legend shows before a name.
@@ -17,8 +18,8 @@ const TICKS_BELOW: f64 = 24.0;
 pub(super) enum Swatch {
     /// A stroke with the series' marker.
     Marked,
-    /// A stroke with the series' dash.
-    Dashed,
+    /// A stroke.
+    Stroke,
     /// The marker alone.
     Point,
     /// A small block.
@@ -37,7 +38,7 @@ pub(super) struct Plane {
 impl Plane {
     /// The area that labels may use.
     pub(super) fn room(&self) -> Area {
-        Area { left: self.left, top: self.top - 6.0, right: self.right + 4.0, bottom: self.bottom }
+        Area { left: self.left, top: self.top - 12.0, right: self.right + 8.0, bottom: self.bottom }
     }
 }
 
@@ -62,6 +63,11 @@ pub(super) fn head(
     y.max(8.0)
 }
 
+/// The entries of a legend: names, but not empty ones, with their looks.
+pub(super) fn legend<'a>(canvas: &Canvas<'_>, names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, Look)> {
+    names.filter(|name| !name.is_empty()).map(|name| (name, canvas.colours.look(name))).collect()
+}
+
 fn draw_legend(svg: &mut Svg, legend: &[(&str, Look)], swatch: Swatch, top: f64, width: f64) -> f64 {
     let (mut x, mut y) = (0.0, top + 12.0);
     for (name, look) in legend {
@@ -82,7 +88,7 @@ fn draw_swatch(svg: &mut Svg, look: Look, swatch: Swatch, (x, y): (f64, f64)) {
     match swatch {
         Swatch::Block => svg.rect(&format!("pl-fill {class}"), (x + 4.0, y - 6.0), (14.0, 12.0)),
         Swatch::Point => svg.path(&format!("pl-mark {class}"), &look.marker((x + 10.0, y), 4.5)),
-        Swatch::Dashed => svg.line(&format!("pl-line {class} {}", look.dash()), (x, y), (x + 20.0, y)),
+        Swatch::Stroke => svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y)),
         Swatch::Marked => {
             svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y));
             svg.path(&format!("pl-mark {class}"), &look.marker((x + 10.0, y), 4.0));
@@ -155,18 +161,35 @@ pub(super) fn foot(svg: &mut Svg, canvas: &Canvas<'_>, plane: &Plane, title: &st
 
 /// Draws the lines across the plot that mark a level.
 pub(super) fn references(svg: &mut Svg, canvas: &Canvas<'_>, plane: &Plane, ruler: &Ruler) {
-    let shown = canvas.plot.references.iter().filter(|r| r.value.is_finite() && ruler.spans(r.value));
-    for reference in shown {
+    for reference in shown(canvas, ruler) {
         let y = ruler.at(reference.value);
-        svg.open_mark(
-            "pl-level",
-            (plane.left, y),
-            &format!("{}: {}", reference.label, canvas.plot.y.say(reference.value)),
-        );
+        let words = format!("{}: {}", reference.label, canvas.plot.y.say(reference.value));
+        svg.open_mark("", (plane.left, y), &words);
         svg.line("pl-reference", (plane.left, y), (plane.right, y));
-        let words = fit(&reference.label, plane.right - plane.left);
-        let lift = if y - 20.0 < plane.top { 14.0 } else { -5.0 };
-        svg.text("pl-aside", plane.left + 4.0, y + lift, "start", &words);
         svg.close("g");
     }
+}
+
+/// Names the lines across the plot, at whichever end there is room.
+pub(super) fn reference_names(
+    svg: &mut Svg,
+    canvas: &Canvas<'_>,
+    plane: &Plane,
+    ruler: &Ruler,
+    placer: &mut Placer,
+) {
+    for reference in shown(canvas, ruler) {
+        let y = ruler.at(reference.value);
+        let (left, right, above, below) = (plane.left + 4.0, plane.right - 4.0, y - 5.0, y + 14.0);
+        let spots =
+            [(right, above, "end"), (left, above, "start"), (right, below, "end"), (left, below, "start")];
+        let words = fit(&reference.label, plane.right - plane.left - 8.0);
+        if let Some(spot) = placer.first_free(&spots, &words) {
+            svg.text("pl-aside pl-halo", spot.x, spot.y, spot.anchor, &words);
+        }
+    }
+}
+
+fn shown<'a>(canvas: &Canvas<'a>, ruler: &Ruler) -> impl Iterator<Item = &'a Reference> {
+    canvas.plot.references.iter().filter(|r| r.value.is_finite() && ruler.spans(r.value))
 }

@@ -75,42 +75,70 @@ pub(super) struct Placed {
 pub(super) struct Placer {
     room: Area,
     taken: Vec<Area>,
+    /// Strokes: labels keep off them where they can.
+    crossed: Vec<Area>,
 }
 
 impl Placer {
-    /// A placer that keeps within `room` and off the areas given.
-    pub(super) fn new(room: Area, taken: Vec<Area>) -> Placer {
-        Placer { room, taken }
+    /// A placer that keeps within `room`, off the areas given and, if possible, off the strokes given.
+    pub(super) fn new(room: Area, taken: Vec<Area>, strokes: &[Vec<(f64, f64)>]) -> Placer {
+        Placer { room, taken, crossed: strokes.iter().flat_map(|stroke| along(stroke)).collect() }
     }
 
-    /// The first free place around a point: right, left, above, below, then the corners; none if all are taken.
+    /// The first free place around a point: the four sides, then the corners; none if all are taken.
     pub(super) fn place(&mut self, (x, y): (f64, f64), text: &str) -> Option<Placed> {
-        let width = text_width(text);
         let spots = [
             (9.0, 4.0, "start"),
-            (-9.0, 4.0, "end"),
             (0.0, -9.0, "middle"),
+            (-9.0, 4.0, "end"),
             (0.0, 18.0, "middle"),
             (7.0, -7.0, "start"),
-            (7.0, 15.0, "start"),
+            (7.0, 16.0, "start"),
             (-7.0, -7.0, "end"),
-            (-7.0, 15.0, "end"),
+            (-7.0, 16.0, "end"),
         ];
-        for (dx, dy, anchor) in spots {
-            let left = match anchor {
-                "start" => x + dx,
-                "end" => x + dx - width,
-                _ => x + dx - width / 2.0,
-            };
-            let base = y + dy;
-            let area = Area { left, right: left + width, top: base - 10.0, bottom: base + 3.0 };
-            if area.inside(&self.room) && !self.taken.iter().any(|other| other.meets(&area)) {
-                self.taken.push(area);
-                return Some(Placed { x: x + dx, y: base, anchor });
-            }
-        }
-        None
+        self.first_free(&spots.map(|(dx, dy, anchor)| (x + dx, y + dy, anchor)), text)
     }
+
+    /// The first of some places that is free, of strokes as well if there is one.
+    pub(super) fn first_free(&mut self, spots: &[(f64, f64, &'static str)], text: &str) -> Option<Placed> {
+        let width = text_width(text);
+        let open = |area: &Area| area.inside(&self.room) && !self.taken.iter().any(|other| other.meets(area));
+        let clear = |area: &Area| !self.crossed.iter().any(|other| other.meets(area));
+        let areas: Vec<(Area, Placed)> = spots
+            .iter()
+            .map(|&(x, y, anchor)| (extent(x, y, anchor, width), Placed { x, y, anchor }))
+            .filter(|(area, _)| open(area))
+            .collect();
+        let at = areas.iter().position(|(area, _)| clear(area)).unwrap_or(0);
+        let (area, placed) = areas.into_iter().nth(at)?;
+        self.taken.push(area);
+        Some(placed)
+    }
+}
+
+/// The area of a text on its base line.
+fn extent(x: f64, y: f64, anchor: &str, width: f64) -> Area {
+    let left = match anchor {
+        "start" => x,
+        "end" => x - width,
+        _ => x - width / 2.0,
+    };
+    Area { left: left - 3.0, right: left + width + 3.0, top: y - 10.0, bottom: y + 3.0 }
+}
+
+/// Small squares along a stroke.
+fn along(stroke: &[(f64, f64)]) -> Vec<Area> {
+    let mut out = Vec::new();
+    for pair in stroke.windows(2) {
+        let (dx, dy) = (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1);
+        let steps = (dx.hypot(dy) / 5.0).ceil().clamp(1.0, 400.0) as usize;
+        out.extend((0..=steps).map(|at| {
+            let share = at as f64 / steps as f64;
+            Area::around((pair[0].0 + dx * share, pair[0].1 + dy * share), 1.5)
+        }));
+    }
+    out
 }
 
 /// Moves heights apart until neighbours are `gap` away from each other, within `low` to `high`; order is kept.
@@ -146,11 +174,25 @@ mod tests {
     #[test]
     fn labels_avoid_each_other_or_stay_away() {
         let room = Area { left: 0.0, top: 0.0, right: 200.0, bottom: 100.0 };
-        let mut placer = Placer::new(room, vec![Area::around((100.0, 50.0), 5.0)]);
+        let mut placer = Placer::new(room, vec![Area::around((100.0, 50.0), 5.0)], &[]);
         let first = placer.place((100.0, 50.0), "one label").unwrap();
         let second = placer.place((100.0, 50.0), "one label").unwrap();
-        assert_eq!((first.anchor, second.anchor), ("start", "end"));
+        assert_eq!((first.anchor, second.anchor), ("start", "middle"));
         assert!(placer.place((100.0, 50.0), &"far too long to fit anywhere".repeat(3)).is_none());
+    }
+
+    #[test]
+    fn labels_keep_off_strokes_where_they_can() {
+        let room = Area { left: 0.0, top: 0.0, right: 200.0, bottom: 100.0 };
+        let level = vec![vec![(0.0, 50.0), (200.0, 50.0)]];
+        let above = Placer::new(room, Vec::new(), &level).place((100.0, 50.0), "label").unwrap();
+        assert_eq!((above.anchor, above.y), ("middle", 41.0));
+        let everywhere: Vec<Vec<(f64, f64)>> =
+            (0..100).map(|y| vec![(0.0, f64::from(y)), (200.0, f64::from(y))]).collect();
+        assert_eq!(
+            Placer::new(room, Vec::new(), &everywhere).place((100.0, 50.0), "label").unwrap().anchor,
+            "start"
+        );
     }
 
     #[test]

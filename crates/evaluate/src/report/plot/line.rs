@@ -8,43 +8,42 @@ use super::series::{Point, Series};
 use super::svg::{Svg, polyline};
 use super::theme::Look;
 
-/// With more points than this a curve is drawn without markers.
-const MOST_MARKED: usize = 24;
+/// With more points than this a curve shows markers at intervals only.
+const MOST_MARKED: usize = 16;
+/// The distance between the markers of such a curve, in pixels.
+const INTERVAL: f64 = 70.0;
+/// The distance between hover targets, in pixels.
+const REACH: f64 = 9.0;
 /// Names at the ends of curves may take this much of the picture's width.
 const END_LABEL_SHARE: f64 = 0.24;
 
 pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series]) -> (f64, String) {
     let plot = canvas.plot;
     let Some((x, y)) = rulers(canvas, series) else { return canvas.empty() };
-    let ends = end_labels_fit(canvas, series);
-    let marked = series.iter().all(|s| s.points.len() <= MOST_MARKED);
-    let swatch = if marked { Swatch::Marked } else { Swatch::Dashed };
-    let legend: Vec<(&str, Look)> = match ends {
+    let x = x.along(0.0, 1.0);
+    let ends = end_labels_fit(canvas, series, &x);
+    let legend = match ends {
         true => Vec::new(),
-        false => series
-            .iter()
-            .filter(|s| !s.name.is_empty())
-            .map(|s| (s.name.as_str(), canvas.colours.look(&s.name)))
-            .collect(),
+        false => frame::legend(canvas, series.iter().map(|s| s.name.as_str())),
     };
     let mut svg = Svg::default();
-    let top = frame::head(&mut svg, canvas, &legend, swatch, &plot.y.title);
+    let top = frame::head(&mut svg, canvas, &legend, Swatch::Marked, &plot.y.title);
     let margin = if ends { end_margin(series) } else { 12.0 };
-    let plane = Plane {
-        left: frame::margin_left(&y.ticks),
-        right: canvas.width - margin,
-        top,
-        bottom: top + canvas.area_height(),
-    };
-    let (x, y) = (x.along(plane.left, plane.right), y.along(plane.bottom, plane.top));
+    let left = frame::margin_left(&y.ticks);
+    let plane = Plane { left, right: canvas.width - margin, top, bottom: top + canvas.area_height() };
+    // A label over the highest point needs a little room.
+    let labelled = series.iter().flat_map(|s| &s.points).any(|p| p.label.is_some());
+    let lift = if labelled { 10.0 } else { 0.0 };
+    let (x, y) = (x.along(plane.left, plane.right), y.along(plane.bottom, plane.top + lift));
     frame::rows(&mut svg, &plane, &y);
     frame::columns(&mut svg, &plane, &x, false);
     frame::references(&mut svg, canvas, &plane, &y);
-    let curves: Vec<Curve<'_>> = series.iter().map(|s| Curve::new(canvas, s, &x, &y, marked)).collect();
+    let curves: Vec<Curve<'_>> = series.iter().map(|s| Curve::new(canvas, s, &x, &y)).collect();
     curves.iter().for_each(|curve| curve.band(&mut svg));
     curves.iter().for_each(|curve| curve.stroke(&mut svg));
     curves.iter().for_each(|curve| curve.marks(&mut svg, canvas));
-    point_labels(&mut svg, &plane, &curves);
+    let mut placer = point_labels(&mut svg, &plane, &curves);
+    frame::reference_names(&mut svg, canvas, &plane, &y, &mut placer);
     if ends {
         end_labels(&mut svg, &plane, &curves);
     }
@@ -55,15 +54,15 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series]) -> (f64, String) {
 /// Both axes, or none if no point can be shown.
 pub(super) fn rulers(canvas: &Canvas<'_>, series: &[Series]) -> Option<(Ruler, Ruler)> {
     let plot = canvas.plot;
-    let shown = || series.iter().flat_map(|s| &s.points).filter(|p| plot.x.holds(p.x) && plot.y.holds(p.y));
-    let xs: Vec<f64> = shown().map(|p| p.x).collect();
-    let mut ys: Vec<f64> =
-        shown().flat_map(|p| [p.y, p.bounds.map_or(p.y, |b| b.0), p.bounds.map_or(p.y, |b| b.1)]).collect();
+    let points = || series.iter().flat_map(|s| &s.points).filter(|p| plot.x.holds(p.x) && plot.y.holds(p.y));
+    let xs: Vec<f64> = points().map(|p| p.x).collect();
+    let mut ys: Vec<f64> = points().map(|p| p.y).collect();
     if ys.is_empty() {
         return None;
     }
+    ys.extend(points().filter_map(|p| p.bounds).flat_map(|(low, high)| [low, high]));
     ys.extend(plot.references.iter().map(|r| r.value));
-    let across = if canvas.narrow() { 5 } else { (canvas.width / 80.0) as usize };
+    let across = if canvas.narrow() { 6 } else { (canvas.width / 80.0) as usize };
     Some((Ruler::new(&plot.x, &xs, Slack::Little, across)?, Ruler::new(&plot.y, &ys, Slack::Round, 5)?))
 }
 
@@ -72,11 +71,14 @@ pub(super) fn hidden(x: &Axis, y: &Axis, series: &[Series]) -> usize {
     series.iter().flat_map(|s| &s.points).filter(|p| !(x.holds(p.x) && y.holds(p.y))).count()
 }
 
-/// Whether the names of curves can stand at their ends.
-fn end_labels_fit(canvas: &Canvas<'_>, series: &[Series]) -> bool {
+/// Whether the names of curves can stand at their ends: there is room, and all curves end at the right.
+fn end_labels_fit(canvas: &Canvas<'_>, series: &[Series], x: &Ruler) -> bool {
+    let held = |p: &&Point| canvas.plot.x.holds(p.x) && canvas.plot.y.holds(p.y);
+    let end = |s: &Series| s.points.iter().rev().find(held).map(|p| x.at(p.x));
     let room = (canvas.width * END_LABEL_SHARE).min(190.0);
-    let fits = series.iter().all(|s| text_width(&s.name) <= room);
-    fits && !canvas.narrow() && series.len() <= 10 && series.iter().any(|s| !s.name.is_empty())
+    let fits = |s: &Series| text_width(&s.name) <= room && end(s).is_none_or(|share| share > 0.85);
+    let named = series.iter().any(|s| !s.name.is_empty());
+    named && !canvas.narrow() && series.len() <= 10 && series.iter().all(fits)
 }
 
 fn end_margin(series: &[Series]) -> f64 {
@@ -87,7 +89,8 @@ fn end_margin(series: &[Series]) -> f64 {
 struct Curve<'a> {
     series: &'a Series,
     look: Look,
-    marked: bool,
+    /// Whether markers are shown at intervals only.
+    sparse: bool,
     runs: Vec<Vec<Placed<'a>>>,
 }
 
@@ -99,25 +102,22 @@ struct Placed<'a> {
 }
 
 impl<'a> Curve<'a> {
-    fn new(canvas: &Canvas<'_>, series: &'a Series, x: &Ruler, y: &Ruler, marked: bool) -> Curve<'a> {
-        let plot = canvas.plot;
-        let mut runs: Vec<Vec<Placed<'a>>> = vec![Vec::new()];
-        for point in &series.points {
-            if !(plot.x.holds(point.x) && plot.y.holds(point.y)) {
-                runs.push(Vec::new());
-                continue;
-            }
-            let edge = |value: f64| {
-                if plot.y.holds(value) { y.at(y.clamp(value)) } else { y.at(y.clamp(f64::MIN_POSITIVE)) }
-            };
-            let bounds = point.bounds.map(|(low, high)| (edge(low), edge(high)));
-            let placed = Placed { at: (x.at(point.x), y.at(point.y)), bounds, point };
-            if let Some(run) = runs.last_mut() {
-                run.push(placed);
-            }
+    fn new(canvas: &Canvas<'_>, series: &'a Series, x: &Ruler, y: &Ruler) -> Curve<'a> {
+        let held = |p: &Point| canvas.plot.x.holds(p.x) && canvas.plot.y.holds(p.y);
+        // A bound that cannot be placed lies at the end of the axis.
+        let edge = |value: f64| y.at(y.clamp(value));
+        let place = |point: &'a Point| Placed {
+            at: (x.at(point.x), y.at(point.y)),
+            bounds: point.bounds.map(|(low, high)| (edge(low), edge(high))),
+            point,
+        };
+        let runs = series.points.split(|p| !held(p)).filter(|run| !run.is_empty());
+        Curve {
+            series,
+            look: canvas.colours.look(&series.name),
+            sparse: series.points.len() > MOST_MARKED,
+            runs: runs.map(|run| thin(run.iter().map(place).collect())).collect(),
         }
-        let runs = runs.into_iter().filter(|run| !run.is_empty()).map(thin).collect();
-        Curve { series, look: canvas.colours.look(&series.name), marked, runs }
     }
 
     fn class(&self, kind: &str) -> String {
@@ -126,38 +126,40 @@ impl<'a> Curve<'a> {
 
     fn band(&self, svg: &mut Svg) {
         for run in &self.runs {
-            let edges: Vec<(f64, f64, f64)> =
-                run.iter().filter_map(|p| p.bounds.map(|(l, h)| (p.at.0, l, h))).collect();
-            if edges.len() < 2 {
+            let bounded = || run.iter().filter_map(|p| p.bounds.map(|(low, high)| (p.at.0, low, high)));
+            if bounded().count() < 2 {
                 continue;
             }
-            let upper = edges.iter().map(|e| (e.0, e.2));
-            let around: Vec<(f64, f64)> = upper.chain(edges.iter().rev().map(|e| (e.0, e.1))).collect();
+            let mut around: Vec<(f64, f64)> = bounded().map(|(x, _, high)| (x, high)).collect();
+            let mut lower: Vec<(f64, f64)> = bounded().map(|(x, low, _)| (x, low)).collect();
+            lower.reverse();
+            around.extend(lower);
             svg.path(&self.class("pl-band"), &(polyline(&around) + "Z"));
         }
     }
 
     fn stroke(&self, svg: &mut Svg) {
-        let dash = if self.marked { String::new() } else { format!(" {}", self.look.dash()) };
         for run in self.runs.iter().filter(|run| run.len() > 1) {
             let points: Vec<(f64, f64)> = run.iter().map(|p| p.at).collect();
-            svg.path(&(self.class("pl-line") + &dash), &polyline(&points));
+            svg.path(&self.class("pl-line"), &polyline(&points));
         }
     }
 
+    /// Draws the markers; those between the intervals of a dense curve appear under the pointer only.
     fn marks(&self, svg: &mut Svg, canvas: &Canvas<'_>) {
-        let mut last: Option<(f64, f64)> = None;
+        let (mut target, mut shown) = (None, None);
         for run in &self.runs {
             for placed in run {
-                let labelled = placed.point.label.is_some();
-                // Hover targets of dense curves keep a finger's breadth apart.
-                let near = last.is_some_and(|l| (l.0 - placed.at.0).hypot(l.1 - placed.at.1) < 9.0);
-                let lone = run.len() == 1;
-                if !self.marked && near && !labelled && !lone {
+                let must = !self.sparse || placed.point.label.is_some() || run.len() == 1;
+                if !must && (within(target, placed.at, REACH) || beside(target, placed.at)) {
                     continue;
                 }
-                last = Some(placed.at);
-                let class = if self.marked || labelled || lone { "" } else { "pl-quiet" };
+                target = Some(placed.at);
+                let quiet = !must && within(shown, placed.at, INTERVAL);
+                if !quiet {
+                    shown = Some(placed.at);
+                }
+                let class = if quiet { "pl-quiet" } else { "" };
                 svg.open_mark(class, placed.at, &tell(canvas, &self.series.name, placed.point));
                 svg.path(&self.class("pl-mark"), &self.look.marker(placed.at, 4.0));
                 svg.close("g");
@@ -170,9 +172,18 @@ impl<'a> Curve<'a> {
     }
 }
 
+fn within(last: Option<(f64, f64)>, at: (f64, f64), reach: f64) -> bool {
+    last.is_some_and(|last| (last.0 - at.0).hypot(last.1 - at.1) < reach)
+}
+
+/// Whether a place lies over or under the last: one hover target in a pixel or two is enough, however wild the curve.
+fn beside(last: Option<(f64, f64)>, at: (f64, f64)) -> bool {
+    last.is_some_and(|last| (last.0 - at.0).abs() < 2.0)
+}
+
 /// The words that appear over a point.
 pub(super) fn tell(canvas: &Canvas<'_>, name: &str, point: &Point) -> String {
-    let Axes { x, y } = Axes { x: &canvas.plot.x, y: &canvas.plot.y };
+    let (x, y) = (&canvas.plot.x, &canvas.plot.y);
     let mut lines: Vec<String> = Vec::new();
     let label = point.label.as_deref().unwrap_or_default();
     match (name.is_empty(), label.is_empty() || label == name) {
@@ -182,15 +193,9 @@ pub(super) fn tell(canvas: &Canvas<'_>, name: &str, point: &Point) -> String {
         (true, true) => {}
     }
     lines.push(format!("{}: {}", or(&x.title, "x"), x.say(point.x)));
-    let bounds =
-        point.bounds.map(|(low, high)| format!(" ({} to {})", y.say(low), y.say(high))).unwrap_or_default();
-    lines.push(format!("{}: {}{bounds}", or(&y.title, "y"), y.say(point.y)));
+    let bounds = point.bounds.map(|(low, high)| format!(" ({} to {})", y.say(low), y.say(high)));
+    lines.push(format!("{}: {}{}", or(&y.title, "y"), y.say(point.y), bounds.unwrap_or_default()));
     lines.join("\n")
-}
-
-struct Axes<'a> {
-    x: &'a Axis,
-    y: &'a Axis,
 }
 
 fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
@@ -216,16 +221,20 @@ fn thin(run: Vec<Placed<'_>>) -> Vec<Placed<'_>> {
     out
 }
 
-fn point_labels(svg: &mut Svg, plane: &Plane, curves: &[Curve<'_>]) {
-    let marks = || curves.iter().flat_map(|c| &c.runs).flatten();
-    let taken = marks().map(|p| Area::around(p.at, 4.0)).collect();
-    let mut placer = Placer::new(plane.room(), taken);
-    for placed in marks() {
+/// Writes the labels of points; returns the placer, which knows what is taken.
+fn point_labels(svg: &mut Svg, plane: &Plane, curves: &[Curve<'_>]) -> Placer {
+    let strokes: Vec<Vec<(f64, f64)>> =
+        curves.iter().flat_map(|c| &c.runs).map(|run| run.iter().map(|p| p.at).collect()).collect();
+    let marked = curves.iter().filter(|c| !c.sparse).flat_map(|c| &c.runs).flatten();
+    let taken = marked.map(|p| Area::around(p.at, 4.0)).collect();
+    let mut placer = Placer::new(plane.room(), taken, &strokes);
+    for placed in curves.iter().flat_map(|c| &c.runs).flatten() {
         let Some(label) = &placed.point.label else { continue };
         if let Some(spot) = placer.place(placed.at, label) {
             svg.text("pl-label pl-halo", spot.x, spot.y, spot.anchor, label);
         }
     }
+    placer
 }
 
 /// Writes the names at the ends of the curves, moved apart, each tied to its end by a thin line.
@@ -235,11 +244,9 @@ fn end_labels(svg: &mut Svg, plane: &Plane, curves: &[Curve<'_>]) {
     let placed = stagger(&heights, 16.0, plane.top, plane.bottom);
     for ((curve, end), y) in named.iter().zip(placed) {
         let x = plane.right + 18.0;
-        if (end.1 - y).abs() > 2.0 || x - end.0 > 30.0 {
-            svg.path(
-                &curve.class("pl-leader"),
-                &polyline(&[(end.0 + 6.0, end.1), (x - 10.0, y), (x - 4.0, y)]),
-            );
+        if (end.1 - y).abs() > 2.0 || x - end.0 > 36.0 {
+            let leader = polyline(&[(end.0 + 6.0, end.1), (x - 10.0, y), (x - 4.0, y)]);
+            svg.path(&curve.class("pl-leader"), &leader);
         }
         svg.text(&curve.class("pl-name"), x, y + 4.0, "start", &fit(&curve.series.name, 190.0));
     }

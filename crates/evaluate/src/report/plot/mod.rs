@@ -162,7 +162,7 @@ impl Plot {
             dark_colours(),
             PLOT_CSS
         );
-        self.draw(&Colours::of(self.series_names()), width, Some(&style))
+        self.draw(&Colours::of(self.coloured_names()), width, Some(&style))
     }
 
     /// The plot for a page that brings the styles.
@@ -184,16 +184,23 @@ impl Plot {
         svg::document(&self.spoken(), width, height, style, &body)
     }
 
-    /// The names that get a colour, in order.
-    pub(super) fn series_names(&self) -> Vec<&str> {
+    /// The names that need a colour, in order: not those written beside their data.
+    pub(super) fn coloured_names(&self) -> Vec<&str> {
+        let written = match &self.shape {
+            Shape::Scatter { series, .. } => scatter::written_beside(series),
+            Shape::Bars { series, .. } => series.len() == 1,
+            Shape::Boxes(_) => true,
+            Shape::Lines(_) | Shape::Histogram { .. } => false,
+        };
+        if written { Vec::new() } else { self.names() }
+    }
+
+    fn names(&self) -> Vec<&str> {
         match &self.shape {
             Shape::Lines(series) | Shape::Scatter { series, .. } => {
                 series.iter().map(|s| s.name.as_str()).collect()
             }
-            Shape::Bars { series, .. } if series.len() > 1 => {
-                series.iter().map(|s| s.name.as_str()).collect()
-            }
-            Shape::Bars { .. } => Vec::new(),
+            Shape::Bars { series, .. } => series.iter().map(|s| s.name.as_str()).collect(),
             Shape::Histogram { series, .. } => series.iter().map(|s| s.name.as_str()).collect(),
             Shape::Boxes(boxes) => boxes.iter().map(|b| b.name.as_str()).collect(),
         }
@@ -207,7 +214,7 @@ impl Plot {
             (false, true) => format!(" {}.", self.x.title),
             (true, true) => String::new(),
         };
-        let names: Vec<&str> = self.series_names().into_iter().filter(|name| !name.is_empty()).collect();
+        let names: Vec<&str> = self.names().into_iter().filter(|name| !name.is_empty()).collect();
         let names = if names.is_empty() { String::new() } else { format!(" Series: {}.", names.join(", ")) };
         format!("{}.{axes}{names}", self.title.trim_end_matches('.'))
     }

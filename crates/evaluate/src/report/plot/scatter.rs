@@ -8,6 +8,7 @@ use super::pareto::pareto_front;
 use super::series::{Front, Point, Series};
 use super::svg::{Svg, polyline};
 use super::theme::Look;
+use crate::report::table::Direction;
 
 struct Dot<'a> {
     at: (f64, f64),
@@ -18,45 +19,51 @@ struct Dot<'a> {
     on_front: bool,
 }
 
+/// Whether every series is one point, named beside it: a legend would only repeat the names.
+pub(super) fn written_beside(series: &[Series]) -> bool {
+    series.iter().all(|s| s.points.len() <= 1)
+}
+
 pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<Front>) -> (f64, String) {
     let plot = canvas.plot;
     let Some((x, y)) = rulers(canvas, series) else { return canvas.empty() };
-    // A series of one point is named beside it; a legend would only repeat the name.
-    let single = series.iter().all(|s| s.points.len() <= 1) && !canvas.narrow();
-    let legend: Vec<(&str, Look)> = match single {
+    let legend = match written_beside(series) {
         true => Vec::new(),
-        false => series
-            .iter()
-            .filter(|s| !s.name.is_empty())
-            .map(|s| (s.name.as_str(), canvas.colours.look(&s.name)))
-            .collect(),
+        false => frame::legend(canvas, series.iter().map(|s| s.name.as_str())),
     };
     let mut svg = Svg::default();
     let top = frame::head(&mut svg, canvas, &legend, Swatch::Point, &plot.y.title);
     let left = frame::margin_left(&y.ticks);
     let plane = Plane { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
-    let (x, y) = (x.along(plane.left, plane.right), y.along(plane.bottom, plane.top));
+    let (x, y) = (x.along(plane.left, plane.right), y.along(plane.bottom, plane.top + 10.0));
     frame::rows(&mut svg, &plane, &y);
     frame::columns(&mut svg, &plane, &x, false);
     frame::references(&mut svg, canvas, &plane, &y);
-    let mut dots: Vec<Dot<'_>> = Vec::new();
-    for s in series {
-        let shown = s.points.iter().filter(|p| plot.x.holds(p.x) && plot.y.holds(p.y));
-        dots.extend(shown.map(|point| Dot {
-            at: (x.at(point.x), y.at(point.y)),
-            look: canvas.colours.look(&s.name),
-            point,
-            name: &s.name,
-            label: point.label.as_deref().unwrap_or(if single { &s.name } else { "" }),
-            on_front: false,
-        }));
-    }
+    let mut dots = dots(canvas, series, |point| (x.at(point.x), y.at(point.y)));
     let path = front.map(|front| draw_front(&mut svg, &mut dots, front)).unwrap_or_default();
     whiskers(&mut svg, &dots, |value| y.at(y.clamp(value)));
     marks(&mut svg, canvas, &dots, front.is_some());
-    labels(&mut svg, &plane, &dots, &path);
+    let mut placer = labels(&mut svg, &plane, &dots, &path);
+    frame::reference_names(&mut svg, canvas, &plane, &y, &mut placer);
     let height = frame::foot(&mut svg, canvas, &plane, &plot.x.title, hidden(&plot.x, &plot.y, series));
     (height, svg.finish())
+}
+
+fn dots<'a>(canvas: &Canvas<'_>, series: &'a [Series], at: impl Fn(&Point) -> (f64, f64)) -> Vec<Dot<'a>> {
+    let single = written_beside(series);
+    let looks = match single {
+        true => canvas.colours.all_or_plain(series.iter().map(|s| s.name.as_str())),
+        false => series.iter().map(|s| canvas.colours.look(&s.name)).collect(),
+    };
+    let mut dots = Vec::new();
+    for (s, &look) in series.iter().zip(&looks) {
+        let held = s.points.iter().filter(|p| canvas.plot.x.holds(p.x) && canvas.plot.y.holds(p.y));
+        dots.extend(held.map(|point| {
+            let label = point.label.as_deref().unwrap_or(if single { &s.name } else { "" });
+            Dot { at: at(point), look, point, name: &s.name, label, on_front: false }
+        }));
+    }
+    dots
 }
 
 /// Marks the dots of the front and draws it as steps: between two points nothing better is known than the nearer one.
@@ -68,8 +75,7 @@ fn draw_front(svg: &mut Svg, dots: &mut [Dot<'_>], front: Front) -> Vec<(f64, f6
         let (x, y) = dots[at].at;
         if let Some(&(before_x, before_y)) = path.last() {
             // The corner lies on the worse side of both points.
-            let cheap_first = front.x == crate::report::Direction::LowerBetter;
-            path.push(if cheap_first { (x, before_y) } else { (before_x, y) });
+            path.push(if front.x == Direction::LowerBetter { (x, before_y) } else { (before_x, y) });
         }
         path.push((x, y));
     }
@@ -101,9 +107,9 @@ fn marks(svg: &mut Svg, canvas: &Canvas<'_>, dots: &[Dot<'_>], fronted: bool) {
 }
 
 /// Writes labels where they fit, those on the front first, then the name of the front beside its longest piece.
-fn labels(svg: &mut Svg, plane: &Plane, dots: &[Dot<'_>], path: &[(f64, f64)]) {
+fn labels(svg: &mut Svg, plane: &Plane, dots: &[Dot<'_>], path: &[(f64, f64)]) -> Placer {
     let taken = dots.iter().map(|d| Area::around(d.at, 6.0)).collect();
-    let mut placer = Placer::new(plane.room(), taken);
+    let mut placer = Placer::new(plane.room(), taken, &[path.to_vec()]);
     let (first, rest): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = dots.iter().partition(|d| d.on_front);
     for dot in first.into_iter().chain(rest).filter(|d| !d.label.is_empty()) {
         if let Some(spot) = placer.place(dot.at, dot.label) {
@@ -117,4 +123,5 @@ fn labels(svg: &mut Svg, plane: &Plane, dots: &[Dot<'_>], path: &[(f64, f64)]) {
     if let Some(spot) = middles.into_iter().find_map(|middle| placer.place(middle, "Pareto front")) {
         svg.text("pl-aside pl-halo", spot.x, spot.y, spot.anchor, "Pareto front");
     }
+    placer
 }

@@ -15,7 +15,7 @@ const BOX: f64 = 16.0;
 pub(super) fn histogram(canvas: &Canvas<'_>, edges: &[f64], series: &[Counts]) -> (f64, String) {
     let plot = canvas.plot;
     let heights: Vec<f64> = series.iter().flat_map(|s| s.heights.iter().copied()).collect();
-    let across = if canvas.narrow() { 5 } else { (canvas.width / 80.0) as usize };
+    let across = if canvas.narrow() { 6 } else { (canvas.width / 80.0) as usize };
     let axes = Ruler::new(&plot.x, edges, Slack::None, across).zip(Ruler::new(
         &plot.y.clone().from_zero(),
         &heights,
@@ -23,12 +23,12 @@ pub(super) fn histogram(canvas: &Canvas<'_>, edges: &[f64], series: &[Counts]) -
         5,
     ));
     let Some((x, y)) = axes.filter(|_| edges.len() > 1) else { return canvas.empty() };
-    let legend: Vec<(&str, Look)> = match series.len() {
+    let legend = match series.len() {
         1 => Vec::new(),
-        _ => series.iter().map(|s| (s.name.as_str(), canvas.colours.look(&s.name))).collect(),
+        _ => frame::legend(canvas, series.iter().map(|s| s.name.as_str())),
     };
     let mut svg = Svg::default();
-    let top = frame::head(&mut svg, canvas, &legend, Swatch::Dashed, &plot.y.title);
+    let top = frame::head(&mut svg, canvas, &legend, Swatch::Stroke, &plot.y.title);
     let left = frame::margin_left(&y.ticks);
     let plane = Plane { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
     let (x, y) = (x.along(plane.left, plane.right), y.along(plane.bottom, plane.top));
@@ -60,7 +60,7 @@ fn outline(
     let last = steps.last().map_or(0.0, |s| s.0);
     steps.push((last, base));
     svg.path(&format!("pl-band {}", look.class()), &(polyline(&steps) + "Z"));
-    svg.path(&format!("pl-line {} {}", look.class(), look.dash()), &polyline(&steps));
+    svg.path(&format!("pl-line {}", look.class()), &polyline(&steps));
 }
 
 /// One hover target a bin, which tells the heights of all series.
@@ -94,6 +94,7 @@ pub(super) fn boxes(canvas: &Canvas<'_>, boxes: &[Summary]) -> (f64, String) {
         Plane { left, right: canvas.width - 24.0, top, bottom: top + BAND * boxes.len() as f64 + 4.0 };
     let ruler = ruler.along(plane.left, plane.right);
     frame::columns(&mut svg, &plane, &ruler, true);
+    let looks = canvas.colours.all_or_plain(boxes.iter().map(|b| b.name.as_str()));
     let mut hidden = 0;
     for (at, summary) in boxes.iter().enumerate() {
         let middle = plane.top + BAND * (at as f64 + 0.5) + 2.0;
@@ -111,8 +112,7 @@ pub(super) fn boxes(canvas: &Canvas<'_>, boxes: &[Summary]) -> (f64, String) {
             hidden += 1;
             continue;
         }
-        let look = canvas.colours.look(&summary.name);
-        draw_box(&mut svg, look, parts.map(|v| ruler.at(ruler.clamp(v))), middle, &tell(axis, summary));
+        draw_box(&mut svg, looks[at], parts.map(|v| ruler.at(ruler.clamp(v))), middle, &tell(axis, summary));
     }
     let height = frame::foot(&mut svg, canvas, &plane, &axis.title, hidden);
     (height, svg.finish())

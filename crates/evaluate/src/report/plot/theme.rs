@@ -36,9 +36,15 @@ impl Colours {
         Colours { names: known }
     }
 
-    /// The look of a name; one never seen has the first place.
+    /// The look of a name; one never seen has the plain look.
     pub(super) fn look(&self, name: &str) -> Look {
-        Look { place: self.names.iter().position(|other| other == name).unwrap_or(0) }
+        self.names.iter().position(|other| other == name).map_or(Look::PLAIN, |place| Look { place })
+    }
+
+    /// The looks of names that are written beside their data: their own if all have one, otherwise plain ones.
+    pub(super) fn all_or_plain<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Vec<Look> {
+        let known = names.clone().all(|name| self.names.iter().any(|other| other == name));
+        names.map(|name| if known { self.look(name) } else { Look::PLAIN }).collect()
     }
 }
 
@@ -49,14 +55,16 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// The class that sets the colour.
-    pub(super) fn class(self) -> String {
-        format!("pl-c{}", self.place % COLOURS + 1)
-    }
+    /// A dot in the accent colour.
+    pub(super) const PLAIN: Look = Look { place: usize::MAX };
 
-    /// The class that sets the dash of a curve without markers.
-    pub(super) fn dash(self) -> String {
-        format!("pl-d{}", (self.place + self.place / COLOURS) % 5)
+    /// The class that sets the colour, and the dash once the colours start over.
+    pub(super) fn class(self) -> String {
+        match self.place / COLOURS {
+            _ if self == Look::PLAIN => "pl-accent".into(),
+            0 => format!("pl-c{}", self.place + 1),
+            again => format!("pl-c{} pl-d{}", self.place % COLOURS + 1, again.min(3)),
+        }
     }
 
     /// The outline of the marker around a place.
@@ -66,6 +74,7 @@ impl Look {
             super::svg::polyline(&placed) + "Z"
         };
         match self.place % MARKERS {
+            _ if self == Look::PLAIN => circle(x, y, r),
             0 => circle(x, y, r),
             1 => corners(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
             2 => corners(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]),
@@ -79,18 +88,18 @@ impl Look {
 
 /// A plus sign with thick arms.
 const CROSS: [(f64, f64); 12] = [
-    (-0.4, -1.2),
-    (0.4, -1.2),
-    (0.4, -0.4),
-    (1.2, -0.4),
-    (1.2, 0.4),
-    (0.4, 0.4),
-    (0.4, 1.2),
-    (-0.4, 1.2),
-    (-0.4, 0.4),
-    (-1.2, 0.4),
-    (-1.2, -0.4),
-    (-0.4, -0.4),
+    (-0.5, -1.3),
+    (0.5, -1.3),
+    (0.5, -0.5),
+    (1.3, -0.5),
+    (1.3, 0.5),
+    (0.5, 0.5),
+    (0.5, 1.3),
+    (-0.5, 1.3),
+    (-0.5, 0.5),
+    (-1.3, 0.5),
+    (-1.3, -0.5),
+    (-0.5, -0.5),
 ];
 
 const PENTAGON: [(f64, f64); 5] = [(0.0, -1.2), (1.14, -0.37), (0.71, 0.97), (-0.71, 0.97), (-1.14, -0.37)];
