@@ -23,10 +23,12 @@
 mod accuracy;
 mod auc;
 pub mod communication;
+mod desk;
 mod evaluation;
 mod exposure;
 mod judge;
 mod lists;
+mod measure;
 pub mod metric;
 mod per_user;
 mod popularity;

@@ -40,7 +40,7 @@ impl Marks {
 pub(crate) fn draw(rng: &mut Rng, negatives: usize, free: usize, marks: &mut Marks, into: &mut Vec<u32>) {
     into.clear();
     let items = marks.stamps.len();
-    if negatives * 2 < free {
+    if negatives < free / 2 {
         // More than half of the free items stay free: rejection ends soon unless the user has nearly everything.
         while into.len() < negatives {
             let item = rng.index(items) as u32;

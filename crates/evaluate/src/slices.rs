@@ -21,15 +21,22 @@ pub struct Slice {
 
 /// Means over a group of users; the names are those of [`Metrics`](crate::Metrics).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[allow(missing_docs)]
 pub struct Accuracy {
+    /// P@k.
     pub precision: f64,
+    /// R@k.
     pub recall: f64,
+    /// nDCG@k.
     pub ndcg: f64,
+    /// HR@k.
     pub hit_rate: f64,
+    /// MAP@k.
     pub map: f64,
+    /// MRR@k.
     pub mrr: f64,
+    /// Harmonic mean of the group's mean precision and mean recall.
     pub f1: f64,
+    /// Area under the curve, where it was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auc: Option<f64>,
 }
