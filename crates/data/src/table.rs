@@ -217,7 +217,7 @@ impl Table {
     pub(crate) fn into_catalog(self) -> Catalog {
         let ids = self.items.into_names();
         let order: Vec<u32> = (0..ids.len() as u32).collect();
-        let categories = categories_in(self.categories.into_names(), &self.members, &order);
+        let categories = categories_in(&self.categories.into_names(), &self.members, &order);
         Catalog { titles: titles_in(&self.titles, &order), ids, categories }
     }
 
