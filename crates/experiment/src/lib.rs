@@ -4,6 +4,7 @@
 //! The [`engine`] expands it into [`plan::Trial`]s, runs those that the [`journal`] does not have yet, chooses on
 //! the validation part, and gathers [`results::Results`] that do not depend on order, threads or interruptions.
 
+pub mod compose;
 pub mod engine;
 pub mod file;
 pub mod grid;

@@ -3,6 +3,7 @@
 use super::reader::{Entry, Fields, Result, Source, count, list, number, table, text, word};
 use super::sections::{Section, seed};
 use super::{DataSet, FIRST_SEED};
+use sottovoce_data::Split;
 use sottovoce_evaluate::{Candidates, Protocol};
 use toml::de::DeValue;
 
@@ -71,16 +72,16 @@ fn data_set<'a>(source: Source<'a>, entry: &'a Entry<'a>, shared: &Section<'a>) 
             (fields.need("name", "a data set", bare_name)?, Section(Some(fields)))
         }
     };
-    let test = either(&own, shared, "split", split)?.unwrap_or_else(|| "temporal:0.8".to_owned());
+    let test = either(&own, shared, "split", split)?.unwrap_or(Split::Temporal(0.8));
     let repeats = word(&[("once", false), ("keep", true)]);
     Ok(DataSet {
         label: own.read("label", text)?.unwrap_or_else(|| name.clone()),
         source: name,
         min_interactions: either(&own, shared, "min_interactions", count)?,
         k_core: either(&own, shared, "k_core", count)?,
-        threshold: either(&own, shared, "threshold", number)?,
+        threshold: either(&own, shared, "threshold", number)?.map(|x| x as f32),
         keep_repeats: either(&own, shared, "repeats", repeats)?.unwrap_or(false),
-        validation: either(&own, shared, "validation", split)?.unwrap_or_else(|| test.clone()),
+        validation: either(&own, shared, "validation", split)?.unwrap_or(test),
         split: test,
         split_seed: either(&own, shared, "split_seed", seed)?.unwrap_or(FIRST_SEED),
     })
@@ -111,18 +112,10 @@ fn bare_name(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<String>
     Ok(name)
 }
 
-fn split(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<String> {
+fn split(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Split> {
     let given = text(source, key, entry)?;
-    let ratio = given.strip_prefix("temporal:").or_else(|| given.strip_prefix("random:"));
-    let right = match ratio {
-        Some(share) => share.parse().is_ok_and(|share: f64| share > 0.0 && share < 1.0),
-        None => given == "last",
-    };
-    if right {
-        return Ok(given);
-    }
-    let message = format!(
-        "{key}: expected \"temporal:0.8\", \"random:0.8\" (any share) or \"last\", found \"{given}\""
-    );
-    Err(source.error(entry.span(), message))
+    given.parse().map_err(|_| {
+        let expected = "\"temporal:0.8\", \"random:0.8\" (any share between 0 and 1) or \"last\"";
+        source.error(entry.span(), format!("{key}: expected {expected}, found \"{given}\""))
+    })
 }

@@ -11,7 +11,8 @@ mod sections;
 use crate::metric::MetricAt;
 use crate::search::{Method, Space};
 pub use reader::FileError;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use sottovoce_data::{Cleaning, Repeats, Split};
 use sottovoce_evaluate::Protocol;
 use sottovoce_models::registry::{self, Model};
 use sottovoce_models::settings::Value;
@@ -61,15 +62,33 @@ pub struct DataSet {
     /// Users and items with fewer are left out until none is left.
     pub k_core: Option<usize>,
     /// Ratings below it are left out.
-    pub threshold: Option<f64>,
+    pub threshold: Option<f32>,
     /// Whether a repeated pair stays repeated.
     pub keep_repeats: bool,
     /// How the test part is held out.
-    pub split: String,
+    #[serde(serialize_with = "as_text")]
+    pub split: Split,
     /// How the validation part is held out of the training part.
-    pub validation: String,
+    #[serde(serialize_with = "as_text")]
+    pub validation: Split,
     /// The seed of random splits: one split for all models and seeds, so that users can be compared.
     pub split_seed: u64,
+}
+
+impl DataSet {
+    /// How the data set is cleaned.
+    pub fn cleaning(&self) -> Cleaning {
+        Cleaning {
+            threshold: self.threshold,
+            repeats: if self.keep_repeats { Repeats::Keep } else { Repeats::Once },
+            k_core: self.k_core,
+            min_interactions: self.min_interactions,
+        }
+    }
+}
+
+fn as_text<S: Serializer>(split: &Split, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(split)
 }
 
 /// How settings are chosen on the validation part.

@@ -1,0 +1,217 @@
+//! From results to a report: sentences first, then tables, plots, data cards and the configuration.
+
+mod plots;
+mod tables;
+mod tests_of_difference;
+
+use crate::file::Experiment;
+use crate::metric::MetricAt;
+use crate::results::{DataResults, Results, Row};
+use sottovoce_evaluate::report::{KeyFigure, Report, Section};
+use sottovoce_evaluate::significance::Comparison;
+use sottovoce_evaluate::{Better, Key};
+use tests_of_difference::Differences;
+
+/// Differences with a corrected p below this are called significant.
+const SIGNIFICANT: f64 = 0.05;
+
+/// Composes the report of an experiment. `text` is the experiment file as it was read; `provenance` are facts of the
+/// run that results do not know (command line, duration, machine).
+pub fn compose(
+    experiment: &Experiment,
+    text: &str,
+    results: &Results,
+    provenance: &[(String, String)],
+) -> Report {
+    let differences: Vec<Differences> =
+        results.data.iter().map(|data| Differences::of(experiment, data)).collect();
+    let mut report = Report::new(&results.title).subtitle("experiment");
+    for (data, differences) in results.data.iter().zip(&differences) {
+        report = report.sentence(verdict(experiment, data, differences));
+    }
+    if let Some(question) = &results.question {
+        report = report.sentence(format!("The question was: {question}"));
+    }
+    for figure in key_figures(experiment, results) {
+        report = report.figure(figure);
+    }
+    for section in sections(experiment, results, &differences) {
+        report = report.section(section);
+    }
+    for data in &results.data {
+        report = report.data_card(data.card.card.clone());
+    }
+    report = report.configuration(&experiment.file, text);
+    report = report
+        .provenance("version", format!("sottovoce {}", env!("CARGO_PKG_VERSION")))
+        .provenance("seeds", list(results.seeds.iter()))
+        .provenance("experiment fingerprint", &results.fingerprint);
+    provenance.iter().fold(report, |report, (name, value)| report.provenance(name, value))
+}
+
+fn sections(experiment: &Experiment, results: &Results, differences: &[Differences]) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for (data, differences) in results.data.iter().zip(differences) {
+        sections.push(data_section(experiment, results, data, differences));
+    }
+    let rest = [
+        plots::wanted(experiment, results),
+        tables::other_cutoffs(experiment, results),
+        plots::learning(experiment, results),
+        tuning(experiment, results),
+        tables::cost(results),
+    ];
+    sections.extend(rest.into_iter().flatten());
+    if let Some(notes) = &results.notes {
+        sections.push(Section::new("Notes").text(notes.clone()));
+    }
+    sections
+}
+
+fn data_section(
+    experiment: &Experiment,
+    results: &Results,
+    data: &DataResults,
+    differences: &Differences,
+) -> Section {
+    let cutoff = experiment.main_cutoff();
+    let title =
+        if results.data.len() == 1 { "Results".to_owned() } else { format!("Results on {}", data.label) };
+    let mut section = Section::new(title)
+        .text(how_judged(experiment, results))
+        .table(tables::accuracy(experiment, data, cutoff, differences))
+        .plot(plots::bars(experiment, data));
+    if let Some(plot) = plots::users(experiment, data) {
+        section = section.plot(plot);
+    }
+    section = section.table(tables::beyond(experiment, data, cutoff));
+    for plot in plots::popularity(data) {
+        section = section.plot(plot);
+    }
+    if let Some(plot) = plots::bias(data) {
+        section = section.plot(plot);
+    }
+    if let Some(table) = tables::differences(data, differences) {
+        section = section.table(table);
+    }
+    for row in &data.rows {
+        if let Some(reason) = row.failed() {
+            section = section.note(format!("**{}** has no result: {reason}", row.label));
+        }
+    }
+    section
+}
+
+fn how_judged(experiment: &Experiment, results: &Results) -> String {
+    let choice = &experiment.choice;
+    let ranked = &results.candidates;
+    let seeds = match results.seeds.len() {
+        1 => "one seed".to_owned(),
+        n => format!("{n} seeds (mean ± standard deviation)"),
+    };
+    let refit = if choice.refit { "training and validation part together" } else { "the training part" };
+    let mut text = format!(
+        "Ranked: {ranked}. Each row was trained with {seeds} on {refit} and judged on the test part."
+    );
+    if results.data.iter().flat_map(|data| &data.rows).any(|row| !row.tried.is_empty()) {
+        text += &format!(" Settings were chosen by {} on the validation part.", metric_title(choice.metric));
+    }
+    text
+}
+
+fn tuning(experiment: &Experiment, results: &Results) -> Option<Section> {
+    let section = Section::new("Settings").table(tables::settings(results));
+    let plots = plots::searches(experiment, results);
+    Some(plots.into_iter().fold(section, Section::plot))
+}
+
+/// The rows that have a value, best first; the earlier of equals.
+fn ranked(data: &DataResults, metric: MetricAt) -> Vec<(&Row, f64)> {
+    let value = |row: &Row| row.metric(metric.key, metric.cutoff).map(|spread| spread.mean);
+    let mut rows: Vec<_> = data.rows.iter().filter_map(|row| Some((row, value(row)?))).collect();
+    rows.sort_by(|a, b| metric.worth(b.1).total_cmp(&metric.worth(a.1)));
+    rows
+}
+
+/// The result on one data set in a sentence.
+fn verdict(experiment: &Experiment, data: &DataResults, differences: &Differences) -> String {
+    let metric = main_metric(experiment);
+    let ranked = ranked(data, metric);
+    let (name, place) = (metric_title(metric), &data.label);
+    match ranked.as_slice() {
+        [] => format!("No model has a result on {place}."),
+        [(only, value)] => format!("**{}** reaches {name} of {value:.4} on {place}.", only.label),
+        [(best, first), (next, second), ..] => {
+            let ahead = ahead_of(*first, *second, metric.key.better());
+            let sure = differences
+                .between(&best.label, &next.label)
+                .map_or_else(String::new, |found| format!("; {}", certainty(found)));
+            format!(
+                "**{}** ranks best on {place}: {name} of {first:.4}, {ahead} **{}** ({second:.4}){sure}.",
+                best.label, next.label
+            )
+        }
+    }
+}
+
+fn ahead_of(first: f64, second: f64, better: Better) -> String {
+    let share = 100.0 * (first - second).abs() / second.abs();
+    match better {
+        _ if !share.is_finite() => "ahead of".to_owned(),
+        Better::Higher => format!("{share:.1}% above"),
+        Better::Lower => format!("{share:.1}% below"),
+    }
+}
+
+fn certainty(found: &Comparison) -> String {
+    let p = found.student.p_holm;
+    match p {
+        p if p < 0.001 => "the difference is significant (paired t-test, Holm, p < 0.001)".to_owned(),
+        p if p < SIGNIFICANT => format!("the difference is significant (paired t-test, Holm, p = {p:.3})"),
+        _ => format!("the difference may be chance (paired t-test, Holm, p = {p:.2})"),
+    }
+}
+
+fn key_figures(experiment: &Experiment, results: &Results) -> Vec<KeyFigure> {
+    let metric = main_metric(experiment);
+    let best = results.data.iter().filter_map(|data| {
+        let (row, value) = *ranked(data, metric).first()?;
+        let label = format!("best {} on {}", metric_title(metric), data.label);
+        Some(KeyFigure::new(label, format!("{value:.4}"), &row.label))
+    });
+    best.take(4).collect()
+}
+
+/// The metric that rows are ranked by: that of the choice if it is at a cutoff of the tables.
+fn main_metric(experiment: &Experiment) -> MetricAt {
+    experiment.choice.metric
+}
+
+/// As people write it: nDCG@10.
+fn metric_title(metric: MetricAt) -> String {
+    format!("{}@{}", key_title(metric.key), metric.cutoff)
+}
+
+fn key_title(key: Key) -> &'static str {
+    match key {
+        Key::Precision => "Precision",
+        Key::Recall => "Recall",
+        Key::Ndcg => "nDCG",
+        Key::HitRate => "Hit rate",
+        Key::Map => "MAP",
+        Key::Mrr => "MRR",
+        Key::F1 => "F1",
+        Key::Auc => "AUC",
+        Key::ItemCoverage => "Items",
+        Key::ItemCoverageShare => "Coverage",
+        Key::Gini => "1 − Gini",
+        Key::ShannonEntropy => "Entropy",
+        Key::Aclt => "ACLT",
+        Key::PopReo => "PopREO",
+        Key::PopRsp => "PopRSP",
+    }
+}
+
+fn list<T: ToString>(items: impl Iterator<Item = T>) -> String {
+    items.map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,261 @@
+//! The tables of the report.
+
+use super::tests_of_difference::Differences;
+use super::{key_title, list, main_metric, metric_title};
+use crate::file::Experiment;
+use crate::results::{DataResults, Results, Row, Spread};
+use sottovoce_evaluate::report::{Cell, Column, Format, Section, Table};
+use sottovoce_evaluate::significance::bootstrap_mean;
+use sottovoce_evaluate::{Better, Candidates, Key, report};
+use sottovoce_models::settings::Value;
+use std::collections::BTreeMap;
+
+const ACCURACY: [Key; 8] =
+    [Key::Ndcg, Key::Precision, Key::Recall, Key::F1, Key::HitRate, Key::Map, Key::Mrr, Key::Auc];
+const BEYOND: [Key; 7] = [
+    Key::ItemCoverage,
+    Key::ItemCoverageShare,
+    Key::Gini,
+    Key::ShannonEntropy,
+    Key::Aclt,
+    Key::PopReo,
+    Key::PopRsp,
+];
+
+/// Resamples of the confidence intervals.
+const RESAMPLES: usize = 1000;
+
+/// Accuracy at one cutoff, with tests and intervals where the metric of choice stands.
+pub(super) fn accuracy(
+    experiment: &Experiment,
+    data: &DataResults,
+    cutoff: usize,
+    differences: &Differences,
+) -> Table {
+    let caption = format!("Accuracy of the first {cutoff} on {}", data.label);
+    let metric = main_metric(experiment);
+    let table = metrics(experiment, caption, &ACCURACY, cutoff, &[data], |row, key| {
+        let mut cell = cell(row.metric(key, cutoff));
+        let tested = differences.metric;
+        if (key, cutoff) == (tested.key, tested.cutoff) {
+            if let Some((_, values)) = row.per_user(key, cutoff)
+                && let Some(range) = bootstrap_mean(&values, 0.95, RESAMPLES, experiment.seeds[0])
+            {
+                cell = cell.interval(range.low, range.high);
+            }
+            if let Some(mark) = differences.mark(&row.label) {
+                cell = cell.mark(mark);
+            }
+        }
+        cell
+    });
+    table.note(format!(
+        "Means over users with test items. 95% bootstrap intervals over users for {}.",
+        metric_title(metric)
+    ))
+}
+
+/// What is recommended at one cutoff, beyond accuracy.
+pub(super) fn beyond(experiment: &Experiment, data: &DataResults, cutoff: usize) -> Table {
+    let caption = format!("Variety and popularity of the first {cutoff} on {}", data.label);
+    metrics(experiment, caption, &BEYOND, cutoff, &[data], |row, key| cell(row.metric(key, cutoff)))
+}
+
+/// All metrics at the other cutoffs.
+pub(super) fn other_cutoffs(experiment: &Experiment, results: &Results) -> Option<Section> {
+    let others = &experiment.protocol.cutoffs[1..];
+    let data: Vec<&DataResults> = results.data.iter().collect();
+    let keys: Vec<Key> = ACCURACY.into_iter().chain(BEYOND).collect();
+    let table = |&cutoff: &usize| {
+        let caption = format!("The first {cutoff}");
+        metrics(experiment, caption, &keys, cutoff, &data, |row, key| cell(row.metric(key, cutoff)))
+    };
+    let section = Section::new("Other list lengths");
+    (!others.is_empty()).then(|| others.iter().map(table).fold(section, Section::table))
+}
+
+/// A table of metrics: rows of the data sets, columns that any row has a value of.
+fn metrics(
+    experiment: &Experiment,
+    caption: String,
+    keys: &[Key],
+    cutoff: usize,
+    data: &[&DataResults],
+    cell: impl Fn(&Row, Key) -> Cell,
+) -> Table {
+    let rows = || data.iter().flat_map(|data| data.rows.iter().map(move |row| (*data, row)));
+    let keys: Vec<Key> = keys
+        .iter()
+        .copied()
+        .filter(|key| rows().any(|(_, row)| row.metric(*key, cutoff).is_some()))
+        .collect();
+    let mut table = Table::new(caption, "Model").best_in_group();
+    if let Candidates::Sampled { negatives, .. } = experiment.protocol.candidates {
+        table = table.label(format!("sampled: {negatives} negatives"));
+    }
+    table = keys.iter().map(|key| column(*key)).fold(table, Table::column);
+    for (set, row) in rows() {
+        let mut line = report::Row::new(&row.label).detail(chosen(row));
+        if data.len() > 1 {
+            line = line.group(&set.label);
+        }
+        line = keys.iter().map(|key| cell(row, *key)).fold(line, report::Row::cell);
+        table = table.row(line);
+    }
+    table
+}
+
+fn cell(spread: Option<Spread>) -> Cell {
+    match spread {
+        Some(Spread { mean, sd, n }) if n > 1 => Cell::number(mean).spread(sd),
+        spread => Cell::maybe(spread.map(|spread| spread.mean)),
+    }
+}
+
+/// The settings of a row that were chosen or swept.
+fn chosen(row: &Row) -> String {
+    let varied = row.chosen.map(|at| &row.tried[at].settings);
+    let keys = varied.into_iter().flat_map(BTreeMap::keys).chain(row.swept.keys());
+    list(keys.filter_map(|key| Some(format!("{key} {}", row.settings.get(key)?))))
+}
+
+fn column(key: Key) -> Column {
+    let column = Column::new(key.name(), key_title(key)).help(help(key));
+    let column = match key.better() {
+        Better::Higher => column.higher(),
+        Better::Lower => column.lower(),
+    };
+    match key {
+        Key::ItemCoverage => column.format(Format::Integer),
+        Key::ItemCoverageShare => column.format(Format::Percent(1)),
+        Key::ShannonEntropy | Key::Aclt => column.digits(2),
+        Key::PopReo | Key::PopRsp => column.digits(3),
+        _ => column.digits(4),
+    }
+}
+
+fn help(key: Key) -> &'static str {
+    match key {
+        Key::Precision => "Share of the recommended items that are in the test part.",
+        Key::Recall => "Share of a user's test items that are in the list.",
+        Key::Ndcg => "Discounted gain of the list over that of the ideal list; hits near the top count more.",
+        Key::HitRate => "Share of users with a test item in the list.",
+        Key::Map => "Mean of the precision at each hit.",
+        Key::Mrr => "Mean of one over the place of the first hit.",
+        Key::F1 => "Harmonic mean of mean precision and mean recall.",
+        Key::Auc => "Chance that a test item ranks above another unrated item.",
+        Key::ItemCoverage => "Number of distinct items recommended to anybody.",
+        Key::ItemCoverageShare => "Share of the catalog that is recommended to anybody.",
+        Key::Gini => "Evenness of recommendations over the whole catalog; 1 is even.",
+        Key::ShannonEntropy => "Entropy of the recommendation counts, in bits.",
+        Key::Aclt => "Mean number of long-tail items in a list.",
+        Key::PopReo => {
+            "How unequal the chances of being found are for popular and long-tail items; 0 is equal."
+        }
+        Key::PopRsp => {
+            "How unequal the chances of being shown are for popular and long-tail items; 0 is equal."
+        }
+    }
+}
+
+/// The tests behind the signs.
+pub(super) fn differences(data: &DataResults, differences: &Differences) -> Option<Table> {
+    let first = differences.found.first()?;
+    let metric = metric_title(differences.metric);
+    let caption = format!("{metric} against {} on {}", first.reference, data.label);
+    let mut table = Table::new(caption, "Model")
+        .column(
+            Column::new("difference", "Difference").digits(4).help("Mean over users, row minus reference."),
+        )
+        .column(Column::new("d", "Cohen's d").digits(2).help("Effect size of the paired values."))
+        .column(Column::new("t", "t").digits(2).help("Paired Student t."))
+        .column(Column::new("p", "p").format(Format::Text).help("Of the paired t-test, two-sided."))
+        .column(Column::new("p_holm", "p (Holm)").format(Format::Text))
+        .column(Column::new("p_bonferroni", "p (Bonferroni)").format(Format::Text))
+        .column(
+            Column::new("wilcoxon_p_holm", "Wilcoxon p (Holm)")
+                .format(Format::Text)
+                .help("Of the signed-rank test, two-sided."),
+        )
+        .note(format!("{} users; p corrected over the comparisons of this table.", first.users));
+    for one in &differences.found {
+        let line = report::Row::new(&one.model).numbers([one.difference, one.d, one.t]);
+        let p = [one.student.p, one.student.p_holm, one.student.p_bonferroni, one.wilcoxon.p_holm];
+        table = table.row(p.iter().map(|p| Cell::text(probability(*p))).fold(line, report::Row::cell));
+    }
+    Some(table)
+}
+
+fn probability(p: f64) -> String {
+    match p {
+        p if p.is_nan() => "–".to_owned(),
+        p if p < 1e-300 => "< 1e-300".to_owned(),
+        p if p < 0.001 => format!("{p:.1e}"),
+        p => format!("{p:.3}"),
+    }
+}
+
+/// What each row was judged with.
+pub(super) fn settings(results: &Results) -> Table {
+    let mut table = Table::new("Settings", "Model")
+        .column(
+            Column::new("tried", "Tried")
+                .format(Format::Integer)
+                .help("Settings judged on the validation part."),
+        )
+        .column(
+            Column::new("validation", "On validation")
+                .digits(4)
+                .help("The metric of choice of the chosen setting on the validation part."),
+        )
+        .column(Column::new("settings", "Setting").format(Format::Text));
+    for (data, row) in results.data.iter().flat_map(|data| data.rows.iter().map(move |row| (data, row))) {
+        let mut line = report::Row::new(&row.label);
+        if results.data.len() > 1 {
+            line = line.group(&data.label);
+        }
+        let value = row.chosen.and_then(|at| row.tried[at].value);
+        let tried = (!row.tried.is_empty()).then_some(row.tried.len() as f64);
+        line =
+            line.cell(Cell::maybe(tried)).cell(Cell::maybe(value)).cell(Cell::text(written(&row.settings)));
+        table = table.row(line);
+    }
+    table
+}
+
+fn written(settings: &BTreeMap<String, Value>) -> String {
+    if settings.is_empty() {
+        "–".to_owned()
+    } else {
+        list(settings.iter().map(|(key, value)| format!("{key} = {value}")))
+    }
+}
+
+/// Time and memory.
+pub(super) fn cost(results: &Results) -> Option<Section> {
+    let mut table = Table::new("Cost of one final trial", "Model")
+        .best_in_group()
+        .column(Column::new("epochs", "Epochs").format(Format::Si))
+        .column(Column::new("triples", "Triples").format(Format::Si).help("Training steps over all epochs."))
+        .column(Column::new("train_seconds", "Training").lower().format(Format::Seconds))
+        .column(Column::new("evaluate_seconds", "Judging").lower().format(Format::Seconds))
+        .column(
+            Column::new("peak_rss_bytes", "Memory")
+                .format(Format::Bytes)
+                .help("Most the process had held by the end of the trial."),
+        )
+        .note("Times are wall-clock means over the seeds; trials that ran side by side share the cores.");
+    for (data, row) in results.data.iter().flat_map(|data| data.rows.iter().map(move |row| (data, row))) {
+        let figure = |name: &str| row.figures.get(name).map(|spread| spread.mean);
+        let memory = row.finals.iter().map(|each| each.cost.peak_rss_bytes).max().filter(|bytes| *bytes > 0);
+        let mut line = report::Row::new(&row.label);
+        if results.data.len() > 1 {
+            line = line.group(&data.label);
+        }
+        for name in ["epochs", "triples", "train_seconds", "evaluate_seconds"] {
+            line = line.cell(Cell::maybe(figure(name)));
+        }
+        table = table.row(line.cell(Cell::maybe(memory.map(|bytes| bytes as f64))));
+    }
+    Some(Section::new("Cost").table(table))
+}
