@@ -469,7 +469,7 @@ fn a_model_keeps_its_colour_through_the_report() {
         assert!(classes.iter().all(|class| *class == classes[0]), "{name}: {classes:?}");
         classes[0].to_string()
     };
-    assert_eq!([class_of("ials"), class_of("ease"), class_of("bpr")], ["pl-c1", "pl-c2", "pl-c3"]);
+    assert_eq!([class_of("ials"), class_of("ease"), class_of("bpr")], ["pl-c1", "pl-c2", "pl-c2"]);
 }
 
 #[test]

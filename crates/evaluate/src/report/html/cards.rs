@@ -34,7 +34,7 @@ pub(super) fn card(card: &DataCard) -> String {
 fn facts(card: &DataCard) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     if let Some((first, last)) = card.span {
-        out.push(("time span".into(), format!("{} to {}", day(first), day(last))));
+        out.push(("time span".into(), format!("<time>{}</time> to <time>{}</time>", day(first), day(last))));
     }
     if !card.filters.is_empty() {
         let filters: Vec<String> = card.filters.iter().map(|f| inline(f)).collect();

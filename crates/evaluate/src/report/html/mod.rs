@@ -40,7 +40,7 @@ impl<'a> Page<'a> {
     fn new(report: &'a Report) -> Page<'a> {
         Page {
             report,
-            colours: Colours::of(report.plots().flat_map(Plot::coloured_names)),
+            colours: Colours::shared(report.plots().map(Plot::coloured_names)),
             anchors: distinct_slugs(report.sections.iter().map(|section| section.title.as_str())),
             table_names: report.table_names(),
         }

@@ -7,10 +7,7 @@ use crate::report::table::{Cell, Column, Direction, Row, Standing, Table};
 /// A table with its caption, legend and explanations; `name` is that of its CSV file.
 pub(super) fn table(table: &Table, name: &str) -> String {
     let standings = table.standings();
-    // Few columns spread over a whole page are hard to read along: narrow tables stay narrow.
-    let weight: usize = table.columns.iter().map(|c| if c.format == Format::Text { 2 } else { 1 }).sum();
-    let few = if weight < 7 { format!(" few\" style=\"--columns:{weight}") } else { String::new() };
-    let mut out = format!("<figure class=\"table{few}\" id=\"table-{name}\">\n");
+    let mut out = format!("<figure class=\"table\"{} id=\"table-{name}\">\n", shape(table));
     out += &caption(table, name);
     out += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"";
     out += &escape(&table.caption);
@@ -38,6 +35,19 @@ pub(super) fn table(table: &Table, name: &str) -> String {
     out + "</figure>\n"
 }
 
+/// How wide the table and its labels should be.
+///
+/// Few columns spread over a whole page are hard to read along, so narrow tables stay narrow; long labels get room
+/// before they break.
+fn shape(table: &Table) -> String {
+    let weight: usize = table.columns.iter().map(|c| if c.format == Format::Text { 2 } else { 1 }).sum();
+    let longest =
+        table.rows.iter().map(|row| row.label.chars().count().max(row.detail.chars().count())).max();
+    let label = longest.unwrap_or(0).clamp(10, 60) * 6 / 10;
+    let width = if weight < 7 { format!(";max-width:{}em", 15 + 9 * weight) } else { String::new() };
+    format!(" style=\"--label:{label}em{width}\"")
+}
+
 fn caption(table: &Table, name: &str) -> String {
     let label = match &table.label {
         Some(label) => format!(" <span class=\"badge\">{}</span>", escape(label)),
@@ -56,7 +66,8 @@ fn heading(table: &Table) -> String {
     let mut out = format!("<thead>\n<tr><th scope=\"col\" class=\"stub\">{}</th>", escape(&table.stub));
     for column in &table.columns {
         let class = if column.format == Format::Text { "words" } else { "num" };
-        let first = if column.direction == Direction::LowerBetter { "up" } else { "down" };
+        let up = column.direction == Direction::LowerBetter || column.format == Format::Text;
+        let first = if up { "up" } else { "down" };
         let arrow = match column.direction.arrow() {
             "" => String::new(),
             arrow => format!("<i aria-hidden=\"true\">{arrow}</i>"),

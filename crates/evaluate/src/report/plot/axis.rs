@@ -85,6 +85,19 @@ impl Axis {
         value.abs() < LARGEST && (self.scale == Scale::Linear || value > 1.0 / LARGEST)
     }
 
+    /// A value in words that stands beside others up to `largest`: all with the same decimals.
+    pub(super) fn say_beside(&self, value: f64, largest: f64, whole: bool) -> String {
+        let four =
+            |largest: f64| if largest > 0.0 { (3 - exponent_of(largest)).clamp(0, 4) as usize } else { 0 };
+        let text = match self.unit {
+            Unit::Number if whole => number::fixed(value, 0),
+            Unit::Number if largest >= 1e-3 => number::fixed(value, four(largest)),
+            Unit::Percent => number::fixed(value * 100.0, four(largest * 1000.0)) + "%",
+            _ => return self.say(value),
+        };
+        typographic(&text)
+    }
+
     /// A value in words, for hover texts.
     pub(super) fn say(&self, value: f64) -> String {
         let text = match self.unit {
@@ -281,8 +294,8 @@ fn linear_label(value: f64, step_exponent: i32, largest: f64, unit: Unit) -> Str
         Unit::Number => prefix(largest, 1e4, ["", "k", "M", "G", "T"]),
     };
     let decimals = (shift - step_exponent).max(0);
-    if decimals > 7 {
-        return typographic(&format!("{value:.0e}"));
+    if decimals > 7 || (decimals > 4 && unit == Unit::Number && largest < 1e-3) {
+        return scientific(value);
     }
     let gap = if unit == Unit::Bytes { "\u{a0}" } else { "" };
     let scaled = if shift < 0 { value * power_of_ten(-shift) } else { value / power_of_ten(shift) };
@@ -318,22 +331,30 @@ fn log_ticks(low: f64, high: f64, most: usize, unit: Unit) -> Vec<Tick> {
 
 fn log_label(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::Number if value < 1e-3 => {
-            let exponent = exponent_of(value);
-            let digit = (value / power_of_ten(exponent)).round();
-            let lead = if digit == 1.0 { String::new() } else { format!("{digit}·") };
-            format!("{lead}10{}", superscript(exponent))
-        }
+        Unit::Number if value < 1e-3 => scientific(value),
         Unit::Number => number::si(value, ""),
         Unit::Percent => number::significant(value * 100.0) + "%",
         Unit::Bytes => number::bytes(value).replace(' ', "\u{a0}"),
     }
 }
 
-fn superscript(exponent: i32) -> String {
+/// Digits times a power of ten: 2.5·10⁻⁵.
+fn scientific(value: f64) -> String {
+    let text = format!("{value:.2e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    let lead = match digits {
+        "1" => String::new(),
+        "-1" => "-".into(),
+        other => format!("{other}·"),
+    };
+    typographic(&format!("{lead}10{}", superscript(exponent)))
+}
+
+fn superscript(exponent: &str) -> String {
     const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     let raise = |c: char| c.to_digit(10).map_or('⁻', |d| DIGITS[d as usize]);
-    exponent.to_string().chars().map(raise).collect()
+    exponent.chars().map(raise).collect()
 }
 
 #[cfg(test)]
@@ -393,6 +414,12 @@ mod tests {
     fn hover_values_keep_four_digits() {
         let axis = Axis::new("");
         assert_eq!(axis.say(0.123_456), "0.1235");
+        assert_eq!(
+            (axis.say_beside(3.0, 12.5, false), axis.say_beside(3.0, 12.0, true)),
+            ("3.00".into(), "3".into())
+        );
+        assert_eq!(axis.clone().unit(Unit::Percent).say_beside(-0.025, 0.2, false), "−2.5%");
+        assert_eq!((scientific(-2.5e-5), scientific(1e-7)), ("−2.5·10⁻⁵".into(), "10⁻⁷".into()));
         assert_eq!(axis.say(-12.0), "−12");
         assert_eq!(axis.say(1_234_567.0), "1,234,567");
         assert_eq!(axis.unit(Unit::Percent).say(0.051_23), "5.12%");

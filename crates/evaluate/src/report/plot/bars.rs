@@ -169,7 +169,9 @@ impl Chart<'_> {
 
     /// Writes the value past the end of its bar, or within the bar where the frame is near.
     fn value(&self, svg: &mut Svg, value: f64, end: f64, middle: f64) {
-        let text = self.canvas.plot.y.say(value);
+        let values = || self.series.iter().flat_map(|s| &s.values).filter(|v| v.is_finite());
+        let largest = values().fold(0.0, |a: f64, v| a.max(v.abs()));
+        let text = self.canvas.plot.y.say_beside(value, largest, values().all(|v| *v == v.round()));
         if !self.lying {
             let y = if value < 0.0 { end + 15.0 } else { end - 6.0 };
             return svg.text("pl-value pl-halo", middle, y, "middle", &text);

@@ -38,7 +38,7 @@ pub(super) struct Plane {
 impl Plane {
     /// The area that labels may use.
     pub(super) fn room(&self) -> Area {
-        Area { left: self.left, top: self.top - 12.0, right: self.right + 8.0, bottom: self.bottom }
+        Area { left: self.left, top: self.top - 12.0, right: self.right + 8.0, bottom: self.bottom + 8.0 }
     }
 }
 

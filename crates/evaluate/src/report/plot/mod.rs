@@ -162,7 +162,7 @@ impl Plot {
             dark_colours(),
             PLOT_CSS
         );
-        self.draw(&Colours::of(self.coloured_names()), width, Some(&style))
+        self.draw(&Colours::shared(std::iter::empty()), width, Some(&style))
     }
 
     /// The plot for a page that brings the styles.
@@ -171,6 +171,12 @@ impl Plot {
     }
 
     fn draw(&self, colours: &Colours, width: f64, style: Option<&str>) -> String {
+        // Names that are written beside their data have a colour only if other plots gave them one.
+        let settled = match self.coloured_names() {
+            names if names.is_empty() => None,
+            names => Some(colours.settle(&names)),
+        };
+        let colours = settled.as_ref().unwrap_or(colours);
         let canvas = Canvas { plot: self, colours, width, titled: style.is_some() };
         let (height, body) = match &self.shape {
             Shape::Lines(series) => line::draw(&canvas, series),

@@ -15,35 +15,62 @@ pub(in crate::report) fn dark_colours() -> &'static str {
     include_str!("dark.css").trim()
 }
 
-/// How many colours there are; markers and dashes tell further series apart.
+/// How many colours there are, chosen to stay apart for readers with any colour vision, the first four the most: in
+/// OKLab, times 100, at least 12 among the first four and 7 among all, also as seen without one of the three cones.
+/// Markers and dashes tell further series apart.
 const COLOURS: usize = 8;
 const MARKERS: usize = 7;
 
-/// The places of series names in the palette.
+/// The places of series names in the palette; `None` is a place that is free.
 pub(in crate::report) struct Colours {
-    names: Vec<String>,
+    names: Vec<Option<String>>,
 }
 
 impl Colours {
-    /// Gives each new name the next place.
-    pub(in crate::report) fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Colours {
-        let mut known: Vec<String> = Vec::new();
-        for name in names {
-            if !known.iter().any(|other| other == name) {
-                known.push(name.into());
+    /// Reserves a place for each name that several plots use, so that it looks the same in all of them.
+    pub(in crate::report) fn shared<'a>(plots: impl Iterator<Item = Vec<&'a str>>) -> Colours {
+        let mut seen: Vec<(&str, usize)> = Vec::new();
+        for names in plots {
+            let first = |at: &usize| !names[*at].is_empty() && !names[..*at].contains(&names[*at]);
+            for name in (0..names.len()).filter(first).map(|at| names[at]) {
+                match seen.iter_mut().find(|(other, _)| *other == name) {
+                    Some((_, plots)) => *plots += 1,
+                    None => seen.push((name, 1)),
+                }
             }
         }
-        Colours { names: known }
+        let names = seen.into_iter().filter(|(_, plots)| *plots > 1).map(|(name, _)| Some(name.to_string()));
+        Colours { names: names.collect() }
+    }
+
+    /// The places for one plot: its shared names keep theirs, its others take the first that the plot leaves free.
+    pub(super) fn settle(&self, names: &[&str]) -> Colours {
+        let used = |name: &Option<String>| name.as_deref().is_some_and(|name| names.contains(&name));
+        let mut places: Vec<Option<String>> =
+            self.names.iter().map(|name| if used(name) { name.clone() } else { None }).collect();
+        for name in names.iter().filter(|name| !name.is_empty()) {
+            if places.iter().any(|place| place.as_deref() == Some(*name)) {
+                continue;
+            }
+            match places.iter().position(Option::is_none) {
+                Some(free) => places[free] = Some((*name).to_string()),
+                None => places.push(Some((*name).to_string())),
+            }
+        }
+        Colours { names: places }
     }
 
     /// The look of a name; one never seen has the plain look.
     pub(super) fn look(&self, name: &str) -> Look {
-        self.names.iter().position(|other| other == name).map_or(Look::PLAIN, |place| Look { place })
+        self.names
+            .iter()
+            .position(|other| other.as_deref() == Some(name))
+            .map_or(Look::PLAIN, |place| Look { place })
     }
 
     /// The looks of names that are written beside their data: their own if all have one, otherwise plain ones.
     pub(super) fn all_or_plain<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Vec<Look> {
-        let known = names.clone().all(|name| self.names.iter().any(|other| other == name));
+        let known = names.clone().all(|name| self.names.iter().any(|other| other.as_deref() == Some(name)));
         names.map(|name| if known { self.look(name) } else { Look::PLAIN }).collect()
     }
 }
