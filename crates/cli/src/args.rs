@@ -124,8 +124,10 @@ pub(crate) enum Data {
         out: PathBuf,
     },
     /// Split a data set and write train, validation and test parts
-    #[command(after_help = "Example:\n  sottovoce data split ml-100k --min-interactions 21 --split temporal:0.8 \
-        --validation temporal:0.8 --out parts")]
+    #[command(
+        after_help = "Example:\n  sottovoce data split ml-100k --min-interactions 21 --split temporal:0.8 \
+        --validation temporal:0.8 --out parts"
+    )]
     Split {
         #[command(flatten)]
         source: Source,
@@ -209,7 +211,10 @@ pub(crate) struct CleaningArgs {
 impl CleaningArgs {
     /// Whether no cleaning was asked for.
     pub(crate) fn is_default(&self) -> bool {
-        self.min_interactions.is_none() && self.k_core.is_none() && self.threshold.is_none() && !self.keep_repeats
+        self.min_interactions.is_none()
+            && self.k_core.is_none()
+            && self.threshold.is_none()
+            && !self.keep_repeats
     }
 
     /// As the data crate says it.
@@ -238,7 +243,7 @@ pub(crate) struct SplitArgs {
 /// `train`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sottovoce train --model item-knn --data ml-1m --min-interactions 21 --set neighbours=200
+  sottovoce train --model item-knn --data ml-1m --min-interactions 21 --set k=200
   sottovoce train --model bpr-mf --data synth:town --validation temporal:0.8 --patience 5 --out runs/bpr
   sottovoce models bpr-mf                                the settings that --set takes")]
 pub(crate) struct Train {
@@ -330,8 +335,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Throw away what an earlier run left and begin anew
-    #[arg(long)]
+    #[arg(long, conflicts_with = "amend")]
     pub(crate) fresh: bool,
+    /// Go on although the file has changed, keeping the trials that it still asks for
+    #[arg(long)]
+    pub(crate) amend: bool,
     /// Trials at a time [default: number of threads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,

@@ -3,6 +3,7 @@
 use crate::output::Usage;
 use anyhow::{Context, Result};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Files that mark a folder as one of ours, which may be replaced.
@@ -32,6 +33,18 @@ pub(crate) fn write_whole(target: &Path, fill: impl FnOnce(&Path) -> Result<()>)
     fs::rename(&inside, target).with_context(|| format!("putting {} in place", target.display()))
 }
 
+/// Writes a file that appears whole or not at all.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(parent)
+        .with_context(|| format!("creating a file in {}", parent.display()))?;
+    file.write_all(bytes)
+        .and_then(|()| file.as_file().sync_all())
+        .with_context(|| format!("writing {}", path.display()))?;
+    file.persist(path).with_context(|| format!("putting {} in place", path.display()))?;
+    Ok(())
+}
+
 fn refuse_foreign(target: &Path) -> Result<()> {
     if !target.exists() {
         return Ok(());
@@ -41,7 +54,8 @@ fn refuse_foreign(target: &Path) -> Result<()> {
     if ours || entries.next().is_none() {
         return Ok(());
     }
-    let message = format!("{} exists and was not written by sottovoce: choose another --out", target.display());
+    let message =
+        format!("{} exists and was not written by sottovoce: choose another --out", target.display());
     Err(Usage(message).into())
 }
 

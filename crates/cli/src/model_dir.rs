@@ -71,7 +71,8 @@ pub(crate) fn write(
     for tensor in recommender.tensors() {
         arrays.push(format!("model.{}", tensor.name), tensor.shape, &tensor.data);
     }
-    let ends: Vec<u32> = train.offsets()[1..].iter().map(|&end| u32::try_from(end)).collect::<Result<_, _>>()?;
+    let ends: Vec<u32> =
+        train.offsets()[1..].iter().map(|&end| u32::try_from(end)).collect::<Result<_, _>>()?;
     arrays.push_u32("train.ends", ends);
     arrays.push_u32("train.items", train.items().to_vec());
     arrays.push_names("users", users);
@@ -82,15 +83,18 @@ pub(crate) fn write(
     let path = folder.join(TENSORS);
     std::fs::write(&path, arrays.serialise()?).with_context(|| format!("writing {}", path.display()))?;
     let path = folder.join(ABOUT);
-    std::fs::write(&path, serde_json::to_vec_pretty(about)?).with_context(|| format!("writing {}", path.display()))
+    std::fs::write(&path, serde_json::to_vec_pretty(about)?)
+        .with_context(|| format!("writing {}", path.display()))
 }
 
 /// Reads a model that [`write`] wrote.
 pub(crate) fn read(folder: &Path) -> Result<Stored> {
     let path = folder.join(ABOUT);
-    let text = std::fs::read(&path)
-        .with_context(|| format!("reading {} (is this a folder that `sottovoce train --out` wrote?)", path.display()))?;
-    let about: About = serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))?;
+    let text = std::fs::read(&path).with_context(|| {
+        format!("reading {} (is this a folder that `sottovoce train --out` wrote?)", path.display())
+    })?;
+    let about: About =
+        serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))?;
     ensure!(
         about.layout == LAYOUT,
         "{} has layout {}, this program reads layout {LAYOUT}: train again",
@@ -148,7 +152,8 @@ fn names(file: &SafeTensors<'_>, what: &str) -> Result<Names> {
     let mut start = 0;
     let mut all = Names::new();
     for end in u32s(&file.tensor(&format!("{what}.ends"))?)? {
-        let name = text.get(start..end as usize).with_context(|| format!("names of {what} do not end at {end}"))?;
+        let name =
+            text.get(start..end as usize).with_context(|| format!("names of {what} do not end at {end}"))?;
         all.push(name);
         start = end as usize;
     }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use sottovoce_evaluate::report::Table;
 use sottovoce_models::ModelError;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -74,6 +75,20 @@ pub(crate) fn bold(text: &str) -> String {
 fn styled(text: &str, code: &str) -> String {
     let wanted = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     if wanted { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// A report's table for the terminal: as wide as it is, with emphasis only there.
+pub(crate) fn table(table: &Table) -> String {
+    let width = terminal_width();
+    if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        table.to_text_styled(width)
+    } else {
+        table.to_text(width)
+    }
+}
+
+fn terminal_width() -> usize {
+    rustix::termios::tcgetwinsize(io::stdout()).map_or(120, |size| usize::from(size.ws_col).max(60))
 }
 
 /// A whole number with thin groups of thousands: 1,000,209.

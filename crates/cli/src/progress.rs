@@ -26,6 +26,16 @@ impl Bar {
     pub(crate) fn set(&mut self, done: u64, steps: u64) {
         self.bar.set_length(steps);
         self.bar.set_position(done);
+        self.show_if_due();
+    }
+
+    /// Shows that work goes on.
+    pub(crate) fn tick(&mut self) {
+        self.show_if_due();
+        self.bar.tick();
+    }
+
+    fn show_if_due(&mut self) {
         if !self.shown && self.since.elapsed() > Duration::from_secs(1) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.shown = true;

@@ -10,7 +10,8 @@ use std::fmt::Write;
 /// Says what was met while reading, if anything was.
 pub(crate) fn about_reading(notes: &Notes) {
     if notes.skipped > 0 {
-        let lines = if notes.skipped == 1 { "1 bad line was" } else { &format!("{} bad lines were", notes.skipped) };
+        let lines =
+            if notes.skipped == 1 { "1 bad line was" } else { &format!("{} bad lines were", notes.skipped) };
         output::note(&format!("{lines} skipped, such as {}", notes.examples.join("; ")));
     }
     for remark in &notes.remarks {

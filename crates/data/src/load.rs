@@ -9,10 +9,10 @@ use crate::format::Format;
 use crate::interactions::{Dataset, Interactions};
 use crate::known;
 use crate::layout::Layout;
+use crate::notes::Notes;
 use crate::readers;
 use crate::sample::Sample;
 use crate::side;
-use crate::notes::Notes;
 use crate::table::Table;
 use crate::town::{Town, TownError, TownSpec};
 use sottovoce_core::Catalog;
@@ -76,7 +76,8 @@ fn town_source(name: &str) -> Result<Dataset, DataError> {
     if name.split(':').next() != Some("town") {
         return Err(wrong("there is no synthetic set of that name; there is synth:town".to_owned()));
     }
-    let spec: TownSpec = format!("synth:{name}").parse().map_err(|error: TownError| wrong(error.to_string()))?;
+    let spec: TownSpec =
+        format!("synth:{name}").parse().map_err(|error: TownError| wrong(error.to_string()))?;
     let town = Town::build(&spec).map_err(|error| wrong(error.to_string()))?;
     let columns = town.collect();
     let all = Interactions {

@@ -6,7 +6,9 @@ use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
 use crate::plan::{Stage, Trial, hash};
 use crate::trial::{Checks, ModelPlan, PrepareError, evaluate, load_clean, train};
 use sottovoce_core::Histories;
-use sottovoce_data::{Cleaning, CleaningNotes, Dataset, Description, LoadOptions, Parts, Repeats, Split, describe, split};
+use sottovoce_data::{
+    Cleaning, CleaningNotes, Dataset, Description, LoadOptions, Parts, Repeats, Split, describe, split,
+};
 use sottovoce_evaluate::{Question, report};
 use sottovoce_models::{Flow, ModelError};
 use std::collections::HashMap;
@@ -93,7 +95,11 @@ impl Prepared {
         ];
         let card = report::DataCard {
             name: data.label.clone(),
-            source: if data.label == about.name { about.format.about().to_owned() } else { about.name.clone() },
+            source: if data.label == about.name {
+                about.format.about().to_owned()
+            } else {
+                about.name.clone()
+            },
             users: about.users as u64,
             items: about.items as u64,
             interactions: about.interactions as u64,
@@ -108,7 +114,10 @@ impl Prepared {
             facts: vec![
                 ("history, median".to_owned(), about.history.median.to_string()),
                 ("history, longest".to_owned(), about.history.max.to_string()),
-                ("held by the top 1 % of items".to_owned(), format!("{:.1} %", about.popularity.top_1_percent * 100.0)),
+                (
+                    "held by the top 1 % of items".to_owned(),
+                    format!("{:.1} %", about.popularity.top_1_percent * 100.0),
+                ),
                 ("Gini of popularity".to_owned(), format!("{:.3}", about.popularity.gini)),
                 ("users without a test part".to_owned(), self.whole.without_test.to_string()),
             ],

@@ -4,8 +4,8 @@ use crate::metric::MetricAt;
 use crate::outcome::CurvePoint;
 use sottovoce_core::Histories;
 use sottovoce_data::{
-    Cleaning, CleaningNotes, DataError, Dataset, Description, LoadOptions, Notes, Parts, Split, clean, describe, load,
-    split,
+    Cleaning, CleaningNotes, DataError, Dataset, Description, LoadOptions, Notes, Parts, Split, clean,
+    describe, load, split,
 };
 use sottovoce_evaluate::{EvaluateError, Evaluation, Protocol, Question, judge};
 use sottovoce_models::registry::Model;
@@ -201,7 +201,8 @@ struct Observer<'a> {
 
 impl Watch for Observer<'_> {
     fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow {
-        let due = |checks: &Checks<'_>| progress.epoch % checks.every == 0 || progress.epoch == progress.epochs;
+        let due =
+            |checks: &Checks<'_>| progress.epoch % checks.every == 0 || progress.epoch == progress.epochs;
         let checks = self.checks.filter(due);
         let value = checks.and_then(|checks| checks.value(progress.model));
         self.curve.push(CurvePoint { epoch: progress.epoch, loss: progress.loss, value });

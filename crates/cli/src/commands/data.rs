@@ -2,12 +2,13 @@
 
 use crate::args::{CleaningArgs, Common, Data, FileKind, Source, SplitArgs};
 use crate::output::{self, Usage, grouped};
+use crate::progress::Bar;
 use crate::{folder, tell};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
-use sottovoce_data::town::{Town, TownSpec};
-use sottovoce_data::{CleaningNotes, Dataset, Description, clean, describe, load, split, write_parquet, write_parts, write_tsv};
-use sottovoce_experiment::trial::default_split;
+use sottovoce_data::town::{Town, TownError, TownSpec, Written};
+use sottovoce_data::{Dataset, Description, describe, split, write_parquet, write_parts, write_tsv};
+use sottovoce_experiment::trial::{default_split, load_clean};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -17,29 +18,29 @@ pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
         Data::Describe { source, cleaning } => show(source, cleaning, common),
         Data::Convert { source, out, cleaning } => convert(source, out, cleaning, common),
         Data::Synth { town, out } => synthesise(town, out, common),
-        Data::Split { source, cleaning, split, out, to } => divide(source, cleaning, *split, out, *to, common),
+        Data::Split { source, cleaning, split, out, to } => {
+            divide(source, cleaning, *split, out, *to, common)
+        }
     }
 }
 
-/// Cleans only where asked to: a description of a set as it stands counts repeated pairs.
-fn read(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<(Dataset, CleaningNotes)> {
-    let mut dataset = load(&source.data, &source.reading.options(common))?;
-    let (kept, notes) = clean(dataset.interactions, &cleaning.cleaning());
-    dataset.interactions = kept;
-    if dataset.interactions.is_empty() {
-        let message = format!("{}: nothing is left after cleaning: {}", source.data, notes.lines().join("; "));
-        return Err(Usage(message).into());
-    }
+fn read(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
+    let (dataset, notes) = load_clean(&source.data, &source.reading.options(common), &cleaning.cleaning())?;
     if !common.quiet {
         tell::about_reading(&dataset.notes);
         tell::about_cleaning(&notes);
     }
-    Ok((dataset, notes))
+    Ok(dataset)
+}
+
+/// Cleans only where asked to: a set that is looked at or converted as it stands keeps its repeated pairs.
+fn read_as_is(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
+    let keep_repeats = cleaning.keep_repeats || cleaning.is_default();
+    read(source, &CleaningArgs { keep_repeats, ..cleaning.clone() }, common)
 }
 
 fn show(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
-    let as_is = CleaningArgs { keep_repeats: cleaning.keep_repeats || cleaning.is_default(), ..cleaning.clone() };
-    let (dataset, _) = read(source, &as_is, common)?;
+    let dataset = read_as_is(source, cleaning, common)?;
     let description = describe(&dataset);
     if common.json { output::print_json(&description) } else { output::print(&page(&description)) }
 }
@@ -59,7 +60,9 @@ fn page(d: &Description) -> String {
         _ => line("time", "no timestamps".to_owned()),
     }
     match &d.ratings {
-        Some(r) => line("ratings", format!("{} to {}, mean {:.2}, {} values", r.min, r.max, r.mean, r.distinct)),
+        Some(r) => {
+            line("ratings", format!("{} to {}, mean {:.2}, {} values", r.min, r.max, r.mean, r.distinct))
+        }
         None => line("ratings", "none".to_owned()),
     }
     let h = &d.history;
@@ -95,12 +98,12 @@ fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common
         plain if plain.ends_with(".tsv") => write_tsv,
         plain if plain.ends_with(".parquet") && plain == name => write_parquet,
         _ => {
-            let message = format!("{}: the output ends in .tsv, .tsv.gz, .tsv.zst or .parquet", out.display());
+            let message =
+                format!("{}: the output ends in .tsv, .tsv.gz, .tsv.zst or .parquet", out.display());
             return Err(Usage(message).into());
         }
     };
-    let as_is = CleaningArgs { keep_repeats: cleaning.keep_repeats || cleaning.is_default(), ..cleaning.clone() };
-    let (dataset, _) = read(source, &as_is, common)?;
+    let dataset = read_as_is(source, cleaning, common)?;
     write(&dataset.interactions, out)?;
     let rows = dataset.interactions.len();
     if common.json {
@@ -110,18 +113,34 @@ fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common
 }
 
 fn synthesise(town: &str, out: &Path, common: &Common) -> Result<()> {
-    let name = town.strip_prefix("synth:").unwrap_or(town);
-    let spec: TownSpec = name.parse().map_err(|error| Usage(format!("{town}: {error}")))?;
-    let town = Town::build(&spec);
-    let mut written = Vec::new();
+    let name = if town.starts_with("synth:") { town.to_owned() } else { format!("synth:{town}") };
+    let spec: TownSpec = name.parse().map_err(|error: TownError| Usage(error.to_string()))?;
+    let built = Town::build(&spec).map_err(|error| Usage(error.to_string()))?;
+    let mut bar = Bar::new("residents", spec.users as u64, common.quiet);
+    let mut written = Written::default();
     folder::write_whole(out, |folder| {
-        written = town.write(folder).with_context(|| format!("writing the town into {}", folder.display()))?;
-        Ok(())
+        let inside = folder.join("town");
+        written = built.write(&inside, |residents| bar.set(residents as u64, spec.users as u64))?;
+        for file in std::fs::read_dir(&inside)? {
+            let file = file?;
+            std::fs::rename(file.path(), folder.join(file.file_name()))?;
+        }
+        Ok(std::fs::remove_dir(inside)?)
     })?;
+    drop(bar);
+    let Written { checkins, views, statements } = written;
     if common.json {
-        return output::print_json(&json!({"town": spec.to_string(), "folder": out, "files": written}));
+        return output::print_json(&json!({
+            "town": spec.to_string(), "folder": out, "checkins": checkins, "views": views, "statements": statements
+        }));
     }
-    output::print_line(&format!("{spec}: {} written to {}", written.join(", "), out.display()))
+    output::print_line(&format!(
+        "{spec}: {} check-ins, {} pages read and {} statements written to {}",
+        grouped(checkins as u128),
+        grouped(views as u128),
+        grouped(statements as u128),
+        out.display()
+    ))
 }
 
 fn divide(
@@ -132,7 +151,7 @@ fn divide(
     to: FileKind,
     common: &Common,
 ) -> Result<()> {
-    let (dataset, _) = read(source, cleaning, common)?;
+    let dataset = read(source, cleaning, common)?;
     let chosen = how.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
     let parts = split(&dataset.interactions, chosen, how.validation, common.seed);
     let ending = match to {
@@ -158,7 +177,8 @@ fn divide(
         return output::print_json(&sizes);
     }
     let validation = parts.validation.as_ref();
-    let held = validation.map_or_else(String::new, |part| format!(", {} validation", grouped(part.interactions() as u128)));
+    let held = validation
+        .map_or_else(String::new, |part| format!(", {} validation", grouped(part.interactions() as u128)));
     output::print_line(&format!(
         "{} training{held}, {} test interactions of {} users ({chosen}) written to {}",
         grouped(parts.train.interactions() as u128),

@@ -2,7 +2,7 @@
 
 use crate::args::{Common, Evaluate};
 use crate::lists_file::{self, Recommended};
-use crate::{output, tell};
+use crate::{folder, output, tell};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::{Catalog, Categories, Histories, HistoriesBuilder, Names};
@@ -28,7 +28,9 @@ pub(crate) fn run(args: &Evaluate, common: &Common) -> Result<()> {
     let catalog = args.items.as_deref().map(sottovoce_data::read_catalog).transpose()?;
     let (recommended, ranked_by) = lists_file::read(&args.recommendations)?;
     let index = Index::new(&train, &test, &recommended, catalog.as_ref());
-    let lists = index.lists(&recommended, ranked_by.order()).with_context(|| args.recommendations.display().to_string())?;
+    let lists = index
+        .lists(&recommended, ranked_by.order())
+        .with_context(|| args.recommendations.display().to_string())?;
     let (train, test) = (index.histories(&train)?, index.histories(&test)?);
     let categories = catalog.as_ref().and_then(|catalog| index.categories(catalog));
     let question = Question { categories: categories.as_ref(), ..Question::new(&train, &test) };
@@ -60,8 +62,14 @@ struct Index {
 }
 
 impl Index {
-    fn new(train: &Interactions, test: &Interactions, lists: &[Recommended], catalog: Option<&Catalog>) -> Self {
-        let users = train.users.iter().chain(test.users.iter()).chain(lists.iter().map(|entry| entry.user.as_str()));
+    fn new(
+        train: &Interactions,
+        test: &Interactions,
+        lists: &[Recommended],
+        catalog: Option<&Catalog>,
+    ) -> Self {
+        let users =
+            train.users.iter().chain(test.users.iter()).chain(lists.iter().map(|entry| entry.user.as_str()));
         let items = train.catalog.ids.iter().chain(test.catalog.ids.iter());
         let items = items.chain(lists.iter().map(|entry| entry.item.as_str()));
         let nothing = Names::new();
@@ -74,7 +82,9 @@ impl Index {
         let mut builder = ListsBuilder::new(self.users.len(), self.items.len(), order);
         for entry in recommended {
             let (user, item) = (self.user_of[&entry.user], self.item_of[&entry.item]);
-            builder.push(user as usize, item, entry.value).with_context(|| format!("{}, {}", entry.user, entry.item))?;
+            builder
+                .push(user as usize, item, entry.value)
+                .with_context(|| format!("{}, {}", entry.user, entry.item))?;
         }
         Ok(builder.finish()?)
     }
@@ -100,7 +110,8 @@ impl Index {
 
     fn categories(&self, catalog: &Catalog) -> Option<Categories> {
         let known = catalog.categories.as_ref()?;
-        let place: HashMap<&str, usize> = catalog.ids.iter().enumerate().map(|(place, id)| (id, place)).collect();
+        let place: HashMap<&str, usize> =
+            catalog.ids.iter().enumerate().map(|(place, id)| (id, place)).collect();
         let mut all = Categories::new(known.names().clone());
         for id in self.items.iter() {
             all.push(place.get(id).map_or(&[][..], |&place| known.of(place)).iter().copied());
@@ -116,15 +127,20 @@ impl Index {
             )];
         };
         let more = self.items.len() - catalog.len();
-        if more == 0 { Vec::new() } else { vec![format!("{more} items are not in the items file and were added to the catalog")] }
+        if more == 0 {
+            Vec::new()
+        } else {
+            vec![format!("{more} items are not in the items file and were added to the catalog")]
+        }
     }
 }
 
 /// The names in `first`, then the others in canonical order; and the number of each. An items file decides the order of
 /// its items: ties are broken by it.
-fn number<'a>(first: &'a Names, names: impl Iterator<Item = &'a str>) -> (Names, HashMap<String, u32>) {
-    let mut seen: HashSet<&str> = first.iter().collect();
-    let others: Names = names.filter(|name| seen.insert(name)).collect();
+fn number<'a>(first: &Names, names: impl Iterator<Item = &'a str>) -> (Names, HashMap<String, u32>) {
+    let known: HashSet<&str> = first.iter().collect();
+    let mut seen = HashSet::new();
+    let others: Names = names.filter(|name| !known.contains(name) && seen.insert(*name)).collect();
     let others = others.select(&canonical_order(&others));
     let ordered: Names = first.iter().chain(others.iter()).collect();
     let numbers = ordered.iter().enumerate().map(|(number, name)| (name.to_owned(), number as u32)).collect();
@@ -146,5 +162,5 @@ fn show(outcome: &Outcome<'_>, common: &Common) -> Result<()> {
 
 fn write_per_user(path: &Path, evaluation: &Evaluation, users: &Names) -> Result<()> {
     let text = tell::per_user_table(evaluation, users);
-    std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    folder::write_file(path, text.as_bytes())
 }

@@ -41,7 +41,11 @@ fn page(model: &Model) -> String {
         text.push_str("\n  No settings.\n");
     }
     for setting in &settings {
-        let _ = write!(text, "\n  {} = {}\n      {}\n      {}\n", setting.key, setting.default, setting.help, setting.domain);
+        let _ = write!(
+            text,
+            "\n  {} = {}\n      {}\n      {}\n",
+            setting.key, setting.default, setting.help, setting.domain
+        );
     }
     text
 }
@@ -58,7 +62,9 @@ fn describe(model: &Model) -> Json {
 
 fn describe_setting(setting: &Setting) -> Json {
     let domain = match &setting.domain {
-        Domain::Integer { low, high, log } => json!({"kind": "integer", "low": low, "high": high, "log": log}),
+        Domain::Integer { low, high, log } => {
+            json!({"kind": "integer", "low": low, "high": high, "log": log})
+        }
         Domain::Real { low, high, log } => json!({"kind": "real", "low": low, "high": high, "log": log}),
         Domain::Choice(words) => json!({"kind": "choice", "of": words}),
         Domain::Switch => json!({"kind": "switch"}),

@@ -37,7 +37,9 @@ struct Told {
 /// `sottovoce recommend`.
 pub(crate) fn run(args: &Recommend, common: &Common) -> Result<()> {
     let stored = model_dir::read(&args.model_dir)?;
-    let Some(user) = stored.users.position(&args.user) else { return Err(unknown_user(args, &stored).into()) };
+    let Some(user) = stored.users.position(&args.user) else {
+        return Err(unknown_user(args, &stored).into());
+    };
     let items = best(&stored, user, args.k);
     let list = List {
         user: &args.user,
@@ -48,8 +50,14 @@ pub(crate) fn run(args: &Recommend, common: &Common) -> Result<()> {
 }
 
 fn unknown_user(args: &Recommend, stored: &Stored) -> Usage {
-    let hint = nearest(&args.user, stored.users.iter()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-    Usage(format!("{} knows no user `{}`{hint}; it has {} users", args.model_dir.display(), args.user, stored.users.len()))
+    let hint = nearest(&args.user, stored.users.iter())
+        .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+    Usage(format!(
+        "{} knows no user `{}`{hint}; it has {} users",
+        args.model_dir.display(),
+        args.user,
+        stored.users.len()
+    ))
 }
 
 fn best(stored: &Stored, user: usize, k: usize) -> Vec<(usize, f32)> {
@@ -96,7 +104,8 @@ fn in_words(stored: &Stored, reason: &Reason) -> String {
 fn show(args: &Recommend, list: &List<'_>) -> Result<()> {
     let mut text = format!("For {}, by {}:\n", list.user, list.model);
     for (place, entry) in list.items.iter().enumerate() {
-        let name = entry.title.map_or_else(|| entry.item.to_owned(), |title| format!("{title} [{}]", entry.item));
+        let name =
+            entry.title.map_or_else(|| entry.item.to_owned(), |title| format!("{title} [{}]", entry.item));
         let _ = writeln!(text, "{:3}. {name}  ({:.4})", place + 1, entry.score);
         for reason in entry.reasons.iter().flatten() {
             let _ = writeln!(text, "       {} ({:.0} %)", reason.text, reason.share * 100.0);
@@ -104,7 +113,8 @@ fn show(args: &Recommend, list: &List<'_>) -> Result<()> {
     }
     if list.items.is_empty() {
         text.push_str("nothing is left to recommend: every item is in their history\n");
-    } else if args.explain && list.items.iter().all(|entry| entry.reasons.as_ref().is_some_and(Vec::is_empty)) {
+    } else if args.explain && list.items.iter().all(|entry| entry.reasons.as_ref().is_some_and(Vec::is_empty))
+    {
         let _ = writeln!(text, "{} scores by hidden factors and cannot name reasons.", list.model);
     }
     output::print(&text)

@@ -2,11 +2,12 @@
 
 use crate::args::{Common, Run};
 use crate::progress::Bar;
-use crate::{measure, output};
+use crate::{folder, measure, output};
 use anyhow::{Context, Result};
 use sottovoce_data::LoadOptions;
+use sottovoce_evaluate::report::Block;
 use sottovoce_experiment::Experiment;
-use sottovoce_experiment::compose::{self, Provenance};
+use sottovoce_experiment::compose::compose;
 use sottovoce_experiment::engine::{self, Event, Options};
 use sottovoce_experiment::journal::Existing;
 use sottovoce_experiment::plan::Place;
@@ -15,7 +16,6 @@ use sottovoce_experiment::runner::Runner;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 /// `sottovoce run FILE`.
 pub(crate) fn run(args: &Run, common: &Common) -> Result<()> {
@@ -23,12 +23,22 @@ pub(crate) fn run(args: &Run, common: &Common) -> Result<()> {
     if args.plan {
         return show_plan(&experiment, common);
     }
-    let text = std::fs::read_to_string(&args.file).with_context(|| format!("reading {}", args.file.display()))?;
+    let text =
+        std::fs::read_to_string(&args.file).with_context(|| format!("reading {}", args.file.display()))?;
     let out = args.out.clone().unwrap_or_else(|| default_folder(&args.file));
     let jobs = args.jobs.map_or_else(rayon::current_num_threads, usize::from);
-    let results = carry_out(&experiment, &out, args.fresh, jobs, common)?;
-    let started = format!("sottovoce run {}", args.file.display());
-    finish(&experiment, &results, (&args.file.display().to_string(), &text), &started, &out, common)
+    let results = carry_out(&experiment, &out, existing(args), jobs, common)?;
+    let source = Source { text: &text, command: format!("sottovoce run {}", args.file.display()) };
+    finish(&experiment, &results, &source, &out, common)?;
+    Ok(())
+}
+
+fn existing(args: &Run) -> Existing {
+    match (args.fresh, args.amend) {
+        (true, _) => Existing::Fresh,
+        (_, true) => Existing::Amend,
+        _ => Existing::Resume,
+    }
 }
 
 fn default_folder(file: &Path) -> PathBuf {
@@ -43,11 +53,18 @@ fn show_plan(experiment: &Experiment, common: &Common) -> Result<()> {
             .iter()
             .map(|place| serde_json::json!({"data": place.data.label, "row": place.contender.label, "trials": place.trials()}))
             .collect();
-        return output::print_json(&serde_json::json!({"title": experiment.title, "trials": trials, "rows": rows}));
+        return output::print_json(
+            &serde_json::json!({"title": experiment.title, "trials": trials, "rows": rows}),
+        );
     }
     output::print_line(&format!("{}: at most {trials} trials", experiment.title))?;
     for place in &places {
-        output::print_line(&format!("  {:5} {} on {}", place.trials(), place.contender.label, place.data.label))?;
+        output::print_line(&format!(
+            "  {:5} {} on {}",
+            place.trials(),
+            place.contender.label,
+            place.data.label
+        ))?;
     }
     Ok(())
 }
@@ -56,7 +73,7 @@ fn show_plan(experiment: &Experiment, common: &Common) -> Result<()> {
 pub(super) fn carry_out(
     experiment: &Experiment,
     folder: &Path,
-    fresh: bool,
+    existing: Existing,
     jobs: usize,
     common: &Common,
 ) -> Result<Results> {
@@ -70,7 +87,9 @@ pub(super) fn carry_out(
             Event::Begun { trials, recorded, torn } => {
                 bar.set(recorded as u64, trials as u64);
                 if recorded > 0 && !quiet {
-                    output::note(&format!("going on: {recorded} of at most {trials} trials were done before"));
+                    output::note(&format!(
+                        "going on: {recorded} of at most {trials} trials were done before"
+                    ));
                 }
                 if torn && !quiet {
                     output::note("the last line of the journal was torn; its trial runs again");
@@ -81,41 +100,55 @@ pub(super) fn carry_out(
             Event::Finished { recorded, trials, .. } => bar.set(recorded as u64, trials as u64),
         }
     };
-    let options = Options {
-        folder,
-        existing: if fresh { Existing::Discard } else { Existing::Resume },
-        jobs,
-        stop: &AtomicBool::new(false),
-        report: &report,
-    };
+    let options = Options { folder, existing, jobs, stop: &AtomicBool::new(false), report: &report };
     Ok(engine::run(experiment, &runner, &options)?)
 }
 
-/// Writes the report and tells where it is.
+/// An experiment file's name and content, as it was run.
+pub(super) struct Source<'a> {
+    pub(super) text: &'a str,
+    pub(super) command: String,
+}
+
+/// Writes the report and tells what is in it.
 pub(super) fn finish(
     experiment: &Experiment,
     results: &Results,
-    file: (&str, &str),
-    command: &str,
+    source: &Source<'_>,
     out: &Path,
     common: &Common,
-) -> Result<()> {
-    let provenance = Provenance { version: env!("CARGO_PKG_VERSION"), command, file };
-    let report = compose::report(experiment, results, &provenance);
-    report.write(out).with_context(|| format!("writing the report into {}", out.display()))?;
+) -> Result<PathBuf> {
+    let provenance = [
+        ("program".to_owned(), format!("sottovoce {}", env!("CARGO_PKG_VERSION"))),
+        ("command".to_owned(), source.command.clone()),
+        ("seeds".to_owned(), results.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+        ("experiment".to_owned(), results.fingerprint.clone()),
+    ];
+    let report = compose(experiment, source.text, results, &provenance);
+    let path = report.write(out).with_context(|| format!("writing the report into {}", out.display()))?;
+    let json = serde_json::to_vec_pretty(results).context("writing results")?;
+    folder::write_file(&out.join("results.json"), &json)?;
     if common.json {
-        return output::print_json(results);
+        output::print_json(results)?;
+        return Ok(path);
     }
     for sentence in &report.summary {
-        output::print_line(&sentence.replace("**", ""))?;
+        output::print_line(&plain(sentence))?;
     }
-    for table in compose::main_tables(&report) {
-        output::print_line(&format!("\n{}", table.to_text(output::terminal_width())))?;
+    if let Some(Block::Table(table)) =
+        report.sections.iter().flat_map(|section| &section.blocks).find(is_table)
+    {
+        output::print_line(&format!("\n{}", output::table(table)))?;
     }
-    output::print_line(&format!("report: {}", out.join("report.html").display()))
+    output::print_line(&format!("report: {}", path.display()))?;
+    Ok(path)
 }
 
-/// Seconds since a moment, for people.
-pub(super) fn took(started: Instant) -> String {
-    format!("{:.1} s", started.elapsed().as_secs_f64())
+fn is_table(block: &&Block) -> bool {
+    matches!(block, Block::Table(_))
+}
+
+/// Prose without its marks of emphasis.
+fn plain(sentence: &str) -> String {
+    sentence.replace("**", "").replace('`', "")
 }

@@ -6,16 +6,18 @@ use crate::progress::Bar;
 use crate::{folder, measure, output, tell};
 use anyhow::{Context, Result};
 use serde::Serialize;
-use sottovoce_data::Split;
-use sottovoce_evaluate::{Candidates, Evaluation, Metrics, Protocol, Question, judge};
-use sottovoce_experiment::trial::{self, CurvePoint, DataPlan, ModelPlan, Prepared, Trained, Validation};
+use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Key, Metrics, Protocol, Question};
+use sottovoce_experiment::metric::MetricAt;
+use sottovoce_experiment::outcome::CurvePoint;
+use sottovoce_experiment::trial::{self, Checks, DataPlan, ModelPlan, Prepared, Trained};
+use sottovoce_models::Flow;
 use sottovoce_models::registry::{self, Model};
 use sottovoce_models::settings::{Settings, Value};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Length of the lists by which epochs are compared.
-const WATCHED: usize = 10;
+/// By what epochs are compared.
+const WATCHED: MetricAt = MetricAt { key: Key::Ndcg, cutoff: 10 };
 
 /// What `train --json` prints. Seconds and memory are the only fields that two runs with the same seed may differ in.
 #[derive(Serialize)]
@@ -24,7 +26,7 @@ pub(crate) struct Outcome<'a> {
     settings: &'a Settings,
     seed: u64,
     data: DataFacts<'a>,
-    protocol: String,
+    candidates: String,
     metrics: &'a BTreeMap<usize, Metrics>,
     epochs: usize,
     triples: u64,
@@ -49,7 +51,7 @@ struct DataFacts<'a> {
     validation: Option<usize>,
     test: usize,
     without_test: usize,
-    split: Split,
+    split: String,
 }
 
 #[derive(Serialize)]
@@ -72,7 +74,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let data = prepare(args, common)?;
     let trained = fit(args, common, model, &settings, &data)?;
     let started = Instant::now();
-    let evaluation = evaluate(args, common, &data, &trained);
+    let evaluation = evaluate(args, common, &data, &trained)?;
     let seconds =
         Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
     let outcome = Outcome {
@@ -80,7 +82,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         settings: &settings,
         seed: common.seed,
         data: facts(&data),
-        protocol: protocol(args, common).to_string(),
+        candidates: protocol(args, common).candidates.to_string(),
         metrics: &evaluation.at,
         epochs: trained.summary.epochs,
         triples: trained.summary.triples,
@@ -113,16 +115,27 @@ fn prepare(args: &Train, common: &Common) -> Result<Prepared> {
     Ok(data)
 }
 
-fn fit(args: &Train, common: &Common, model: &'static Model, settings: &Settings, data: &Prepared) -> Result<Trained> {
+fn fit(
+    args: &Train,
+    common: &Common,
+    model: &'static Model,
+    settings: &Settings,
+    data: &Prepared,
+) -> Result<Trained> {
     let mut bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
-    let validation = data.parts.validation.as_ref().map(|held_out| Validation {
-        train: &data.parts.train,
-        held_out,
+    let checks = data.parts.validation.as_ref().map(|held_out| Checks {
+        question: Question::new(&data.parts.train, held_out),
+        metric: WATCHED,
+        every: 1,
         patience: args.patience.map(|patience| patience as usize),
-        cutoff: WATCHED,
+        keep_best: args.patience.is_some(),
     });
-    let plan = ModelPlan { model, settings, seed: common.seed, validation };
-    trial::train(&plan, &data.parts.train, &mut |done, all| bar.set(done as u64, all as u64))
+    let plan = ModelPlan { model, settings, seed: common.seed, checks };
+    let mut on_epoch = |done: usize, all: usize| {
+        bar.set(done as u64, all as u64);
+        Flow::Continue
+    };
+    trial::train(&plan, &data.parts.train, &mut on_epoch)
         .with_context(|| format!("training {} on {}", model.name, data.name))
 }
 
@@ -134,14 +147,19 @@ fn protocol(args: &Train, common: &Common) -> Protocol {
     Protocol { cutoffs: args.at.clone(), candidates }
 }
 
-fn evaluate(args: &Train, common: &Common, data: &Prepared, trained: &Trained) -> Evaluation {
+fn evaluate(
+    args: &Train,
+    common: &Common,
+    data: &Prepared,
+    trained: &Trained,
+) -> Result<Evaluation, EvaluateError> {
     let question = Question {
         train: &data.parts.train,
         also_seen: data.parts.validation.as_ref(),
         test: &data.parts.test,
         categories: data.parts.catalog.categories.as_ref(),
     };
-    judge(&question, &protocol(args, common), |user, into: &mut [f32]| trained.recommender.score(user, into))
+    trial::evaluate(&question, &protocol(args, common), trained.recommender.as_ref())
 }
 
 fn facts(data: &Prepared) -> DataFacts<'_> {
@@ -154,7 +172,7 @@ fn facts(data: &Prepared) -> DataFacts<'_> {
         validation: data.parts.validation.as_ref().map(sottovoce_core::Histories::interactions),
         test: data.parts.test.interactions(),
         without_test: data.parts.without_test,
-        split: data.split,
+        split: data.split.to_string(),
     }
 }
 
@@ -173,9 +191,17 @@ fn store(
     let about = About::new(model.name, settings, common.seed, &data.name, &data.description.fingerprint);
     folder::write_whole(out, |folder| {
         let parts = &data.parts;
-        model_dir::write(folder, &about, trained.recommender.as_ref(), &parts.train, &parts.users, &parts.catalog)?;
+        model_dir::write(
+            folder,
+            &about,
+            trained.recommender.as_ref(),
+            &parts.train,
+            &parts.users,
+            &parts.catalog,
+        )?;
         let path = folder.join("run.json");
-        std::fs::write(&path, serde_json::to_vec_pretty(outcome)?).with_context(|| format!("writing {}", path.display()))
+        std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
+            .with_context(|| format!("writing {}", path.display()))
     })
 }
 
@@ -191,7 +217,7 @@ fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
         output::grouped(data.test as u128),
         data.split,
     ))?;
-    output::print(&tell::metrics_table(outcome.metrics, &outcome.protocol))?;
+    output::print(&tell::metrics_table(outcome.metrics, &outcome.candidates))?;
     output::print_line(&format!(
         "{:.1} s loading, {:.1} s training ({} epochs), {:.2} s judging",
         outcome.seconds.load, outcome.seconds.train, outcome.epochs, outcome.seconds.evaluate

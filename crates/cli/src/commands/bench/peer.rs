@@ -29,5 +29,6 @@ pub(super) fn call(command: &str, peer: &str, file: &Path, factors: usize, epoch
     }
     let text = String::from_utf8_lossy(&done.stdout);
     let last = text.lines().last().unwrap_or_default();
-    serde_json::from_str(last).with_context(|| format!("the peer {peer} printed `{last}`, not one line of JSON"))
+    serde_json::from_str(last)
+        .with_context(|| format!("the peer {peer} printed `{last}`, not one line of JSON"))
 }

@@ -7,8 +7,9 @@ use crate::measure::cpu_seconds;
 use crate::output;
 use anyhow::{Context, Result, ensure};
 use sottovoce_data::{Cleaning, LoadOptions, Split};
-use sottovoce_evaluate::{Candidates, Protocol, Question, judge};
+use sottovoce_evaluate::{Protocol, Question};
 use sottovoce_experiment::trial::{self, DataPlan, ModelPlan, Prepared, Trained};
+use sottovoce_models::Flow;
 use sottovoce_models::registry;
 use sottovoce_models::settings::Value;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,16 @@ impl Workbench {
         ensure!(data.parts.train.interactions() > 0, "{source}: no user has more than 20 interactions");
         let file = data.notes.files.first().map(PathBuf::from).unwrap_or_default();
         let repeats = usize::from(args.repeats);
-        Ok(Self { source, load, data, file, peers: args.peers.clone(), repeats, seed: common.seed, _scratch: scratch })
+        Ok(Self {
+            source,
+            load,
+            data,
+            file,
+            peers: args.peers.clone(),
+            repeats,
+            seed: common.seed,
+            _scratch: scratch,
+        })
     }
 
     pub(super) fn describe(&self) -> String {
@@ -93,14 +103,17 @@ impl Workbench {
     fn train(&self, name: &str, settings: &[(&str, i64)]) -> Result<Trained> {
         let model = registry::find(name)?;
         let settings = model.settings(settings.iter().map(|(key, value)| (*key, Value::Integer(*value))))?;
-        let plan = ModelPlan { model, settings: &settings, seed: self.seed, validation: None };
-        Ok(trial::train(&plan, &self.data.parts.train, &mut |_, _| {})?)
+        let plan = ModelPlan { model, settings: &settings, seed: self.seed, checks: None };
+        Ok(trial::train(&plan, &self.data.parts.train, &mut |_, _| Flow::Continue)?)
     }
 
     fn ndcg(&self, trained: &Trained, protocol: &Protocol) -> Result<f64> {
         let parts = &self.data.parts;
-        let question = Question { categories: parts.catalog.categories.as_ref(), ..Question::new(&parts.train, &parts.test) };
-        let evaluation = judge(&question, protocol, |user, into: &mut [f32]| trained.recommender.score(user, into))?;
+        let question = Question {
+            categories: parts.catalog.categories.as_ref(),
+            ..Question::new(&parts.train, &parts.test)
+        };
+        let evaluation = trial::evaluate(&question, protocol, trained.recommender.as_ref())?;
         evaluation.at.get(&10).map(|metrics| metrics.ndcg).context("nDCG@10 was not measured")
     }
 }
@@ -108,19 +121,26 @@ impl Workbench {
 fn write_stand_in(folder: &Path, load: &LoadOptions) -> Result<String> {
     let town = sottovoce_data::load(STAND_IN, load)?;
     let path = folder.join("town.tsv");
-    sottovoce_data::write_tsv(&path, &town.interactions)?;
+    sottovoce_data::write_tsv(&town.interactions, &path)?;
     Ok(path.display().to_string())
 }
 
 /// Reading a file into interactions.
 pub(super) fn load(bench: &Workbench) -> Result<Vec<Figure>> {
-    let bytes = std::fs::metadata(&bench.file).with_context(|| format!("looking at {}", bench.file.display()))?.len();
-    let (seconds, dataset, _) = bench.measure(|| Ok(sottovoce_data::load(&bench.source, &bench.load)?), None)?;
+    let bytes =
+        std::fs::metadata(&bench.file).with_context(|| format!("looking at {}", bench.file.display()))?.len();
+    let (seconds, dataset, _) =
+        bench.measure(|| Ok(sottovoce_data::load(&bench.source, &bench.load)?), None)?;
     let rows = dataset.interactions.user.len();
     let held = dataset.interactions.heap_bytes() as f64 / rows as f64;
     Ok(vec![
-        Figure::new("load", "reading text into interactions", bytes as f64 / 1e6 / seconds, "MB per CPU-second")
-            .bound("at least 150"),
+        Figure::new(
+            "load",
+            "reading text into interactions",
+            bytes as f64 / 1e6 / seconds,
+            "MB per CPU-second",
+        )
+        .bound("at least 150"),
         Figure::new("load", "interactions held in memory", held, "MB per million").bound("under 40"),
     ])
 }
@@ -132,7 +152,11 @@ pub(super) fn bpr(bench: &Workbench) -> Result<Vec<Figure>> {
         bench.measure(|| bench.train("bpr-mf", &settings), Some(("implicit-bpr", BPR_EPOCHS)))?;
     let speed = trained.summary.triples as f64 / seconds / 1e6;
     let ndcg = bench.ndcg(&trained, &Protocol::all_unrated([10]))?;
-    let peer = |value: f64, ours: f64, answer: &Answer| Peer { name: answer.peer.clone(), value, ratio: ours / value };
+    let peer = |value: f64, ours: f64, answer: &Answer| Peer {
+        name: answer.peer.clone(),
+        value,
+        ratio: ours / value,
+    };
     let what = format!("training, {FACTORS} factors, {BPR_EPOCHS} epochs");
     Ok(vec![
         Figure::new("bpr", what, speed, "million triples per CPU-second")
@@ -156,9 +180,12 @@ pub(super) fn ials(bench: &Workbench) -> Result<Vec<Figure>> {
         value: a.cpu_s_per_epoch,
         ratio: a.cpu_s_per_epoch / each,
     });
-    let accuracy = answer.as_ref().map(|a| Peer { name: a.peer.clone(), value: a.ndcg, ratio: ndcg / a.ndcg });
+    let accuracy =
+        answer.as_ref().map(|a| Peer { name: a.peer.clone(), value: a.ndcg, ratio: ndcg / a.ndcg });
     Ok(vec![
-        Figure::new("ials", format!("one iteration, {FACTORS} factors"), each, "CPU-seconds").bound("at least 1 x").peer(peer),
+        Figure::new("ials", format!("one iteration, {FACTORS} factors"), each, "CPU-seconds")
+            .bound("at least 1 x")
+            .peer(peer),
         Figure::new("ials", "accuracy of that model", ndcg, "nDCG@10").peer(accuracy),
     ])
 }
@@ -166,9 +193,10 @@ pub(super) fn ials(bench: &Workbench) -> Result<Vec<Figure>> {
 /// Ranking everything for everyone, with all metrics.
 pub(super) fn evaluate(bench: &Workbench) -> Result<Vec<Figure>> {
     let trained = bench.train("bpr-mf", &[("factors", FACTORS), ("epochs", 1)])?;
-    let protocol = Protocol { cutoffs: vec![1, 5, 10, 20, 50], candidates: Candidates::AllUnrated };
+    let protocol = Protocol::all_unrated([1, 5, 10, 20, 50]);
     let (seconds, _, _) = bench.measure(|| bench.ndcg(&trained, &protocol), None)?;
-    let what = format!("full ranking, all metrics, {} users", output::grouped(bench.data.parts.users.len() as u128));
+    let what =
+        format!("full ranking, all metrics, {} users", output::grouped(bench.data.parts.users.len() as u128));
     Ok(vec![Figure::new("evaluate", what, seconds, "CPU-seconds").bound("under 0.5 on ml-1m")])
 }
 
@@ -176,13 +204,27 @@ pub(super) fn evaluate(bench: &Workbench) -> Result<Vec<Figure>> {
 pub(super) fn memory(bench: &Workbench) -> Result<Vec<Figure>> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = std::process::Command::new(program);
-    command.args(["train", "--model", "bpr-mf", "--set", "epochs=2", "--min-interactions", "21", "--json", "--quiet"]);
+    command.args([
+        "train",
+        "--model",
+        "bpr-mf",
+        "--set",
+        "epochs=2",
+        "--min-interactions",
+        "21",
+        "--json",
+        "--quiet",
+    ]);
     command.args(["--data", &bench.source]);
     if let Some(folder) = &bench.load.data_dir {
         command.arg("--data-dir").arg(folder);
     }
     let done = command.output().context("starting a training run")?;
-    ensure!(done.status.success(), "the training run failed: {}", String::from_utf8_lossy(&done.stderr).trim());
+    ensure!(
+        done.status.success(),
+        "the training run failed: {}",
+        String::from_utf8_lossy(&done.stderr).trim()
+    );
     let outcome: serde_json::Value = serde_json::from_slice(&done.stdout).context("reading its JSON")?;
     let peak = outcome["peak_rss_bytes"].as_f64().context("this system does not tell a process's memory")?;
     Ok(vec![Figure::new("memory", "peak of a BPR-MF run", peak / 1e6, "MB").bound("under 150 on ml-1m")])
