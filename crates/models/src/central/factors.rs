@@ -109,7 +109,7 @@ pub(crate) struct Factors {
     pub(crate) users: Table,
     /// One row an item.
     pub(crate) items: Table,
-    /// One value an item; empty if the model has no biases.
+    /// One value an item; empty if the model has none.
     pub(crate) bias: Vec<f32>,
     /// The items' table with one row a factor, made when first scored after a change.
     by_factor: OnceLock<Vec<f32>>,
@@ -155,7 +155,7 @@ impl Factors {
     pub(crate) fn tensors(&self) -> Vec<Tensor> {
         let table = |name, table: &Table| stored::floats(name, [table.rows, table.width], table.to_dense());
         let mut tensors = vec![table("users", &self.users), table("items", &self.items)];
-        if !self.bias.is_empty() {
+        if self.bias.len() == self.items.rows() {
             tensors.push(stored::floats("bias", [self.bias.len()], self.bias.clone()));
         }
         tensors

@@ -1,7 +1,7 @@
 //! Baselines that see all data.
 //!
 //! Each file holds one model and opens with what it is, its paper and its equations. What several share:
-//! `factors` (tables of latent factors), `least_squares` (small weighted systems), `negatives` (items a user does not have), `neighbours` (most similar rows of a
+//! `factors` (tables of latent factors), `least_squares` (small weighted systems), `logistic` (a table), `negatives` (items a user does not have), `neighbours` (most similar rows of a
 //! sparse matrix), `stored` (what was learnt, to and from tensors).
 
 mod bpr_mf;
@@ -10,6 +10,7 @@ mod factors;
 mod ials;
 mod item_knn;
 mod least_squares;
+mod logistic;
 mod mostpop;
 mod negatives;
 mod neighbours;

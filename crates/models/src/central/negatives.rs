@@ -51,12 +51,35 @@ impl Owned {
         distinct == self.sorted.catalog_size()
     }
 
-    /// An item the user does not have, uniformly; there must be one.
+    /// For each user an item they do not have, uniformly; there must be one.
+    ///
+    /// All are drawn first and looked up together, so that look-ups in far memory overlap; the few that are had are
+    /// drawn again.
     #[inline]
-    pub(crate) fn draw_negative(&self, user: u32, rng: &mut Rng) -> u32 {
+    pub(crate) fn draw_negatives(
+        &self,
+        users: impl Iterator<Item = u32> + Clone,
+        into: &mut [u32],
+        rng: &mut Rng,
+    ) {
         let items = self.sorted.catalog_size() as u32;
+        into.fill_with(|| rng.below(items));
+        let mut had = [false; 64];
+        for (group, users) in into.chunks_mut(64).zip((0..).map(|n| users.clone().skip(64 * n))) {
+            for ((had, user), item) in had.iter_mut().zip(users.clone()).zip(&*group) {
+                *had = self.has(user, *item);
+            }
+            for ((had, user), item) in had.iter().zip(users).zip(group) {
+                if *had {
+                    *item = self.draw_negative(user, rng);
+                }
+            }
+        }
+    }
+
+    fn draw_negative(&self, user: u32, rng: &mut Rng) -> u32 {
         loop {
-            let item = rng.below(items);
+            let item = rng.below(self.sorted.catalog_size() as u32);
             if !self.has(user, item) {
                 return item;
             }
@@ -67,7 +90,7 @@ impl Owned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 
     proptest! {
         #[test]
@@ -92,9 +115,9 @@ mod tests {
         let owned = Owned::new(&train);
         let mut rng = Rng::new(5);
         let mut counts = [0; 6];
-        for _ in 0..8000 {
-            counts[owned.draw_negative(0, &mut rng) as usize] += 1;
-        }
+        let mut drawn = [0; 8000];
+        owned.draw_negatives(std::iter::repeat(0), &mut drawn, &mut rng);
+        drawn.iter().for_each(|&item| counts[item as usize] += 1);
         assert_eq!((counts[1], counts[4]), (0, 0));
         assert!([0, 2, 3, 5].iter().all(|&item| (1850..2150).contains(&counts[item])), "{counts:?}");
     }
