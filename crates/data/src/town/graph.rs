@@ -11,7 +11,7 @@ const LABEL: &str = "http://www.w3.org/2000/01/rdf-schema#label";
 const TYPE: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type";
 
 /// Districts whose middles are nearer than this are neighbours, in kilometres.
-const NEIGHBOURS: f32 = 2.4;
+const NEIGHBOURS: f32 = 3.6;
 
 /// Writes statements, one a line.
 struct Statements<W> {
