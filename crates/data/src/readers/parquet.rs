@@ -9,12 +9,13 @@ use bytes::Bytes;
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType, FixedLenByteArray};
-use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::errors::Result as ParquetResult;
 use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::schema::types::ColumnDescriptor;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Places of the columns that are read.
 struct Places {
@@ -52,21 +53,26 @@ fn read_chunks<R: ChunkReader + 'static>(
     columns: Option<&Columns>,
     table: &mut Table,
 ) -> Result<(), DataError> {
-    let failed =
-        |error: ParquetError| DataError::Parquet { file: label.to_owned(), reason: error.to_string() };
-    let reader = SerializedFileReader::new(source).map_err(failed)?;
+    let reader = guarded(label, || SerializedFileReader::new(source))?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let places = find_places(schema.columns(), columns, label)?;
     table.begin(label, places.rating.is_some(), places.time.is_some())?;
     table.unit = places.time.map_or(Unit::Unknown, |place| unit_of(&schema.column(place)));
     for index in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(index).map_err(failed)?;
-        let get = |place: usize| read_column(&*group, place);
-        let mut user = get(places.user).map_err(failed)?;
-        let mut item = get(places.item).map_err(failed)?;
-        let mut rating = places.rating.map(get).transpose().map_err(failed)?;
-        let mut time = places.time.map(get).transpose().map_err(failed)?;
-        for _ in 0..user.rows() {
+        let group = guarded(label, || reader.get_row_group(index))?;
+        let get = |place: usize| guarded(label, || read_column(&*group, place));
+        let (mut user, mut item) = (get(places.user)?, get(places.item)?);
+        let mut rating = places.rating.map(get).transpose()?;
+        let mut time = places.time.map(get).transpose()?;
+        let rows = user.rows();
+        if [Some(&item), rating.as_ref(), time.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|other| other.rows() != rows)
+        {
+            return Err(damaged(label, "its columns are not of one length"));
+        }
+        for _ in 0..rows {
             table.notes.lines += 1;
             let row = [Some(&mut user), Some(&mut item), rating.as_mut(), time.as_mut()];
             let outcome = push(row, table);
@@ -74,6 +80,20 @@ fn read_chunks<R: ChunkReader + 'static>(
         }
     }
     Ok(())
+}
+
+/// Calls the Parquet library, which panics on some damaged files (a data page that names a dictionary which is not
+/// there): that too becomes an error. What it was reading is dropped with the panic, so no half-made state is seen.
+fn guarded<T>(label: &str, read: impl FnOnce() -> ParquetResult<T>) -> Result<T, DataError> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(damaged(label, &error.to_string())),
+        Err(_) => Err(damaged(label, "the file is damaged")),
+    }
+}
+
+fn damaged(label: &str, reason: &str) -> DataError {
+    DataError::Parquet { file: label.to_owned(), reason: reason.to_owned() }
 }
 
 fn find_places(
