@@ -1,8 +1,8 @@
 //! The models of the file: what is fixed, swept, tried in a grid or searched.
 
 use super::reader::{
-    Entry, Fields, FileError, Result, Source, count, did_you_mean, list, number, switch, table, text, value,
-    word,
+    Entry, Fields, FileError, Result, Source, count, did_you_mean, list, nearest_label, number, switch,
+    table, text, value, word,
 };
 use super::{Alternatives, Contender, Experiment, Search};
 use crate::grid;
@@ -329,7 +329,7 @@ pub(super) fn check_only(top: &Fields<'_>, experiment: &Experiment) -> Result<()
         for item in list(top.source, "data", only)? {
             let label = text(top.source, "data", item)?;
             if !known.contains(&label.as_str()) {
-                let hint = did_you_mean(nearest(&label, known.iter().copied()));
+                let hint = did_you_mean(nearest_label(&label, &known));
                 let message = format!(
                     "data: the experiment has no data set `{label}`{hint}; it has: {}",
                     known.join(", ")

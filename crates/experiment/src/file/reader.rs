@@ -196,3 +196,10 @@ fn kind(entry: &Entry<'_>) -> String {
 pub(super) fn did_you_mean(nearest: Option<String>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
+
+/// The label most like `given`, whatever the case of its letters.
+pub(super) fn nearest_label(given: &str, labels: &[&str]) -> Option<String> {
+    let lower: Vec<String> = labels.iter().map(|label| label.to_lowercase()).collect();
+    let near = nearest(given, lower.iter().map(String::as_str))?;
+    lower.iter().position(|label| *label == near).map(|at| labels[at].to_owned())
+}

@@ -1,6 +1,8 @@
 //! The sections of the file, but for data and models.
 
-use super::reader::{Entry, Fields, Result, Source, count, did_you_mean, list, switch, table, text, word};
+use super::reader::{
+    Entry, Fields, Result, Source, count, did_you_mean, list, nearest_label, switch, table, text, word,
+};
 use super::{Axis, Choice, Experiment, FIRST_SEED, Plot, data, models};
 use crate::metric::MetricAt;
 use sottovoce_evaluate::{Key, Protocol};
@@ -169,7 +171,7 @@ fn check_names(top: &Fields<'_>, experiment: &Experiment) -> Result<()> {
     if let (Some(label), Some(entry)) = (&experiment.compare, top.get("compare")) {
         let labels: Vec<&str> = experiment.contenders.iter().map(|c| c.label.as_str()).collect();
         if !labels.contains(&label.as_str()) {
-            let hint = did_you_mean(nearest(label, labels.iter().copied()));
+            let hint = did_you_mean(nearest_label(label, &labels));
             let message =
                 format!("compare: there is no row `{label}`{hint}; rows are: {}", labels.join(", "));
             return Err(top.source.error(entry.span(), message));
