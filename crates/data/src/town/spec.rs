@@ -219,9 +219,10 @@ fn nearest(key: &str) -> String {
 impl FromStr for TownSpec {
     type Err = TownError;
 
-    /// Reads a name such as `synth:town:users=500:seed=3`; the `synth:town` in front may be missing.
+    /// Reads a name such as `synth:town:users=500:seed=3`; `synth:` or `synth:town` in front may be missing.
     fn from_str(name: &str) -> Result<Self, TownError> {
-        let rest = name.strip_prefix(PREFIX).unwrap_or(name);
+        let rest = name.strip_prefix("synth:").unwrap_or(name);
+        let rest = rest.strip_prefix("town").unwrap_or(rest);
         let rest = rest.strip_prefix(':').unwrap_or(rest);
         let mut spec = TownSpec::default();
         let mut seen: Vec<&'static str> = Vec::new();
@@ -265,6 +266,14 @@ mod tests {
     fn defaults_grow_below_linearly() {
         let places = |users| TownSpec { users, ..TownSpec::default() }.places();
         assert_eq!([50, 1000, 10_000, 10_000_000].map(places), [447, 2000, 2000, 63_246]);
+    }
+
+    #[test]
+    fn what_stands_in_front_may_be_missing() {
+        let spec = |name: &str| name.parse::<TownSpec>().unwrap();
+        assert_eq!(spec("town:users=70"), spec("synth:town:users=70"));
+        assert_eq!(spec("users=70").users, 70);
+        assert_eq!([spec(""), spec("town"), spec("synth:town")], [(); 3].map(|()| TownSpec::default()));
     }
 
     #[test]
