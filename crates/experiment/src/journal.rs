@@ -78,7 +78,7 @@ pub enum JournalError {
 enum Line {
     Experiment { format: u32, fingerprint: String, title: String, program: String },
     Data { key: String, card: DataCard },
-    Trial { key: String, what: String, outcome: Recorded },
+    Trial { key: String, what: String, values: bool, outcome: Recorded },
 }
 
 /// How a recorded trial ended.
@@ -173,6 +173,8 @@ impl Journal {
         match line {
             Line::Experiment { fingerprint: begun, .. } => *fingerprint = Some(begun),
             Line::Data { key, card } => drop(self.data.insert(key, card)),
+            // A trial whose columns are lost is not finished: it runs again.
+            Line::Trial { key, values, .. } if values && !self.values_path(&key).exists() => {}
             Line::Trial { key, outcome, .. } => drop(self.trials.insert(key, outcome)),
         }
     }
@@ -210,17 +212,16 @@ impl Journal {
         what: &str,
         outcome: Result<Outcome, String>,
     ) -> Result<(), JournalError> {
-        let recorded = match outcome {
-            Ok(Outcome { summary, values }) => {
-                if values != Values::default() {
-                    write_atomically(&self.values_path(key), &values::encode(&values))?;
-                }
-                Recorded::Done(summary)
-            }
-            Err(reason) => Recorded::Failed(reason),
+        let (recorded, values) = match outcome {
+            Ok(Outcome { summary, values }) => (Recorded::Done(summary), Some(values)),
+            Err(reason) => (Recorded::Failed(reason), None),
         };
-        let (key, what) = (key.to_owned(), what.to_owned());
-        self.append(&Line::Trial { key: key.clone(), what, outcome: recorded.clone() })?;
+        let values = values.filter(|values| *values != Values::default());
+        if let Some(values) = &values {
+            write_atomically(&self.values_path(key), &values::encode(values))?;
+        }
+        let (key, what, outcome) = (key.to_owned(), what.to_owned(), recorded.clone());
+        self.append(&Line::Trial { key: key.clone(), what, values: values.is_some(), outcome })?;
         self.trials.insert(key, recorded);
         Ok(())
     }

@@ -227,6 +227,18 @@ fn zeros_of_a_disk_that_lost_power_are_a_torn_end() {
 }
 
 #[test]
+fn a_trial_whose_values_are_lost_runs_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = run(&parse(MIXED), &Fake::default(), folder.path(), 1).unwrap();
+    let lost = fs::read_dir(folder.path().join("values")).unwrap().next().unwrap().unwrap();
+    fs::remove_file(lost.path()).unwrap();
+    let fake = Fake::default();
+    let second = run(&parse(MIXED), &fake, folder.path(), 1).unwrap();
+    assert_eq!(fake.ran.lock().unwrap().len(), 1);
+    assert_eq!(first.without_cost(), second.without_cost(), "per-user values included");
+}
+
+#[test]
 fn damage_in_the_midst_is_named() {
     let folder = ten_trials();
     let text = fs::read_to_string(journal(folder.path())).unwrap();

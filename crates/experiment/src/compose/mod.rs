@@ -58,10 +58,9 @@ fn sections(experiment: &Experiment, results: &Results, differences: &[Differenc
         plots::wanted(experiment, results),
         tables::other_cutoffs(experiment, results),
         plots::learning(experiment, results),
-        tuning(experiment, results),
-        tables::cost(results),
     ];
     sections.extend(rest.into_iter().flatten());
+    sections.extend([tuning(experiment, results), tables::cost(results)]);
     if let Some(notes) = &results.notes {
         sections.push(Section::new("Notes").text(notes.clone()));
     }
@@ -119,10 +118,10 @@ fn how_judged(experiment: &Experiment, results: &Results) -> String {
     text
 }
 
-fn tuning(experiment: &Experiment, results: &Results) -> Option<Section> {
+fn tuning(experiment: &Experiment, results: &Results) -> Section {
     let section = Section::new("Settings").table(tables::settings(results));
     let plots = plots::searches(experiment, results);
-    Some(plots.into_iter().fold(section, Section::plot))
+    plots.into_iter().fold(section, Section::plot)
 }
 
 /// The rows that have a value, best first; the earlier of equals.
@@ -182,7 +181,7 @@ fn key_figures(experiment: &Experiment, results: &Results) -> Vec<KeyFigure> {
     best.take(4).collect()
 }
 
-/// The metric that rows are ranked by: that of the choice if it is at a cutoff of the tables.
+/// The metric that rows are ranked by: that of the choice.
 fn main_metric(experiment: &Experiment) -> MetricAt {
     experiment.choice.metric
 }

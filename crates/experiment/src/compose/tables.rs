@@ -232,7 +232,7 @@ fn written(settings: &BTreeMap<String, Value>) -> String {
 }
 
 /// Time and memory.
-pub(super) fn cost(results: &Results) -> Option<Section> {
+pub(super) fn cost(results: &Results) -> Section {
     let mut table = Table::new("Cost of one final trial", "Model")
         .best_in_group()
         .column(Column::new("epochs", "Epochs").format(Format::Si))
@@ -257,5 +257,5 @@ pub(super) fn cost(results: &Results) -> Option<Section> {
         }
         table = table.row(line.cell(Cell::maybe(memory.map(|bytes| bytes as f64))));
     }
-    Some(Section::new("Cost").table(table))
+    Section::new("Cost").table(table)
 }
