@@ -202,7 +202,7 @@ impl Sampler<'_> {
         for place in 0..order.chunks.len() {
             for block in order.chunk(place, rng).chunks(BLOCK) {
                 let negatives = &mut negatives[..block.len()];
-                self.owned.draw_negatives(block.iter().map(|pair| pair.user), negatives, rng);
+                self.owned.draw_negatives(&block.iter().map(|pair| pair.user), negatives, rng);
                 if !self.learn::<N>(factors, block, negatives, &mut loss) {
                     return f64::NAN;
                 }

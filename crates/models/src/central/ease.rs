@@ -6,20 +6,18 @@
 //! ```text
 //! P = (X'X + l I)^-1        B_ij = -P_ij / P_jj for i != j, B_jj = 0        score(u, j) = sum_{i of u} B_ij
 //! ```
-//! The inverse is dense: items x items doubles. It is computed on one thread, so its bits do not depend on the number
-//! of threads; they may depend in the last places on the processor's vector instructions.
+//! The inverse is dense: items x items doubles, and the weights as many floats.
 
+use super::inverse::Symmetric;
 use super::neighbours::{distinct, nobody};
 use super::stored;
 use crate::registry::Model;
 use crate::settings::{Setting, Settings};
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
-use faer::linalg::solvers::DenseSolveCore;
-use faer::{Mat, Side};
 use rayon::prelude::*;
 use sottovoce_core::Histories;
 
-/// Largest catalog: the inverse and its factorisation then take 14 GiB.
+/// Largest catalog: inverse and weights then take 10 GiB.
 const MOST_ITEMS: usize = 30_000;
 
 /// The registry's entry.
@@ -61,22 +59,19 @@ impl Recommender for Ease {
     fn fit(&mut self, train: &Histories, _: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let items = train.catalog_size();
         if items > MOST_ITEMS {
-            let gib = 2.0 * (items * items * size_of::<f64>()) as f64 / (1u64 << 30) as f64;
+            let bytes = items as f64 * items as f64 * (size_of::<f64>() + size_of::<f32>()) as f64;
+            let gib = bytes / f64::from(1 << 30);
             return Err(ModelError::Data(format!(
                 "EASE inverts a dense matrix of {items} x {items} items, about {gib:.0} GiB; it takes at most \
                  {MOST_ITEMS} items: raise --k-core or choose item-knn or ials"
             )));
         }
         self.users = distinct(train);
-        let gram = co_occurrences(&self.users, self.regularisation);
-        let inverse = match gram.llt(Side::Lower) {
-            Ok(factorised) => factorised.inverse(),
-            Err(_) => {
-                return Err(ModelError::Data(format!(
-                    "EASE: the matrix of co-occurrences cannot be inverted; take a regularisation above {}",
-                    self.regularisation
-                )));
-            }
+        let Ok(inverse) = co_occurrences(&self.users, self.regularisation).invert() else {
+            return Err(ModelError::Data(format!(
+                "EASE: the matrix of co-occurrences cannot be inverted; take a regularisation above {}",
+                self.regularisation
+            )));
         };
         self.weights = weights(&inverse);
         Ok(Summary { epochs: 0, triples: self.users.interactions() as u64 })
@@ -114,31 +109,85 @@ impl Recommender for Ease {
 }
 
 /// X'X + l I.
-fn co_occurrences(users: &Histories, regularisation: f64) -> Mat<f64> {
+fn co_occurrences(users: &Histories, regularisation: f64) -> Symmetric {
     let by_item = users.transposed();
-    let items = users.catalog_size();
-    let columns: Vec<Vec<u32>> = (0..items)
-        .into_par_iter()
-        .map(|item| {
-            let mut common = vec![0; items];
-            for &user in by_item.of(item) {
-                for &other in users.of(user as usize) {
-                    common[other as usize] += 1;
-                }
+    Symmetric::from_rows(users.catalog_size(), |item, row| {
+        for &user in by_item.of(item) {
+            for &other in users.of(user as usize) {
+                row[other as usize] += 1.0;
             }
-            common
-        })
-        .collect();
-    Mat::from_fn(items, items, |i, j| f64::from(columns[j][i]) + if i == j { regularisation } else { 0.0 })
+        }
+        row[item] += regularisation;
+    })
 }
 
 /// B by rows, from P.
-fn weights(inverse: &Mat<f64>) -> Vec<f32> {
-    let items = inverse.ncols();
-    let scale: Vec<f64> = (0..items).map(|j| -1.0 / inverse[(j, j)]).collect();
-    // P is symmetric: its column i serves as its row i, and lies in one piece.
-    let row = |i: usize| -> Vec<f32> {
-        (0..items).map(|j| if i == j { 0.0 } else { (inverse[(j, i)] * scale[j]) as f32 }).collect()
-    };
-    (0..items).into_par_iter().flat_map_iter(row).collect()
+fn weights(inverse: &Symmetric) -> Vec<f32> {
+    let items = inverse.len();
+    let scale: Vec<f64> = (0..items).map(|j| -1.0 / inverse.at(j, j)).collect();
+    let mut weights = vec![0.0; items * items];
+    weights.par_chunks_exact_mut(items.max(1)).enumerate().for_each(|(i, row)| {
+        for j in (0..items).filter(|&j| j != i) {
+            row[j] = (inverse.at(i, j) * scale[j]) as f32;
+        }
+    });
+    weights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Quiet;
+    use crate::settings::Value;
+    use proptest::prelude::*;
+
+    /// B column by column: each item regressed on all others (the equations before Steck's closed form), by descent
+    /// along coordinates.
+    fn regressions(lists: &[Vec<u32>], items: usize, regularisation: f64) -> Vec<Vec<f64>> {
+        let has = |user: usize, item: usize| f64::from(u8::from(lists[user].contains(&(item as u32))));
+        let product = |a: usize, b: usize| (0..lists.len()).map(|u| has(u, a) * has(u, b)).sum::<f64>();
+        let mut b = vec![vec![0.0; items]; items];
+        for target in 0..items {
+            for _ in 0..400 {
+                for i in (0..items).filter(|&i| i != target) {
+                    let others = (0..items).filter(|&j| j != i && j != target);
+                    let explained: f64 = others.map(|j| product(i, j) * b[j][target]).sum();
+                    b[i][target] = (product(i, target) - explained) / (product(i, i) + regularisation);
+                }
+            }
+        }
+        b
+    }
+
+    fn fitted(lists: &[Vec<u32>], items: usize, regularisation: f64) -> Result<Ease, ModelError> {
+        let settings = MODEL.settings([("regularisation", Value::Real(regularisation))])?;
+        let mut model = Ease::new(&settings);
+        let train = Histories::from_lists(lists, items).unwrap();
+        model.fit(&train, &mut Fit { seed: 1, watch: &mut Quiet })?;
+        Ok(model)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn weights_are_those_of_one_regression_an_item(
+            lists in prop::collection::vec(prop::collection::vec(0u32..6, 0..6), 1..12),
+            regularisation in 0.5f64..20.0,
+        ) {
+            let model = fitted(&lists, 6, regularisation).unwrap();
+            let expected = regressions(&lists, 6, regularisation);
+            for i in 0..6 {
+                prop_assert_eq!(model.weights[i * 6 + i], 0.0);
+                for j in 0..6 {
+                    prop_assert!((f64::from(model.weights[i * 6 + j]) - expected[i][j]).abs() < 1e-4);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_catalog_that_is_too_large_is_refused_with_its_size() {
+        let error = fitted(&[vec![0]], 40_000, 1.0).err().unwrap().to_string();
+        assert!(error.contains("40000 x 40000") && error.contains("18 GiB"), "{error}");
+    }
 }

@@ -139,9 +139,9 @@ impl Factors {
         let items = self.items.rows();
         assert_eq!(into.len(), items, "one score an item");
         if self.bias.is_empty() {
-            into.fill(0.0)
+            into.fill(0.0);
         } else {
-            into.copy_from_slice(&self.bias)
+            into.copy_from_slice(&self.bias);
         }
         let by_factor = self.by_factor.get_or_init(|| transposed(&self.items));
         let row = &self.users.values[user * self.users.stride..][..self.users.stride];

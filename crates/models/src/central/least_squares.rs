@@ -202,3 +202,91 @@ fn cholesky_solve<const N: usize>(a: &mut [[f32; N]], n: usize, x: &mut [f32; N]
 fn prefix_dot<const N: usize>(a: &[f32; N], b: &[f32; N], n: usize) -> f32 {
     sottovoce_core::math::dot(&a[..n], &b[..n])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Solves A x = b in double precision by Gaussian elimination with pivoting.
+    fn eliminate(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
+        let n = b.len();
+        for column in 0..n {
+            let best =
+                (column..n).max_by(|&x, &y| a[x][column].abs().total_cmp(&a[y][column].abs())).unwrap();
+            a.swap(column, best);
+            b.swap(column, best);
+            for row in column + 1..n {
+                let factor = a[row][column] / a[column][column];
+                for f in column..n {
+                    a[row][f] -= factor * a[column][f];
+                }
+                b[row] -= factor * b[column];
+            }
+        }
+        for row in (0..n).rev() {
+            let rest: f64 = (row + 1..n).map(|f| a[row][f] * b[f]).sum();
+            b[row] = (b[row] - rest) / a[row][row];
+        }
+        b
+    }
+
+    /// The paper's x_u = (Y' C Y + l I)^-1 Y' C p with C and p written out over all items.
+    fn dense(other: &[[f32; 8]], width: usize, columns: &[u32], alpha: f64, penalty: f64) -> Vec<f64> {
+        let mut a = vec![vec![0.0; width]; width];
+        let mut b = vec![0.0; width];
+        for (item, y) in other.iter().enumerate() {
+            let has = columns.contains(&(item as u32));
+            let confidence = if has { 1.0 + alpha } else { 1.0 };
+            for r in 0..width {
+                for f in 0..width {
+                    a[r][f] += confidence * f64::from(y[r]) * f64::from(y[f]);
+                }
+                b[r] += if has { confidence * f64::from(y[r]) } else { 0.0 };
+            }
+        }
+        for f in 0..width {
+            a[f][f] += penalty;
+        }
+        eliminate(a, b)
+    }
+
+    proptest! {
+        #[test]
+        fn both_solvers_solve_the_papers_equations(
+            values in prop::collection::vec(prop::array::uniform8(-1.0f32..1.0), 1..30),
+            chosen in prop::collection::btree_set(0u32..30, 1..12),
+            width in 1usize..=8, alpha in prop::sample::select(vec![0.0f32, 0.7, 40.0]), penalty in 0.1f32..5.0,
+        ) {
+            let padded = |mut row: [f32; 8]| { row[width..].fill(0.0); row };
+            let other: Vec<[f32; 8]> = values.into_iter().map(padded).collect();
+            let columns: Vec<u32> = chosen.into_iter().filter(|&item| (item as usize) < other.len()).collect();
+            prop_assume!(!columns.is_empty());
+            let exact = dense(&other, width, &columns, f64::from(alpha), f64::from(penalty));
+            let gram = gram(&other);
+            let mut normal = Normal::new(&gram, &other, alpha, width);
+            // Conjugate gradients end after as many steps as there are unknowns, rounding apart.
+            for solver in [Solver::Cholesky, Solver::ConjugateGradient { steps: 40 }] {
+                let mut solution = [0.0; 8];
+                solution[0] = 0.3;
+                normal.solve(solver, &columns, penalty, &mut solution);
+                for f in 0..8 {
+                    let exact = exact.get(f).copied().unwrap_or(0.0);
+                    prop_assert!((f64::from(solution[f]) - exact).abs() < 2e-3, "{:?} {:?} {:?}", solver, solution, exact);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_with_nothing_is_zero_and_a_singular_system_stays_finite() {
+        let other = [[1.0f32, 2.0, 0.0, 0.0], [2.0, 4.0, 0.0, 0.0]];
+        let gram = gram(&other);
+        let mut normal = Normal::new(&gram, &other, 1.0, 4);
+        let mut solution = [0.7; 4];
+        normal.solve(Solver::Cholesky, &[], 1.0, &mut solution);
+        assert_eq!(solution, [0.0; 4]);
+        normal.solve(Solver::Cholesky, &[0, 1], 0.0, &mut solution);
+        assert!(solution.iter().all(|value| value.is_finite()), "{solution:?}");
+    }
+}

@@ -1,13 +1,15 @@
 //! Baselines that see all data.
 //!
-//! Each file holds one model and opens with what it is, its paper and its equations. What several share:
-//! `factors` (tables of latent factors), `least_squares` (small weighted systems), `logistic` (a table), `negatives` (items a user does not have), `neighbours` (most similar rows of a
-//! sparse matrix), `stored` (what was learnt, to and from tensors).
+//! Each file holds one model and opens with what it is, its paper and its equations. What several share: `factors`
+//! (tables of latent factors), `neighbours` (most similar rows of a sparse matrix), `negatives` (items a user does not
+//! have), `least_squares` and `inverse` (small and large linear systems), `logistic` (a table of the function), `stored`
+//! (what was learnt, to and from tensors).
 
 mod bpr_mf;
 mod ease;
 mod factors;
 mod ials;
+mod inverse;
 mod item_knn;
 mod least_squares;
 mod logistic;

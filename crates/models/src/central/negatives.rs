@@ -58,7 +58,7 @@ impl Owned {
     #[inline]
     pub(crate) fn draw_negatives(
         &self,
-        users: impl Iterator<Item = u32> + Clone,
+        users: &(impl Iterator<Item = u32> + Clone),
         into: &mut [u32],
         rng: &mut Rng,
     ) {
@@ -116,7 +116,7 @@ mod tests {
         let mut rng = Rng::new(5);
         let mut counts = [0; 6];
         let mut drawn = [0; 8000];
-        owned.draw_negatives(std::iter::repeat(0), &mut drawn, &mut rng);
+        owned.draw_negatives(&std::iter::repeat(0), &mut drawn, &mut rng);
         drawn.iter().for_each(|&item| counts[item as usize] += 1);
         assert_eq!((counts[1], counts[4]), (0, 0));
         assert!([0, 2, 3, 5].iter().all(|&item| (1850..2150).contains(&counts[item])), "{counts:?}");
