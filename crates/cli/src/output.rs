@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_evaluate::report::Table;
+use sottovoce_experiment::ReadError;
 use sottovoce_models::ModelError;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -23,6 +24,7 @@ impl std::error::Error for Usage {}
 pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<Usage>()
+            || matches!(cause.downcast_ref::<ReadError>(), Some(ReadError::File(_)))
             || matches!(
                 cause.downcast_ref::<ModelError>(),
                 Some(

@@ -1,0 +1,261 @@
+//! Every command, run as a person would run it.
+
+mod common;
+
+use common::{complaint, json, oracle, printed, run, without_cost};
+use serde_json::Value;
+use std::fs;
+
+const TOWN: &str = "synth:town:users=80";
+
+#[test]
+fn help_has_examples_everywhere() {
+    for command in ["demo", "train", "recommend", "evaluate", "run", "models", "bench", "completions", "man"]
+    {
+        let help = printed(&[command, "--help"]);
+        assert!(help.contains("Example"), "{command}: {help}");
+    }
+    for command in ["describe", "convert", "synth", "split"] {
+        assert!(printed(&["data", command, "--help"]).contains("Example"), "data {command}");
+    }
+}
+
+#[test]
+fn every_oracle_case_is_met_through_the_program() {
+    for case in 1..=4 {
+        let files =
+            ["train.tsv", "test.tsv", "recommendations.tsv", "items.tsv"].map(|file| oracle(case, file));
+        let [train, test, lists, items] = files.each_ref().map(String::as_str);
+        let found = json(&[
+            "evaluate",
+            "--train",
+            train,
+            "--test",
+            test,
+            "--recommendations",
+            lists,
+            "--items",
+            items,
+            "--at",
+            "1,5,10",
+        ]);
+        let expected: Value =
+            serde_json::from_slice(&fs::read(oracle(case, "expected.json")).unwrap()).unwrap();
+        assert_within(&expected, &found, &format!("case {case}"));
+    }
+}
+
+/// All that is expected is found, numbers to 1e-9.
+fn assert_within(expected: &Value, found: &Value, place: &str) {
+    match expected {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                assert_within(value, &found[name], &format!("{place}/{name}"));
+            }
+        }
+        Value::Number(number) => {
+            let (expected, found) = (number.as_f64().unwrap(), found.as_f64().unwrap_or(f64::NAN));
+            assert!((expected - found).abs() < 1e-9, "{place}: {found} instead of {expected}");
+        }
+        other => assert_eq!(other, found, "{place}"),
+    }
+}
+
+#[test]
+fn describe_has_the_fixed_fields() {
+    let found = json(&["data", "describe", TOWN]);
+    assert_eq!(found["users"], 80);
+    assert_eq!(found["timestamps"], true);
+    let cells = found["users"].as_f64().unwrap() * found["items"].as_f64().unwrap();
+    let density = found["interactions"].as_f64().unwrap() / cells;
+    assert!((found["density"].as_f64().unwrap() - density).abs() < 1e-12);
+    assert!(printed(&["data", "describe", TOWN]).contains("fingerprint"));
+}
+
+#[test]
+fn a_trained_model_recommends_and_says_why() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("knn");
+    let folder = folder.to_str().unwrap();
+    let trained = json(&["train", "--model", "item-knn", "--data", TOWN, "--out", folder]);
+    assert_eq!(trained["model"], "item-knn");
+    assert!(trained["metrics"]["10"]["ndcg"].as_f64().unwrap() > 0.0);
+    assert_eq!(trained["bytes"], serde_json::json!({"down": 0, "up": 0}));
+    for field in ["load", "train", "evaluate"] {
+        assert!(trained["seconds"][field].as_f64().unwrap() >= 0.0);
+    }
+    let list = json(&["recommend", "--model-dir", folder, "--user", "7", "-k", "4", "--explain"]);
+    let items = list["items"].as_array().unwrap();
+    assert_eq!(items.len(), 4);
+    assert!(items.is_sorted_by(|a, b| a["score"].as_f64() >= b["score"].as_f64()));
+    let reason = &items[0]["reasons"][0];
+    assert!(reason["text"].as_str().unwrap().starts_with("because of "), "{reason}");
+    assert!((0.0..=1.0).contains(&reason["share"].as_f64().unwrap()));
+    let message = complaint(2, &["recommend", "--model-dir", folder, "--user", "777"]);
+    assert!(message.contains("knows no user `777`"), "{message}");
+    let message = complaint(1, &["recommend", "--model-dir", place.path().to_str().unwrap(), "--user", "7"]);
+    assert!(message.contains("model.json"), "{message}");
+}
+
+#[test]
+fn every_model_is_stored_and_read_back() {
+    let place = tempfile::tempdir().unwrap();
+    for model in json(&["models"])["models"].as_array().unwrap() {
+        let name = model["name"].as_str().unwrap();
+        let folder = place.path().join(name);
+        let folder = folder.to_str().unwrap();
+        json(&["train", "--model", name, "--data", TOWN, "--out", folder]);
+        let list = json(&["recommend", "--model-dir", folder, "--user", "0"]);
+        assert_eq!(list["items"].as_array().unwrap().len(), 10, "{name}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_one_and_two_threads() {
+    for model in ["user-knn", "item-knn", "bpr-mf", "ials", "ease"] {
+        let result = |threads: &str| {
+            without_cost(json(&[
+                "train",
+                "--model",
+                model,
+                "--data",
+                TOWN,
+                "--threads",
+                threads,
+                "--seed",
+                "5",
+                "--validation",
+                "temporal:0.8",
+            ]))
+            .to_string()
+        };
+        assert_eq!(result("1"), result("2"), "{model}");
+    }
+    let with_seed =
+        |seed: &str| json(&["train", "--model", "bpr-mf", "--data", TOWN, "--seed", seed])["metrics"].clone();
+    assert_ne!(with_seed("1"), with_seed("2"));
+}
+
+#[test]
+fn early_stopping_and_sampled_negatives_are_told() {
+    let found = json(&[
+        "train",
+        "--model",
+        "bpr-mf",
+        "--data",
+        TOWN,
+        "--validation",
+        "temporal:0.8",
+        "--patience",
+        "2",
+        "--set",
+        "learning_rate=0.2",
+        "--sampled-negatives",
+        "20",
+    ]);
+    assert!(found["epochs"].as_u64().unwrap() < 100);
+    assert_eq!(found["epochs"].as_u64().unwrap(), found["best_epoch"].as_u64().unwrap() + 2);
+    assert!(found["candidates"].as_str().unwrap().starts_with("sampled: 20 negatives"));
+    assert!(
+        complaint(2, &["train", "--model", "ials", "--data", TOWN, "--patience", "2"])
+            .contains("--validation")
+    );
+}
+
+#[test]
+fn what_is_converted_and_split_comes_back() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let original = json(&["data", "describe", TOWN]);
+    for name in ["town.tsv", "town.tsv.gz", "town.tsv.zst", "town.parquet"] {
+        printed(&["data", "convert", TOWN, &path(name)]);
+        let found = json(&["data", "describe", &path(name)]);
+        assert_eq!(found["fingerprint"], original["fingerprint"], "{name}");
+    }
+    let sizes =
+        json(&["data", "split", TOWN, "--validation", "last", "--split", "last", "--out", &path("parts")]);
+    let part =
+        |name: &str| json(&["data", "describe", &path(&format!("parts/{name}.tsv"))])["interactions"].clone();
+    assert_eq!(
+        (part("train"), part("validation"), part("test")),
+        (sizes["train"].clone(), sizes["validation"].clone(), sizes["test"].clone())
+    );
+    assert_eq!(sizes["test"], 80);
+    assert!(complaint(2, &["data", "convert", TOWN, &path("town.xlsx")]).contains(".parquet"));
+}
+
+#[test]
+fn a_town_is_written_with_everything_in_it() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("town");
+    printed(&["data", "synth", "town:users=60:seed=4", "--out", folder.to_str().unwrap()]);
+    for name in ["checkins.tsv", "places.tsv", "graph.nt", "pages.tsv", "reading.tsv", "residents.tsv"] {
+        assert!(fs::metadata(folder.join(name)).unwrap().len() > 100, "{name}");
+    }
+    let found = json(&["data", "describe", folder.join("checkins.tsv").to_str().unwrap()]);
+    assert_eq!(
+        found["fingerprint"],
+        json(&["data", "describe", "synth:town:users=60:seed=4"])["fingerprint"]
+    );
+    assert!(complaint(2, &["data", "synth", "town:user=60", "--out", "x"]).contains("users"));
+}
+
+#[test]
+fn mistakes_are_named_with_the_nearest_right_thing() {
+    let cases: &[(i32, &[&str], &str)] = &[
+        (2, &["train", "--model", "bpr-fm", "--data", TOWN], "did you mean `bpr-mf`?"),
+        (2, &["train", "--model", "bpr-mf", "--data", TOWN, "--set", "factor=3"], "did you mean `factors`?"),
+        (
+            2,
+            &["train", "--model", "bpr-mf", "--data", TOWN, "--set", "factors=none"],
+            "a whole number from 1 to 512",
+        ),
+        (
+            2,
+            &["train", "--model", "item-knn", "--data", TOWN, "--set", "similarity=cosin"],
+            "did you mean `cosine`?",
+        ),
+        (2, &["train", "--model", "ease", "--data", TOWN, "--split", "temporal:2"], "temporal:SHARE"),
+        (2, &["trian"], "train"),
+        (2, &["bench", "evalute"], "did you mean `evaluate`?"),
+        (1, &["data", "describe", "ml-1m"], "grouplens.org"),
+        (1, &["data", "describe", "no/such/file.tsv"], "no/such/file.tsv"),
+        (1, &["train", "--model", "ease", "--data", TOWN, "--min-interactions", "100000"], "nothing is left"),
+        (1, &["run", "no-such.toml"], "no-such.toml"),
+    ];
+    for (code, arguments, expected) in cases {
+        let message = complaint(*code, arguments);
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_bad_line_is_an_error_unless_it_may_be_skipped() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("bad.tsv");
+    fs::write(&file, "user\titem\trating\na\tx\t3\na\ty\tNaN\nb\tx\t-2\n").unwrap();
+    let file = file.to_str().unwrap();
+    let message = complaint(1, &["data", "describe", file]);
+    assert!(
+        message.contains("bad.tsv") && message.contains("line 3") && message.contains("NaN"),
+        "{message}"
+    );
+    let found = json(&["data", "describe", file, "--skip-bad"]);
+    assert_eq!((found["interactions"].as_u64(), found["notes"]["skipped"].as_u64()), (Some(2), Some(1)));
+}
+
+#[test]
+fn the_shell_gets_completions_and_a_manual() {
+    assert!(printed(&["completions", "bash"]).contains("_sottovoce"));
+    assert!(printed(&["man"]).contains(".TH sottovoce"));
+    let place = tempfile::tempdir().unwrap();
+    printed(&["man", "--out", place.path().to_str().unwrap()]);
+    assert!(place.path().join("sottovoce-train.1").exists());
+}
+
+#[test]
+fn nothing_but_json_goes_to_standard_output_and_no_colour_to_a_pipe() {
+    let output = run(&["train", "--model", "bpr-mf", "--data", TOWN, "--set", "epochs=2", "--json"]);
+    assert!(serde_json::from_slice::<Value>(&output.stdout).is_ok());
+    assert!(!output.stderr.contains(&0x1b) && !output.stdout.contains(&0x1b));
+}

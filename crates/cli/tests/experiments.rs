@@ -1,0 +1,120 @@
+//! Experiments through the program: the report they end in, and what a kill leaves behind.
+
+mod common;
+
+use common::{complaint, json, printed, program};
+use serde_json::Value;
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const EXPERIMENT: &str = r#"
+title = "A small comparison"
+data = ["synth:town:users=120"]
+seeds = 2
+[protocol]
+at = [10, 5]
+[[model]]
+name = "mostpop"
+[[model]]
+name = "item-knn"
+grid = { k = [10, 40] }
+[[model]]
+name = "bpr-mf"
+set = { epochs = 40 }
+[model.search]
+trials = 6
+[model.search.over]
+learning_rate = { low = 0.005, high = 0.2 }
+"#;
+
+/// Results without times and memory.
+fn comparable(mut results: Value) -> String {
+    strip(&mut results);
+    results.to_string()
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("cost");
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+#[test]
+fn an_experiment_killed_at_any_moment_ends_in_the_same_bytes() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("small.toml");
+    fs::write(&file, EXPERIMENT).unwrap();
+    let file = file.to_str().unwrap();
+    let folder = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let whole = json(&["run", file, "--out", &folder("whole"), "--jobs", "1"]);
+
+    let journal = place.path().join("killed/journal.jsonl");
+    let mut kills = 0;
+    for lines in [3, 6, 9] {
+        let mut child = program()
+            .args(["run", file, "--out", &folder("killed"), "--quiet"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let started = Instant::now();
+        let recorded = || fs::read_to_string(&journal).map_or(0, |text| text.lines().count());
+        while recorded() < lines
+            && child.try_wait().unwrap().is_none()
+            && started.elapsed() < Duration::from_secs(60)
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        kills += usize::from(child.try_wait().unwrap().is_none());
+        // SIGKILL: the program gets no chance to tidy up.
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(kills > 0, "no run was killed before it ended");
+    let resumed = json(&["run", file, "--out", &folder("killed"), "--jobs", "2"]);
+    assert_eq!(comparable(resumed), comparable(whole));
+
+    let page = fs::read_to_string(place.path().join("killed/report.html")).unwrap();
+    assert!(page.contains("A small comparison") && page.contains("BPR-MF"));
+
+    fs::write(file, EXPERIMENT.replace("seeds = 2", "seeds = 3")).unwrap();
+    let message = complaint(1, &["run", file, "--out", &folder("killed")]);
+    assert!(message.contains("--fresh") || message.contains("--amend"), "{message}");
+    printed(&["run", file, "--out", &folder("killed"), "--amend"]);
+}
+
+#[test]
+fn a_mistake_in_the_file_is_named_with_its_line() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("wrong.toml");
+    fs::write(&file, EXPERIMENT.replace("\"mostpop\"", "\"mostpopp\"")).unwrap();
+    let message = complaint(2, &["run", file.to_str().unwrap()]);
+    assert!(message.contains("wrong.toml:8") && message.contains("did you mean `mostpop`?"), "{message}");
+}
+
+#[test]
+fn a_plan_is_shown_without_running_it() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("small.toml");
+    fs::write(&file, EXPERIMENT).unwrap();
+    let plan = json(&["run", file.to_str().unwrap(), "--plan"]);
+    // MostPop 2 seeds; Item-kNN 2 points and 2 seeds; BPR-MF 6 points and 2 seeds.
+    assert_eq!(plan["trials"], 2 + 4 + 8);
+}
+
+#[test]
+fn the_demo_ends_in_a_report() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("demo");
+    let text = printed(&["demo", "--users", "60", "--no-open", "--out", folder.to_str().unwrap()]);
+    assert!(text.contains("report.html") && text.contains("EASE"), "{text}");
+    for name in ["report.html", "report.json", "results.json"] {
+        assert!(fs::metadata(folder.join(name)).unwrap().len() > 1000, "{name}");
+    }
+}
