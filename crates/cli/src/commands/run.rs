@@ -118,12 +118,7 @@ pub(super) fn finish(
     out: &Path,
     common: &Common,
 ) -> Result<PathBuf> {
-    let provenance = [
-        ("program".to_owned(), format!("sottovoce {}", env!("CARGO_PKG_VERSION"))),
-        ("command".to_owned(), source.command.clone()),
-        ("seeds".to_owned(), results.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
-        ("experiment".to_owned(), results.fingerprint.clone()),
-    ];
+    let provenance = [("command".to_owned(), source.command.clone())];
     let report = compose(experiment, source.text, results, &provenance);
     let path = report.write(out).with_context(|| format!("writing the report into {}", out.display()))?;
     let json = serde_json::to_vec_pretty(results).context("writing results")?;

@@ -178,7 +178,33 @@ fn key_figures(experiment: &Experiment, results: &Results) -> Vec<KeyFigure> {
         let label = format!("best {} on {}", metric_title(metric), data.label);
         Some(KeyFigure::new(label, format!("{value:.4}"), &row.label))
     });
-    best.take(4).collect()
+    let mut figures: Vec<KeyFigure> = best.take(4).collect();
+    if let [data] = results.data.as_slice() {
+        figures.extend(single_set(experiment, data));
+    }
+    figures
+}
+
+/// With one data set there is room to say what the best row gains, and at what price in variety.
+fn single_set(experiment: &Experiment, data: &DataResults) -> Vec<KeyFigure> {
+    let metric = main_metric(experiment);
+    let ranking = ranked(data, metric);
+    let Some(&(best, value)) = ranking.first() else { return Vec::new() };
+    let mut figures = Vec::new();
+    let baseline =
+        experiment.compare.as_ref().and_then(|label| ranking.iter().find(|(row, _)| row.label == *label));
+    if let Some((row, before)) = baseline.filter(|(row, _)| row.label != best.label) {
+        let label = format!("against {}", row.label);
+        let times = format!("{:.2} ×", value / before);
+        figures.push(KeyFigure::new(label, times, format!("{} of {before:.4}", metric_title(metric))));
+    }
+    if let Some(share) = best.metric(Key::ItemCoverageShare, metric.cutoff) {
+        let detail = format!("by {}, in somebody's first {}", best.label, metric.cutoff);
+        figures.push(KeyFigure::new("items recommended", format!("{:.0} %", share.mean * 100.0), detail));
+    }
+    let people = data.card.card.users.to_string();
+    figures.push(KeyFigure::new("people judged", people, data.label.clone()));
+    figures
 }
 
 /// The metric that rows are ranked by: that of the choice.

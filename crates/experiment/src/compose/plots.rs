@@ -9,6 +9,9 @@ use sottovoce_evaluate::report::{Direction, Plot, Section};
 use sottovoce_models::settings::Value;
 use std::cmp::Reverse;
 
+/// Most categories that a plot shows.
+const CATEGORIES: usize = 8;
+
 /// Points of a popularity curve: enough for the eye, few enough for the page.
 const CURVE_POINTS: usize = 160;
 
@@ -117,18 +120,41 @@ fn spaced(n: usize) -> impl Iterator<Item = usize> {
 /// How much more (or less) categories are recommended than they were chosen.
 pub(super) fn bias(data: &DataResults) -> Option<Plot> {
     let rows: Vec<&Row> = data.rows.iter().filter(|row| !row.bias_disparity.is_empty()).collect();
-    let categories: Vec<String> = rows.first()?.bias_disparity.keys().cloned().collect();
+    let all = rows.first()?.bias_disparity.len();
+    let categories = telling_categories(&rows);
     let bars = rows.iter().map(|row| {
         let value = |category: &String| row.bias_disparity.get(category).copied().unwrap_or(f64::NAN);
         Bars::new(&row.label, categories.iter().map(value))
     });
     let bars = bars.collect();
     let title = format!("Bias disparity by category on {}", data.label);
+    let which = if all > CATEGORIES {
+        format!(" The {CATEGORIES} of {all} categories in which the models differ most.")
+    } else {
+        String::new()
+    };
     Some(
         Plot::bars(title, Axis::new("bias disparity"), categories, bars)
-            .caption("Above 0: recommended more than chosen; −1: never recommended.")
+            .caption(format!("Above 0: recommended more than chosen; −1: never recommended.{which}"))
             .full_width(),
     )
+}
+
+/// The categories in which rows differ most, in the order of their names: a plot of all of them nobody reads.
+fn telling_categories(rows: &[&Row]) -> Vec<String> {
+    let spread = |category: &String| {
+        let values = rows.iter().filter_map(|row| row.bias_disparity.get(category));
+        let (low, high) =
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)));
+        high - low
+    };
+    let names = rows.first().map(|row| row.bias_disparity.keys()).into_iter().flatten();
+    let mut categories: Vec<(f64, &String)> = names.map(|name| (spread(name), name)).collect();
+    categories.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    let mut chosen: Vec<String> =
+        categories.into_iter().take(CATEGORIES).map(|(_, name)| name.clone()).collect();
+    chosen.sort_unstable();
+    chosen
 }
 
 /// Learning curves of final trials and of chosen candidates.

@@ -107,7 +107,8 @@ fn metrics(
 
 fn cell(spread: Option<Spread>) -> Cell {
     match spread {
-        Some(Spread { mean, sd, n }) if n > 1 => Cell::number(mean).spread(sd),
+        // Models without randomness give the same with every seed: "± 0" would only be noise.
+        Some(Spread { mean, sd, n }) if n > 1 && sd > 0.0 => Cell::number(mean).spread(sd),
         spread => Cell::maybe(spread.map(|spread| spread.mean)),
     }
 }
