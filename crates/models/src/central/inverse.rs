@@ -9,7 +9,7 @@
 
 use rayon::prelude::*;
 
-/// Columns swept together: their panel stays in a near cache for catalogs of a few thousand items.
+/// Columns swept together.
 const BLOCK: usize = 32;
 
 /// A square matrix of which the lower triangle counts, row after row.
@@ -51,49 +51,99 @@ impl Symmetric {
 
     fn sweep(&mut self, start: usize, width: usize) -> Result<(), NotPositive> {
         let n = self.n;
-        // The panel A_:K by columns, so that rows of the update run along memory.
-        let panel: Vec<f64> =
+        // A_:K by columns, so that rows of the update run along memory.
+        let columns: Vec<f64> =
             (0..width * n).into_par_iter().map(|place| self.at(place % n, start + place / n)).collect();
-        let inverse = small_inverse(width, |i, j| panel[j * n + start + i])?;
-        let within = start..start + width;
-        self.values.par_chunks_exact_mut(n).enumerate().for_each(|(i, row)| {
-            let mut weights = [0.0; BLOCK];
-            for (k, weight) in weights[..width].iter_mut().enumerate() {
-                *weight = (0..width).map(|m| panel[m * n + i] * inverse[m][k]).sum();
-            }
-            if within.contains(&i) {
-                // Row of the block itself: D^-1 times what the columns before it held.
-                for j in 0..start {
-                    row[j] = (0..width).map(|m| inverse[i - start][m] * panel[m * n + j]).sum();
-                }
-                for j in start..=i {
-                    row[j] = -inverse[i - start][j - start];
-                }
-                return;
-            }
-            subtract_product(&mut row[..=i], &weights[..width], &panel, n);
-            if i >= within.end {
-                row[within.clone()].copy_from_slice(&weights[..width]);
-            }
-        });
+        let inverse = small_inverse(width, |i, j| columns[j * n + start + i])?;
+        let panel = Panel { n, start, width, columns, inverse };
+        self.values
+            .par_chunks_mut(n * ROWS)
+            .enumerate()
+            .for_each(|(group, rows)| panel.update(group * ROWS, rows));
         Ok(())
     }
 }
 
-/// `row -= sum_k weights_k panel_k`, four columns of the panel at a time.
-fn subtract_product(row: &mut [f64], weights: &[f64], panel: &[f64], n: usize) {
-    let length = row.len();
-    let column = |k: usize| &panel[k * n..][..length];
-    let (fours, rest) = weights.as_chunks::<4>();
-    for (four, w) in fours.iter().enumerate() {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|k| column(4 * four + k));
-        for ((((value, a), b), c), d) in row.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            *value -= (w[0] * a + w[1] * b) + (w[2] * c + w[3] * d);
+/// Rows updated together by one task.
+const ROWS: usize = 16;
+/// Columns updated together: the panel's part of them (32 KiB) serves all rows of a task from the nearest cache.
+const TILE: usize = 128;
+
+/// What a sweep needs of the matrix as it was before.
+struct Panel {
+    n: usize,
+    start: usize,
+    width: usize,
+    /// A_:K, one column after the other.
+    columns: Vec<f64>,
+    /// D^-1.
+    inverse: [[f64; BLOCK]; BLOCK],
+}
+
+impl Panel {
+    /// Sweeps some whole rows, the first of which is row `first`.
+    fn update(&self, first: usize, rows: &mut [f64]) {
+        let last = first + rows.len() / self.n - 1;
+        let weights: Vec<_> = (first..=last).map(|i| self.weights(i)).collect();
+        for tile in (0..=last).step_by(TILE) {
+            for ((i, row), weights) in (first..).zip(rows.chunks_exact_mut(self.n)).zip(&weights) {
+                if !self.holds(i) && tile <= i {
+                    let end = (tile + TILE).min(i + 1);
+                    self.subtract_product(tile, &mut row[tile..end], &weights[..self.width]);
+                }
+            }
+        }
+        for ((i, row), weights) in (first..).zip(rows.chunks_exact_mut(self.n)).zip(&weights) {
+            self.replace(i, row, weights);
         }
     }
-    for (k, weight) in rest.iter().enumerate() {
-        for (value, x) in row.iter_mut().zip(column(4 * fours.len() + k)) {
-            *value -= weight * x;
+
+    fn holds(&self, i: usize) -> bool {
+        (self.start..self.start + self.width).contains(&i)
+    }
+
+    /// A_iK D^-1.
+    fn weights(&self, i: usize) -> [f64; BLOCK] {
+        let mut weights = [0.0; BLOCK];
+        for (m, row) in self.inverse.iter().enumerate().take(self.width) {
+            let value = self.columns[m * self.n + i];
+            for k in 0..BLOCK {
+                weights[k] += value * row[k];
+            }
+        }
+        weights
+    }
+
+    /// Writes the columns of K in row i, and all of the row if it is one of K.
+    fn replace(&self, i: usize, row: &mut [f64], weights: &[f64; BLOCK]) {
+        if self.holds(i) {
+            // (D^-1 A_K:) of this row; D^-1 is symmetric.
+            row[..self.start].fill(0.0);
+            let weights = self.inverse[i - self.start].map(|value| -value);
+            self.subtract_product(0, &mut row[..self.start], &weights[..self.width]);
+            for j in self.start..=i {
+                row[j] = -self.inverse[i - self.start][j - self.start];
+            }
+        } else if i > self.start {
+            row[self.start..self.start + self.width].copy_from_slice(&weights[..self.width]);
+        }
+    }
+
+    /// `part -= sum_k weights_k column_k`, from column `from` on, four k at a time.
+    fn subtract_product(&self, from: usize, part: &mut [f64], weights: &[f64]) {
+        let length = part.len();
+        let column = |k: usize| &self.columns[k * self.n + from..][..length];
+        let (fours, rest) = weights.as_chunks::<4>();
+        for (four, w) in fours.iter().enumerate() {
+            let [a, b, c, d] = [0, 1, 2, 3].map(|k| column(4 * four + k));
+            for ((((value, a), b), c), d) in part.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                *value -= (w[0] * a + w[1] * b) + (w[2] * c + w[3] * d);
+            }
+        }
+        for (k, weight) in rest.iter().enumerate() {
+            for (value, x) in part.iter_mut().zip(column(4 * fours.len() + k)) {
+                *value -= weight * x;
+            }
         }
     }
 }

@@ -18,7 +18,9 @@ pub(super) const MODEL: Model = Model {
     title: "Item-kNN",
     what: "Items that the same users have as those of the user's history",
     paper: "Deshpande, Karypis: Item-based Top-N Recommendation Algorithms. ACM TOIS 22(1), 2004",
-    settings: || neighbours::settings(200),
+    // Chosen on a validation part of MovieLens 1M and 100K, where cosine and Jaccard came out alike. 800 neighbours were
+    // better still on 1M (nDCG@10 .137 to .130), at twice the memory.
+    settings: || neighbours::settings(400, 0.0),
     build: |settings| Box::new(ItemKnn::new(settings)),
 };
 

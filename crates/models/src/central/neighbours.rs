@@ -13,14 +13,14 @@ use crate::{ModelError, Tensor};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, HistoriesBuilder};
 
-/// The settings of neighbourhood models, with this default for k.
-pub(crate) fn settings(k: i64) -> Vec<Setting> {
+/// The settings of neighbourhood models, with these defaults.
+pub(crate) fn settings(k: i64, shrinkage: f64) -> Vec<Setting> {
     vec![
         Setting::integer("k", k, 1..=10_000, "Number of neighbours").on_log_scale(),
         Setting::choice("similarity", &["cosine", "jaccard"], "How alike two rows are"),
         Setting::real(
             "shrinkage",
-            0.0,
+            shrinkage,
             0.0..=1000.0,
             "Added to the denominator: distrust of rows with few entries",
         ),
