@@ -6,9 +6,7 @@ use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
 use crate::plan::{Stage, Trial, hash};
 use crate::trial::{Checks, ModelPlan, PrepareError, evaluate, load_clean, train};
 use sottovoce_core::Histories;
-use sottovoce_data::{
-    Cleaning, CleaningNotes, Dataset, Description, LoadOptions, Parts, Repeats, Split, describe, split,
-};
+use sottovoce_data::{CleaningNotes, Description, LoadOptions, Parts, describe, split};
 use sottovoce_evaluate::{Question, report};
 use sottovoce_models::{Flow, ModelError};
 use std::collections::HashMap;
@@ -53,18 +51,11 @@ impl Runner {
 
     fn prepare(&self, data: &DataSet) -> Result<Prepared, PrepareError> {
         let started = Instant::now();
-        let cleaning = Cleaning {
-            threshold: data.threshold.map(|threshold| threshold as f32),
-            repeats: if data.keep_repeats { Repeats::Keep } else { Repeats::Once },
-            k_core: data.k_core,
-            min_interactions: data.min_interactions,
-        };
-        let (dataset, cleaned): (Dataset, _) = load_clean(&data.source, &self.load, &cleaning)?;
-        let (how, validation): (Split, Split) = (data.split, data.validation);
-        let parts = |validation| split(&dataset.interactions, how, validation, data.split_seed);
+        let (dataset, cleaned) = load_clean(&data.source, &self.load, &data.cleaning())?;
+        let parts = |validation| split(&dataset.interactions, data.split, validation, data.split_seed);
         Ok(Prepared {
             whole: parts(None),
-            held: parts(Some(validation)),
+            held: parts(Some(data.validation)),
             description: describe(&dataset),
             cleaned,
             seconds: started.elapsed().as_secs_f64(),

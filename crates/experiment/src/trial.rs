@@ -201,8 +201,9 @@ struct Observer<'a> {
 
 impl Watch for Observer<'_> {
     fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow {
-        let due =
-            |checks: &Checks<'_>| progress.epoch % checks.every == 0 || progress.epoch == progress.epochs;
+        let due = |checks: &Checks<'_>| {
+            progress.epoch.is_multiple_of(checks.every) || progress.epoch == progress.epochs
+        };
         let checks = self.checks.filter(due);
         let value = checks.and_then(|checks| checks.value(progress.model));
         self.curve.push(CurvePoint { epoch: progress.epoch, loss: progress.loss, value });

@@ -61,7 +61,7 @@ fn page(d: &Description) -> String {
     }
     match &d.ratings {
         Some(r) => {
-            line("ratings", format!("{} to {}, mean {:.2}, {} values", r.min, r.max, r.mean, r.distinct))
+            line("ratings", format!("{} to {}, mean {:.2}, {} values", r.min, r.max, r.mean, r.distinct));
         }
         None => line("ratings", "none".to_owned()),
     }
