@@ -116,7 +116,7 @@ pub(crate) enum Data {
     /// Write a made-up town: check-ins, places, graph, pages, reading, residents
     #[command(after_help = "Example:\n  sottovoce data synth town:users=100000:seed=3 --out town")]
     Synth {
-        /// The town, with parameters: town[:users=N][:seed=N]...
+        /// The town, with parameters: town:users=N:seed=N
         #[arg(value_name = "TOWN", default_value = "town")]
         town: String,
         /// The folder to write

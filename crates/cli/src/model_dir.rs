@@ -87,7 +87,7 @@ pub(crate) fn write(
         .with_context(|| format!("writing {}", path.display()))
 }
 
-/// Reads a model that [`write`] wrote.
+/// Reads a model that [`write()`] wrote.
 pub(crate) fn read(folder: &Path) -> Result<Stored> {
     let path = folder.join(ABOUT);
     let text = std::fs::read(&path).with_context(|| {
