@@ -121,6 +121,10 @@ impl Spread {
     /// Of some values; `None` of none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let n = values.len();
+        if let Some(&mean) = values.first().filter(|first| values.iter().all(|value| value == *first)) {
+            // Exactly: rounding in the mean must not look like a difference between seeds.
+            return Some(Self { mean, sd: 0.0, n });
+        }
         let mean = values.iter().sum::<f64>() / n as f64;
         let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
         (n > 0).then(|| Self { mean, sd: if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 }, n })
