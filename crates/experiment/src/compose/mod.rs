@@ -7,7 +7,7 @@ mod tests_of_difference;
 use crate::file::Experiment;
 use crate::metric::MetricAt;
 use crate::results::{DataResults, Results, Row};
-use sottovoce_evaluate::report::{KeyFigure, Report, Section};
+use sottovoce_evaluate::report::{Format, KeyFigure, Report, Section};
 use sottovoce_evaluate::significance::Comparison;
 use sottovoce_evaluate::{Better, Key};
 use tests_of_difference::Differences;
@@ -202,7 +202,7 @@ fn single_set(experiment: &Experiment, data: &DataResults) -> Vec<KeyFigure> {
         let detail = format!("by {}, in somebody's first {}", best.label, metric.cutoff);
         figures.push(KeyFigure::new("items recommended", format!("{:.0} %", share.mean * 100.0), detail));
     }
-    let people = data.card.card.users.to_string();
+    let people = Format::Integer.show(data.card.card.users as f64);
     figures.push(KeyFigure::new("people judged", people, data.label.clone()));
     figures
 }
