@@ -55,31 +55,38 @@ pub fn by_taste(question: &Question<'_>, evaluation: &Evaluation, groups: usize)
     })
 }
 
-/// By any trait of users, ascending, in groups as equal in size as can be without parting users of the same value;
-/// groups that this leaves empty are left out.
+/// By any trait of users, ascending, in the groups of [`partition`].
 pub fn by_trait(evaluation: &Evaluation, groups: usize, value: impl Fn(usize) -> f64) -> Vec<Slice> {
-    let users = &evaluation.per_user.users;
-    let mut order: Vec<(f64, usize)> =
-        users.iter().enumerate().map(|(place, &user)| (value(user as usize), place)).collect();
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut slices = Vec::new();
+    let values: Vec<f64> = evaluation.per_user.users.iter().map(|&user| value(user as usize)).collect();
+    partition(&values, groups).iter().map(|members| slice(evaluation, members, &values)).collect()
+}
+
+/// Places of values in ascending groups, as equal in size as can be without parting equal values; groups that this
+/// leaves empty are left out.
+pub fn partition(values: &[f64], groups: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut parts = Vec::new();
     let mut start = 0;
     for group in 1..=groups {
         let mut end = order.len() * group / groups;
-        while end > start && end < order.len() && order[end].0.total_cmp(&order[end - 1].0).is_eq() {
+        while end > start
+            && end < order.len()
+            && values[order[end]].total_cmp(&values[order[end - 1]]).is_eq()
+        {
             end += 1;
         }
         if end > start {
-            slices.push(slice(evaluation, &order[start..end]));
+            parts.push(order[start..end].to_vec());
             start = end;
         }
     }
-    slices
+    parts
 }
 
-fn slice(evaluation: &Evaluation, members: &[(f64, usize)]) -> Slice {
+fn slice(evaluation: &Evaluation, members: &[usize], values: &[f64]) -> Slice {
     let per_user = &evaluation.per_user;
-    let places = || members.iter().map(|&(_, place)| place);
+    let places = || members.iter().copied();
     let auc = per_user.auc.as_ref().and_then(|auc| mean(places().map(|place| auc[place])));
     let means = |columns: &crate::Columns| {
         let mut sums = Sums::default();
@@ -97,8 +104,8 @@ fn slice(evaluation: &Evaluation, members: &[(f64, usize)]) -> Slice {
         }
     };
     Slice {
-        from: members[0].0,
-        to: members[members.len() - 1].0,
+        from: values[members[0]],
+        to: values[members[members.len() - 1]],
         users: members.len(),
         at: per_user.at.iter().map(|(&k, columns)| (k, means(columns))).collect(),
     }

@@ -94,6 +94,9 @@ pub struct DataCard {
     /// Interactions of each item in the training part, by item index, for popularity curves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub popularity: Vec<u32>,
+    /// Length of each user's training history, by user index, for groups of users by activity.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub activity: Vec<u32>,
 }
 
 /// Why a trial has no result.

@@ -113,7 +113,9 @@ impl Prepared {
                 ("users without a test part".to_owned(), self.whole.without_test.to_string()),
             ],
         };
-        DataCard { card, popularity: self.whole.train.popularity() }
+        let train = &self.whole.train;
+        let activity = train.iter().map(|history| history.len() as u32).collect();
+        DataCard { card, popularity: train.popularity(), activity }
     }
 }
 

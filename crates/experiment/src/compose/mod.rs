@@ -1,5 +1,6 @@
 //! From results to a report: sentences first, then tables, plots, data cards and the configuration.
 
+mod activity;
 mod plots;
 mod tables;
 mod tests_of_difference;
@@ -82,6 +83,9 @@ fn data_section(
         .plot(plots::bars(experiment, data));
     if let Some(plot) = plots::users(experiment, data) {
         section = section.plot(plot);
+    }
+    if let Some(table) = activity::table(experiment, data) {
+        section = section.table(table);
     }
     section = section.table(tables::beyond(experiment, data, cutoff));
     for plot in plots::popularity(data) {

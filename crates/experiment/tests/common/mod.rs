@@ -93,6 +93,7 @@ impl Trials for Fake {
                 ..report::DataCard::default()
             },
             popularity: (0..12).map(|item| 40 / (item + 1)).collect(),
+            activity: (0..USERS).map(|user| 3 + user / 4).collect(),
         })
     }
 
