@@ -16,7 +16,8 @@ fn mutate(bytes: &mut Vec<u8>, others: &[Vec<u8>], rng: &mut Rng) {
             1 if place < bytes.len() => bytes[place] = [0, 1, 0x7f, 0x80, 0xff][rng.index(5)],
             2 if place < bytes.len() => bytes[place] = rng.next_u32() as u8,
             3 if bytes.len() > 1 => {
-                drop(bytes.drain(place..(place + 1 + rng.index(8)).min(bytes.len()).max(place)))
+                let end = (place + 1 + rng.index(8)).min(bytes.len());
+                bytes.drain(place.min(end)..end);
             }
             4 => bytes.insert(place, rng.next_u32() as u8),
             5 => bytes.truncate(place.max(1)),

@@ -140,11 +140,10 @@ impl Difference {
 
     fn put(&self, table: &mut Table, rows: &Rows) {
         for (row, new) in rows.iter() {
+            let held = table.row_mut(row);
             match self.how {
-                How::Replace => table.row_mut(row).copy_from_slice(new),
-                How::Add => {
-                    table.row_mut(row).iter_mut().zip(new).for_each(|(value, change)| *value += change)
-                }
+                How::Replace => held.copy_from_slice(new),
+                How::Add => held.iter_mut().zip(new).for_each(|(value, change)| *value += change),
             }
         }
     }

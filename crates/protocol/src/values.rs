@@ -106,7 +106,7 @@ impl ValueEncoding {
     pub(crate) fn round(self, values: &mut [f32], cols: usize) {
         match self {
             ValueEncoding::F32 => (),
-            ValueEncoding::F16 => values.iter_mut().for_each(|v| *v = f16::from_f32(*v).to_f32()),
+            ValueEncoding::F16 => round_f16(values),
             ValueEncoding::I8Row => values.chunks_exact_mut(cols).for_each(round_i8),
             ValueEncoding::I8Table => round_i8(values),
         }
@@ -144,7 +144,20 @@ fn write_f16(values: &[f32], out: &mut Vec<u8>) {
     for values in values.chunks(PIECE) {
         let halves = &mut piece[..values.len()];
         halves.convert_from_f32_slice(values);
-        out.extend(halves.iter().flat_map(|half| half.to_le_bytes()));
+        if cfg!(target_endian = "little") {
+            out.extend_from_slice(bytemuck::cast_slice(halves.reinterpret_cast()));
+        } else {
+            halves.iter().for_each(|half| out.extend_from_slice(&half.to_le_bytes()));
+        }
+    }
+}
+
+fn round_f16(values: &mut [f32]) {
+    let mut piece = [f16::ZERO; PIECE];
+    for values in values.chunks_mut(PIECE) {
+        let halves = &mut piece[..values.len()];
+        halves.convert_from_f32_slice(values);
+        halves.convert_to_f32_slice(values);
     }
 }
 
@@ -174,9 +187,13 @@ fn scale_of(block: &[f32]) -> f32 {
     scale_for(f32::from_bits(largest_bits(block)))
 }
 
+/// 1.5 * 2^23: a small number added to it is rounded to an integer, ties to even, which ends up in the lowest bits.
+const ROUNDER: f32 = 12_582_912.0;
+
+/// The value in scales. The scale was made for a block with no larger value, so the result is from -127 to 127.
 #[inline]
-fn quantised(value: f32, scale: f32) -> f32 {
-    (value / scale).round_ties_even().clamp(-127.0, 127.0)
+fn quantised(value: f32, scale: f32) -> i8 {
+    (value / scale + ROUNDER).to_bits() as i8
 }
 
 /// First the scales of all blocks (bits 30 to 7 of the f32, little-endian), then all values.
@@ -189,7 +206,7 @@ fn write_i8(values: &[f32], block: usize, out: &mut Vec<u8>) {
         if scale == 0.0 {
             out.resize(out.len() + block.len(), 0);
         } else {
-            out.extend(block.iter().map(|&value| quantised(value, scale) as i8 as u8));
+            out.extend(block.iter().map(|&value| quantised(value, scale) as u8));
         }
     }
 }
@@ -199,8 +216,7 @@ fn round_i8(block: &mut [f32]) {
     if scale == 0.0 {
         block.fill(0.0);
     } else {
-        // `as i8` takes the sign off a zero, as the wire does.
-        block.iter_mut().for_each(|value| *value = f32::from(quantised(*value, scale) as i8) * scale);
+        block.iter_mut().for_each(|value| *value = f32::from(quantised(*value, scale)) * scale);
     }
 }
 
