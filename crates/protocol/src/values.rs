@@ -64,9 +64,11 @@ impl ValueEncoding {
 
     /// Whether these values can be written: finite, and within the encoding's range.
     pub(crate) fn carries(self, values: &[f32]) -> bool {
+        if self == ValueEncoding::F32 {
+            return all_finite(values);
+        }
         let largest = largest_bits(values);
         match self {
-            ValueEncoding::F32 => largest <= LARGEST,
             ValueEncoding::F16 => largest < TOO_LARGE_F16.to_bits(),
             _ => largest <= LARGEST && (127.0 * scale_for(f32::from_bits(largest))).is_finite(),
         }
@@ -118,8 +120,10 @@ fn largest_bits(values: &[f32]) -> u32 {
     values.iter().fold(0, |largest, value| largest.max(value.to_bits() & !SIGN))
 }
 
+/// Looks at every value instead of stopping at the first bad one: that is what runs in whole vectors.
 pub(crate) fn all_finite(values: &[f32]) -> bool {
-    largest_bits(values) <= LARGEST
+    const EXPONENT: u32 = 0x7F80_0000;
+    !values.iter().fold(false, |found, value| found | (value.to_bits() & EXPONENT == EXPONENT))
 }
 
 /// Hands out values as little-endian bytes, without a copy where the machine stores them so.
