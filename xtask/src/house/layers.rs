@@ -6,7 +6,8 @@ use crate::workspace::Member;
 const LAYERS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("data", &["core"]),
-    ("models", &["core"]),
+    ("protocol", &["core"]),
+    ("models", &["core", "protocol"]),
     ("evaluate", &["core"]),
     ("experiment", &["core", "data", "models", "evaluate"]),
     ("cli", &["core", "data", "models", "evaluate", "experiment"]),

@@ -1,0 +1,154 @@
+//! Shared models on their way to devices: whole, or as the difference to a version a device has.
+
+use super::envelope::{ENVELOPE_BYTES, Kind, open, seal};
+use super::update::check_layout;
+use super::wire::{Reader, number_bytes, write_number, write_text};
+use crate::difference::{Difference, How};
+use crate::error::{DecodeError, ModelError, ValueError};
+use crate::parameters::{Keyed, Layout, Parameters, Shape, SharedModel, Table};
+use crate::rows::{self, Rows};
+use crate::{FederationId, ModelVersion, ValueEncoding, limits};
+
+/// A table's name and shape, as layouts' fingerprints and model messages have it.
+pub(crate) fn write_shape(shape: &Shape, out: &mut Vec<u8>) {
+    write_text(&shape.name, out);
+    write_number(shape.rows.into(), out);
+    write_number(shape.cols.into(), out);
+    out.push(shape.keyed as u8);
+}
+
+fn read_shape(from: &mut Reader<'_>) -> Result<Shape, DecodeError> {
+    let name = from.name("table's name")?;
+    let rows = from.number_to("rows", limits::ROWS)? as u32;
+    let cols = from.number_to("cols", limits::COLS)? as u32;
+    let keyed = from.code("keyed", |code| {
+        [Keyed::Dense, Keyed::Items, Keyed::Others].into_iter().find(|&keyed| keyed as u8 == code)
+    })?;
+    Ok(Shape { name, rows, cols, keyed })
+}
+
+/// Bytes of a whole model of this layout as [`encode_model`] writes it.
+pub fn model_bytes(layout: &Layout, model: &SharedModel, encoding: ValueEncoding) -> u64 {
+    let of_table = |shape: &Shape| {
+        let name = shape.name.len() as u64;
+        let (rows, cols) = (shape.rows.into(), shape.cols.into());
+        let head = number_bytes(name) + name + number_bytes(rows) + number_bytes(cols) + 1;
+        head + encoding.block_bytes(rows, cols)
+    };
+    let tables: u64 = layout.shapes().iter().map(of_table).sum();
+    let head = number_bytes(model.federation.0) + number_bytes(model.version.0) + 1;
+    ENVELOPE_BYTES + head + number_bytes(layout.shapes().len() as u64) + tables
+}
+
+/// Appends a whole model. With an encoding other than f32 the device will hold rounded values; a server that sends
+/// differences afterwards keeps the same by decoding what it sent.
+///
+/// # Errors
+/// If a value cannot be encoded or the message would be too large; nothing is appended then.
+pub fn encode_model(
+    model: &SharedModel,
+    encoding: ValueEncoding,
+    out: &mut Vec<u8>,
+) -> Result<(), ModelError> {
+    let tables = model.parameters.tables();
+    if let Some(table) = tables.iter().position(|table| !encoding.carries(table.values())) {
+        return Err(ValueError { table, encoding }.into());
+    }
+    let bytes = model_bytes(&model.parameters.layout(), model, encoding);
+    check_size(bytes)?;
+    out.reserve(bytes as usize);
+    seal(Kind::Model, out, |out| {
+        write_number(model.federation.0, out);
+        write_number(model.version.0, out);
+        out.push(encoding as u8);
+        write_number(tables.len() as u64, out);
+        for table in tables {
+            write_shape(table.shape(), out);
+            encoding.write(table.values(), table.shape().cols as usize, out);
+        }
+    });
+    Ok(())
+}
+
+fn check_size(found: u64) -> Result<(), ModelError> {
+    let most = limits::MESSAGE_BYTES;
+    let wrong = || ModelError::Limit { table: String::new(), field: "message bytes", found, most };
+    if found > most { Err(wrong()) } else { Ok(()) }
+}
+
+/// Reads a whole model.
+///
+/// # Errors
+/// Says what is wrong and where.
+pub fn decode_model(bytes: &[u8]) -> Result<SharedModel, DecodeError> {
+    let mut from = open(bytes, Kind::Model)?;
+    let federation = FederationId(from.number("federation")?);
+    let version = ModelVersion(from.number("version")?);
+    let encoding = from.code("encoding", ValueEncoding::from_code)?;
+    let count = from.number_to("tables", limits::TABLES)?;
+    let mut tables = Vec::new();
+    for _ in 0..count {
+        tables.push(read_table(&mut from, encoding)?);
+    }
+    from.end()?;
+    let parameters = Parameters::new(tables).map_err(|error| DecodeError::Content(error.to_string()))?;
+    Ok(SharedModel { federation, version, parameters })
+}
+
+fn read_table(from: &mut Reader<'_>, encoding: ValueEncoding) -> Result<Table, DecodeError> {
+    let shape = read_shape(from)?;
+    let content = |error: ModelError| DecodeError::Content(error.to_string());
+    shape.check().map_err(content)?;
+    let mut values = Vec::new();
+    encoding.read(shape.rows as usize, shape.cols as usize, from, &mut values)?;
+    Table::new(shape, values).map_err(content)
+}
+
+/// Appends a difference.
+///
+/// # Errors
+/// If the message would be too large; nothing is appended then.
+pub fn encode_difference(difference: &Difference, out: &mut Vec<u8>) -> Result<(), ModelError> {
+    // Five numbers of at most 10 bytes, two checksums and two codes go before the rows.
+    check_size(ENVELOPE_BYTES + 60 + rows::all_bytes(&difference.tables, difference.encoding))?;
+    seal(Kind::Difference, out, |out| {
+        write_number(difference.federation.0, out);
+        write_number(difference.base.0, out);
+        write_number(difference.version.0, out);
+        out.extend_from_slice(&difference.layout.to_le_bytes());
+        out.extend_from_slice(&difference.base_checksum.to_le_bytes());
+        out.push(difference.how as u8);
+        out.push(difference.encoding as u8);
+        rows::write_all(&difference.tables, difference.encoding, out);
+    });
+    Ok(())
+}
+
+/// Reads a difference for models of this layout.
+///
+/// # Errors
+/// Says what is wrong and where.
+pub fn decode_difference(bytes: &[u8], layout: &Layout) -> Result<Difference, DecodeError> {
+    let mut from = open(bytes, Kind::Difference)?;
+    let federation = FederationId(from.number("federation")?);
+    let base = ModelVersion(from.number("base")?);
+    let version = ModelVersion(from.number("version")?);
+    check_layout(&mut from, layout.fingerprint())?;
+    let base_checksum = from.u32("checksum of the base")?;
+    let how = from.code("how", How::from_code)?;
+    let encoding = from.code("encoding", ValueEncoding::from_code)?;
+    let mut tables = Rows::of_layout(layout);
+    rows::read_all(&mut tables, encoding, &mut from)?;
+    from.end()?;
+    let layout = layout.fingerprint();
+    Ok(Difference { federation, base, version, layout, base_checksum, how, encoding, tables })
+}
+
+/// Reads a difference and applies it to the version held.
+///
+/// # Errors
+/// If the bytes are wrong or made for another version or content; the model is unchanged then.
+pub fn apply_difference(bytes: &[u8], held: &mut SharedModel) -> Result<(), DecodeError> {
+    let difference = decode_difference(bytes, &held.parameters.layout())?;
+    difference.apply(held).map_err(|error| DecodeError::Content(error.to_string()))
+}

@@ -1,0 +1,91 @@
+//! From what was learned to what leaves: the one place where the owner's policy is applied.
+
+use crate::error::DisclosureError;
+use crate::parameters::Keyed;
+use crate::policy::Policy;
+use crate::update::{Disclosed, Mark, Trained, Update};
+use crate::{Ledger, RoundTerms, codec, limits};
+use sottovoce_core::Rng;
+
+impl Trained {
+    /// Applies the owner's policy and writes the ledger; the only way to a [`Disclosed`].
+    ///
+    /// Rows marked [`Mark::Other`] go; a row marked [`Mark::Consumed`] goes with probability pi, decided once per item
+    /// for all tables keyed by items; rows of hidden items never go. Dense tables go whole. The sample count and each
+    /// criterion go only if the terms ask for them and the policy allows it. `when` is the caller's clock, in seconds,
+    /// for the ledger. One number is drawn from `rng`, whatever the update holds.
+    ///
+    /// # Errors
+    /// If the policy refuses the round, or a value cannot be encoded as the terms ask. Nothing has left then, and the
+    /// ledger is as it was.
+    pub fn disclose(
+        mut self,
+        policy: &Policy,
+        terms: &RoundTerms,
+        when: u64,
+        ledger: &mut Ledger,
+        rng: &mut Rng,
+    ) -> Result<Disclosed, DisclosureError> {
+        policy.consider(terms)?;
+        let draws = Draws { seed: rng.next_u64() };
+        for table in 0..self.update.tables.len() {
+            self.keep_disclosed_rows(table, policy, draws);
+        }
+        withhold(&mut self.update, policy, terms)?;
+        self.update.check_values(terms.values)?;
+        let Trained { update, mut marks } = self;
+        marks.iter_mut().for_each(Vec::clear);
+        let (federation, round, encoding) = (terms.federation, terms.round, terms.values);
+        let disclosed = Disclosed { update, marks, federation, round, encoding };
+        let bytes = codec::update_bytes(&disclosed);
+        if bytes > limits::MESSAGE_BYTES {
+            return Err(DisclosureError::TooLarge { bytes, most: limits::MESSAGE_BYTES });
+        }
+        ledger.record(&disclosed, terms, when, bytes);
+        Ok(disclosed)
+    }
+
+    fn keep_disclosed_rows(&mut self, table: usize, policy: &Policy, draws: Draws) {
+        let rows = &mut self.update.tables[table];
+        let marks = &self.marks[table];
+        // Tables by item share one decision per item; others have their own per row.
+        let (hidden, space) = match rows.keyed {
+            Keyed::Dense => return,
+            Keyed::Items => (policy.hidden(), 0),
+            Keyed::Others => (&[][..], (table as u64 + 1) << 32),
+        };
+        rows.retain(|place, row| {
+            let goes = marks[place] == Mark::Other || draws.at(space + u64::from(row)) < policy.pi();
+            goes && (hidden.is_empty() || hidden.binary_search(&row).is_err())
+        });
+    }
+}
+
+fn withhold(update: &mut Update, policy: &Policy, terms: &RoundTerms) -> Result<(), DisclosureError> {
+    let asked = terms.criteria.len();
+    if let Some(&(found, _)) = update.criteria.last().filter(|(index, _)| *index as usize >= asked) {
+        return Err(DisclosureError::Criterion { found, asked });
+    }
+    update.criteria.retain(|&(index, _)| policy.reports(&terms.criteria[index as usize].name));
+    if !(policy.samples && terms.samples) {
+        update.samples = 0;
+    }
+    Ok(())
+}
+
+/// One uniform number for each key: SplitMix64 from a seed, read at the key's place, so that a draw depends neither on
+/// the order of rows nor on which other rows there are.
+#[derive(Clone, Copy)]
+struct Draws {
+    seed: u64,
+}
+
+impl Draws {
+    #[inline]
+    fn at(self, key: u64) -> f64 {
+        let mut z = self.seed.wrapping_add(key.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}

@@ -1,0 +1,34 @@
+//! Numbers that must not be mixed up.
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $word:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($word, " {}"), self.0)
+            }
+        }
+    };
+}
+
+id! {
+    /// One training task: server, devices, configuration.
+    FederationId, "federation"
+}
+id! {
+    /// A round of a federation, counted from 0.
+    RoundId, "round"
+}
+id! {
+    /// A device of a federation. Never part of an update: who sends it is the transport's business.
+    DeviceId, "device"
+}
+id! {
+    /// A state of a federation's shared model, counted from 0.
+    ModelVersion, "version"
+}

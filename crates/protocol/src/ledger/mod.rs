@@ -1,0 +1,187 @@
+//! The device's own record of everything that left it.
+
+mod entry;
+mod folded;
+
+use crate::codec::wire::Reader;
+use crate::codec::{Kind, next, seal};
+use crate::error::DecodeError;
+use crate::{Disclosed, FederationId, RoundId, RoundTerms};
+pub use entry::{Entry, LeftTable};
+use folded::Folded;
+
+/// How much left, in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Updates.
+    pub updates: u64,
+    /// Rows of all tables.
+    pub rows: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+}
+
+/// What left about one row of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// In how many updates.
+    pub times: u64,
+    /// Round and time of the last one, as far as entries are kept one by one.
+    pub last: Option<(RoundId, u64)>,
+}
+
+/// How much a ledger keeps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Keep {
+    Everything,
+    /// Single entries in at most this many bytes, then sums by row.
+    Bytes(usize),
+    TotalsOnly,
+}
+
+/// Append-only record of what left: which rows, which criteria, how many bytes, for whom, when.
+///
+/// Entries are held in their stored form, about as large as the row lists they describe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ledger {
+    keep: Keep,
+    /// Messages of kind [`Kind::LedgerEntry`], oldest first; checked when they came in.
+    entries: Vec<u8>,
+    totals: Totals,
+    /// What is known of entries no longer kept.
+    folded: Folded,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Ledger {
+    /// Keeps everything.
+    pub fn new() -> Self {
+        Self::keeping(Keep::Everything)
+    }
+
+    /// Keeps single entries in at most `bytes` bytes; of older ones it keeps how often each row left.
+    pub fn bounded(bytes: usize) -> Self {
+        Self::keeping(Keep::Bytes(bytes))
+    }
+
+    /// Keeps totals only and never allocates: for simulators, whose devices are nobody's.
+    pub fn totals_only() -> Self {
+        Self::keeping(Keep::TotalsOnly)
+    }
+
+    fn keeping(keep: Keep) -> Self {
+        Self { keep, entries: Vec::new(), totals: Totals::default(), folded: Folded::default() }
+    }
+
+    /// How much left, in all.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// The entries kept one by one, oldest first.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        let mut rest = &self.entries[..];
+        std::iter::from_fn(move || {
+            let (_, payload, length) = next(rest).ok()?;
+            rest = &rest[length..];
+            Entry::read(Reader::new(payload)).ok()
+        })
+    }
+
+    /// What left about one row of a table: an item, if the table is keyed by items.
+    pub fn about(&self, federation: FederationId, table: &str, row: u32) -> Left {
+        let mut left = Left { times: self.folded.times(federation, table, row), last: None };
+        for entry in self.entries().filter(|entry| entry.federation == federation) {
+            if entry.has(table, row) {
+                left.times += 1;
+                left.last = Some((entry.round, entry.when));
+            }
+        }
+        left
+    }
+
+    pub(crate) fn record(&mut self, disclosed: &Disclosed, terms: &RoundTerms, when: u64, bytes: u64) {
+        self.totals.add(disclosed.update.rows() as u64, bytes);
+        if self.keep == Keep::TotalsOnly {
+            return;
+        }
+        seal(Kind::LedgerEntry, &mut self.entries, |out| entry::write(disclosed, terms, when, bytes, out));
+        self.fold_oldest();
+    }
+
+    /// Once past the bound, gives up the oldest quarter, so that it does not move bytes at every entry.
+    fn fold_oldest(&mut self) {
+        let Keep::Bytes(most) = self.keep else { return };
+        if self.entries.len() <= most {
+            return;
+        }
+        let mut gone = 0;
+        while self.entries.len() - gone > most / 4 * 3 {
+            let Ok((_, payload, length)) = next(&self.entries[gone..]) else { break };
+            if let Ok(entry) = Entry::read(Reader::new(payload)) {
+                self.folded.add(&entry);
+            }
+            gone += length;
+        }
+        self.entries.drain(..gone);
+    }
+
+    /// Appends the ledger's stored form: the summary of older entries if there are any, then the entries.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        if !self.folded.is_empty() {
+            seal(Kind::LedgerSummary, out, |out| self.folded.write(out));
+        }
+        out.extend_from_slice(&self.entries);
+    }
+
+    /// Reads the stored form of a ledger that keeps everything.
+    ///
+    /// # Errors
+    /// Says what is wrong and where in the message it is in.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut ledger = Self::new();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (kind, payload, length) = next(rest)?;
+            match kind {
+                Kind::LedgerSummary if rest.len() == bytes.len() => {
+                    ledger.folded = Folded::read(Reader::new(payload))?;
+                    ledger.totals = ledger.folded.totals();
+                }
+                Kind::LedgerEntry => ledger.restore(&Entry::read(Reader::new(payload))?, &rest[..length]),
+                _ => {
+                    let (found, expected) = (kind as u8, Kind::LedgerEntry as u8);
+                    return Err(DecodeError::Kind { found, expected });
+                }
+            }
+            rest = &rest[length..];
+        }
+        Ok(ledger)
+    }
+
+    /// The same ledger with this bound on single entries from now on.
+    #[must_use]
+    pub fn bound_to(mut self, bytes: usize) -> Self {
+        self.keep = Keep::Bytes(bytes);
+        self.fold_oldest();
+        self
+    }
+
+    fn restore(&mut self, entry: &Entry, message: &[u8]) {
+        self.totals.add(entry.rows(), entry.bytes);
+        self.entries.extend_from_slice(message);
+    }
+}
+
+impl Totals {
+    fn add(&mut self, rows: u64, bytes: u64) {
+        self.updates = self.updates.saturating_add(1);
+        self.rows = self.rows.saturating_add(rows);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}

@@ -1,0 +1,198 @@
+//! What its owner lets leave a device.
+
+use crate::error::PolicyError;
+use crate::{Refusal, RoundTerms};
+use std::collections::BTreeSet;
+
+/// Whether the owner takes part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Participation {
+    /// In every round the device is asked into.
+    #[default]
+    Active,
+    /// Not for now.
+    Paused,
+    /// No more. Coming back means enrolling anew.
+    Withdrawn,
+}
+
+/// Which criteria may be reported when a round asks for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reportable {
+    /// Whatever is asked for.
+    All,
+    /// Only those of these names.
+    Only(BTreeSet<String>),
+}
+
+/// The owner's disclosure policy. The one in force when an update is disclosed decides, so a change between rounds
+/// holds from the next round on, and a pause in the middle of a round still keeps that round's update at home.
+///
+/// Starts out with nothing hidden, no criterion reported and no demand on the round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    pi: f64,
+    hidden: Vec<u32>,
+    participation: Participation,
+    /// Whether the sample count may be reported where a round asks for it.
+    pub samples: bool,
+    /// Criteria that may be reported.
+    pub criteria: Reportable,
+    /// Smaller cohorts are refused.
+    pub least_cohort: u32,
+    /// Names of privacy layers without which a round is refused.
+    pub required_layers: BTreeSet<String>,
+}
+
+impl Policy {
+    /// Discloses rows of consumed items with probability `pi`.
+    ///
+    /// # Errors
+    /// If `pi` is not from 0 to 1.
+    pub fn new(pi: f64) -> Result<Self, PolicyError> {
+        let mut policy = Self {
+            pi: 0.0,
+            hidden: Vec::new(),
+            participation: Participation::Active,
+            samples: true,
+            criteria: Reportable::Only(BTreeSet::new()),
+            least_cohort: 0,
+            required_layers: BTreeSet::new(),
+        };
+        policy.set_pi(pi)?;
+        Ok(policy)
+    }
+
+    /// Probability with which the row of a consumed item leaves, drawn once per item and round.
+    pub fn pi(&self) -> f64 {
+        self.pi
+    }
+
+    /// Changes pi.
+    ///
+    /// # Errors
+    /// If it is not from 0 to 1.
+    pub fn set_pi(&mut self, pi: f64) -> Result<(), PolicyError> {
+        if !(0.0..=1.0).contains(&pi) {
+            return Err(PolicyError::Pi(pi));
+        }
+        self.pi = pi;
+        Ok(())
+    }
+
+    /// Items whose rows never leave, consumed or not; ascending. A model without a row an item must leave them out of
+    /// training instead.
+    pub fn hidden(&self) -> &[u32] {
+        &self.hidden
+    }
+
+    /// Whether an item is hidden.
+    pub fn hides(&self, item: u32) -> bool {
+        self.hidden.binary_search(&item).is_ok()
+    }
+
+    /// Hides an item from now on.
+    pub fn hide(&mut self, item: u32) {
+        if let Err(place) = self.hidden.binary_search(&item) {
+            self.hidden.insert(place, item);
+        }
+    }
+
+    /// Hides an item no more.
+    pub fn unhide(&mut self, item: u32) {
+        if let Ok(place) = self.hidden.binary_search(&item) {
+            self.hidden.remove(place);
+        }
+    }
+
+    /// Whether the owner takes part.
+    pub fn participation(&self) -> Participation {
+        self.participation
+    }
+
+    /// Stays away until [`resume`](Self::resume).
+    ///
+    /// # Errors
+    /// If the owner has withdrawn.
+    pub fn pause(&mut self) -> Result<(), PolicyError> {
+        self.change(Participation::Paused)
+    }
+
+    /// Takes part again.
+    ///
+    /// # Errors
+    /// If the owner has withdrawn.
+    pub fn resume(&mut self) -> Result<(), PolicyError> {
+        self.change(Participation::Active)
+    }
+
+    /// Leaves for good.
+    pub fn withdraw(&mut self) {
+        self.participation = Participation::Withdrawn;
+    }
+
+    fn change(&mut self, to: Participation) -> Result<(), PolicyError> {
+        if self.participation == Participation::Withdrawn {
+            return Err(PolicyError::Withdrawn);
+        }
+        self.participation = to;
+        Ok(())
+    }
+
+    /// Whether a criterion of this name may be reported.
+    pub fn reports(&self, criterion: &str) -> bool {
+        match &self.criteria {
+            Reportable::All => true,
+            Reportable::Only(names) => names.contains(criterion),
+        }
+    }
+
+    /// Reads the terms of a round: worth asking before training.
+    ///
+    /// # Errors
+    /// With the reason why the owner does not take part.
+    pub fn consider(&self, terms: &RoundTerms) -> Result<(), Refusal> {
+        match self.participation {
+            Participation::Paused => return Err(Refusal::Paused),
+            Participation::Withdrawn => return Err(Refusal::Withdrawn),
+            Participation::Active => (),
+        }
+        if terms.cohort_size < self.least_cohort {
+            return Err(Refusal::CohortTooSmall { least: self.least_cohort });
+        }
+        let offered = |name: &String| terms.privacy.layers.iter().any(|layer| layer.name == *name);
+        match self.required_layers.iter().find(|&name| !offered(name)) {
+            Some(name) => Err(Refusal::PrivacyMissing { layer: name.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pi_is_a_probability_and_withdrawal_is_final() {
+        for wrong in [-0.1, 1.000_001, f64::NAN] {
+            assert!(matches!(Policy::new(wrong), Err(PolicyError::Pi(_))), "{wrong}");
+        }
+        let mut policy = Policy::new(0.25).unwrap();
+        policy.pause().unwrap();
+        policy.resume().unwrap();
+        policy.withdraw();
+        assert_eq!(policy.resume(), Err(PolicyError::Withdrawn));
+        assert_eq!(policy.participation(), Participation::Withdrawn);
+    }
+
+    #[test]
+    fn hidden_items_stay_in_order_and_come_back() {
+        let mut policy = Policy::new(1.0).unwrap();
+        for item in [7, 3, 7, 5] {
+            policy.hide(item);
+        }
+        policy.unhide(5);
+        assert_eq!(policy.hidden(), [3, 7]);
+        assert!(policy.hides(7) && !policy.hides(5));
+    }
+}

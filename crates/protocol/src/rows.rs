@@ -1,0 +1,181 @@
+//! Some rows of a table, or all of it, in buffers that are used again and again.
+
+use crate::codec::wire::{self, Reader};
+use crate::error::DecodeError;
+use crate::parameters::{Keyed, Layout, Shape};
+use crate::{ValueEncoding, limits};
+
+/// Some rows of one table, ascending, with their values; or all rows; or none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows {
+    pub(crate) name: String,
+    pub(crate) rows: u32,
+    pub(crate) cols: u32,
+    pub(crate) keyed: Keyed,
+    /// All rows, without an index list.
+    pub(crate) whole: bool,
+    pub(crate) indices: Vec<u32>,
+    pub(crate) values: Vec<f32>,
+}
+
+/// How a table's rows are named on the wire.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(u8)]
+enum Form {
+    Whole = 0,
+    Listed = 1,
+}
+
+impl Rows {
+    pub(crate) fn new(shape: &Shape) -> Self {
+        let Shape { name, rows, cols, keyed } = shape.clone();
+        Self { name, rows, cols, keyed, whole: false, indices: Vec::new(), values: Vec::new() }
+    }
+
+    pub(crate) fn of_layout(layout: &Layout) -> Vec<Self> {
+        layout.shapes().iter().map(Self::new).collect()
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether every row of the table is here.
+    pub fn is_whole(&self) -> bool {
+        self.whole || self.indices.len() == self.rows as usize
+    }
+
+    /// Whether no row is here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of rows here.
+    pub fn len(&self) -> usize {
+        if self.whole { self.rows as usize } else { self.indices.len() }
+    }
+
+    /// Values in a row.
+    pub fn cols(&self) -> usize {
+        self.cols as usize
+    }
+
+    /// The rows' indices, ascending; `None` if all rows are here, in order, without a list.
+    pub fn indices(&self) -> Option<&[u32]> {
+        if self.whole { None } else { Some(&self.indices) }
+    }
+
+    /// The rows' values, one row after the other.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// Index and values of each row here, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &[f32])> {
+        let rows = self.values.chunks_exact(self.cols()).enumerate();
+        rows.map(|(place, values)| (self.indices.get(place).map_or(place, |&row| row as usize), values))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.whole = false;
+        self.indices.clear();
+        self.values.clear();
+    }
+
+    /// Keeps the rows that `keep` wants, in place; it is told the row's place in the list and its index.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize, u32) -> bool) {
+        let cols = self.cols();
+        let mut kept = 0;
+        for place in 0..self.indices.len() {
+            let row = self.indices[place];
+            if !keep(place, row) {
+                continue;
+            }
+            if kept < place {
+                self.indices[kept] = row;
+                self.values.copy_within(place * cols..(place + 1) * cols, kept * cols);
+            }
+            kept += 1;
+        }
+        self.indices.truncate(kept);
+        self.values.truncate(kept * cols);
+    }
+
+    /// Bytes that [`write`](Self::write) appends.
+    pub(crate) fn encoded_bytes(&self, encoding: ValueEncoding) -> u64 {
+        let block = encoding.block_bytes(self.len() as u64, self.cols.into());
+        if self.is_whole() {
+            return 1 + block;
+        }
+        1 + wire::number_bytes(self.len() as u64) + wire::ascending_bytes(&self.indices) + block
+    }
+
+    pub(crate) fn write(&self, encoding: ValueEncoding, out: &mut Vec<u8>) {
+        if self.is_whole() {
+            out.push(Form::Whole as u8);
+        } else {
+            out.push(Form::Listed as u8);
+            wire::write_number(self.indices.len() as u64, out);
+            wire::write_ascending(&self.indices, out);
+        }
+        encoding.write(&self.values, self.cols(), out);
+    }
+
+    /// Reads into this; the shape stays. Memory grows with the bytes read, whatever they claim.
+    pub(crate) fn read(&mut self, encoding: ValueEncoding, from: &mut Reader<'_>) -> Result<(), DecodeError> {
+        self.clear();
+        self.whole = from.code("form", Form::from_code)? == Form::Whole;
+        if !self.whole {
+            let count = from.number_to("rows", self.rows.into())?;
+            let indices = &mut self.indices;
+            wire::read_ascending(from, "row", count, self.rows.into(), |row| indices.push(row))?;
+        }
+        encoding.read(self.len(), self.cols(), from, &mut self.values)
+    }
+}
+
+impl Form {
+    fn from_code(code: u8) -> Option<Self> {
+        [Form::Whole, Form::Listed].into_iter().find(|&form| form as u8 == code)
+    }
+}
+
+/// Bytes that [`write_all`] appends.
+pub(crate) fn all_bytes(tables: &[Rows], encoding: ValueEncoding) -> u64 {
+    let present = tables.iter().enumerate().filter(|(_, rows)| !rows.is_empty());
+    let (count, bytes) = present.fold((0, 0), |(count, bytes), (index, rows)| {
+        (count + 1, bytes + wire::number_bytes(index as u64) + rows.encoded_bytes(encoding))
+    });
+    wire::number_bytes(count) + bytes
+}
+
+/// The tables with rows: how many, then each one's index and content.
+pub(crate) fn write_all(tables: &[Rows], encoding: ValueEncoding, out: &mut Vec<u8>) {
+    wire::write_number(tables.iter().filter(|rows| !rows.is_empty()).count() as u64, out);
+    for (index, rows) in tables.iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+        wire::write_number(index as u64, out);
+        rows.write(encoding, out);
+    }
+}
+
+/// Reads what [`write_all`] wrote; tables not mentioned are cleared.
+pub(crate) fn read_all(
+    tables: &mut [Rows],
+    encoding: ValueEncoding,
+    from: &mut Reader<'_>,
+) -> Result<(), DecodeError> {
+    tables.iter_mut().for_each(Rows::clear);
+    let count = from.number_to("tables", (tables.len() as u64).min(limits::TABLES))?;
+    let mut next = 0;
+    for _ in 0..count {
+        let at = from.at();
+        let index = from.number_to("table", tables.len() as u64 - 1)?;
+        if index < next {
+            return Err(DecodeError::Order { field: "table", at });
+        }
+        tables[index as usize].read(encoding, from)?;
+        next = index + 1;
+    }
+    Ok(())
+}

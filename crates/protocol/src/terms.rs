@@ -1,0 +1,194 @@
+//! What a round asks of a device, and how a device says no.
+
+use crate::error::TermsError;
+use crate::{FederationId, ModelVersion, RoundId, ValueEncoding, limits};
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use thiserror::Error;
+
+/// Settings by name, as text.
+pub type Settings = BTreeMap<String, String>;
+
+/// Which model to train, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelSpec {
+    /// Its name in the registry: `fpl`.
+    pub name: String,
+    /// Its settings, all of them.
+    pub settings: Settings,
+}
+
+/// One privacy layer of a round: a mechanism and its settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrivacyLayer {
+    /// The mechanism's name.
+    pub name: String,
+    /// Its settings: epsilon, clipping norm, threshold.
+    pub settings: Settings,
+}
+
+/// How a round protects updates, outermost layer last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrivacyTerms {
+    /// The layers, in the order in which a device applies them.
+    pub layers: Vec<PrivacyLayer>,
+}
+
+/// A criterion the server would like to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Its name.
+    pub name: String,
+    /// What it will be used for, for the owner to read.
+    pub why: String,
+}
+
+/// The terms of a round, while the server writes them. [`RoundTerms`] are these, frozen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// The federation.
+    pub federation: FederationId,
+    /// The round.
+    pub round: RoundId,
+    /// The version of the shared model to train on.
+    pub version: ModelVersion,
+    /// How many devices are asked.
+    pub cohort_size: u32,
+    /// Which model, and its settings.
+    pub model: ModelSpec,
+    /// How updates are protected.
+    pub privacy: PrivacyTerms,
+    /// How values are to be written.
+    pub values: ValueEncoding,
+    /// Seconds after check-in within which an update is taken; 0: no deadline.
+    pub deadline: u32,
+    /// Whether the sample count is asked for.
+    pub samples: bool,
+    /// Criteria asked for.
+    pub criteria: Vec<Asked>,
+}
+
+/// The terms of a round: frozen, for the device to read and refuse.
+///
+/// ```
+/// use sottovoce_protocol::{RoundId, RoundTerms, Terms};
+/// let terms = RoundTerms::freeze(Terms { round: RoundId(3), cohort_size: 100, ..Terms::default() })?;
+/// assert_eq!(terms.cohort_size, 100);
+/// # Ok::<(), sottovoce_protocol::TermsError>(())
+/// ```
+/// ```compile_fail,E0594
+/// # use sottovoce_protocol::{RoundTerms, Terms};
+/// let mut terms = RoundTerms::freeze(Terms::default()).unwrap();
+/// terms.cohort_size = 1;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoundTerms(Terms);
+
+impl Deref for RoundTerms {
+    type Target = Terms;
+
+    fn deref(&self) -> &Terms {
+        &self.0
+    }
+}
+
+impl RoundTerms {
+    /// Checks that the terms can be sent, and fixes them.
+    ///
+    /// # Errors
+    /// Names what is too long.
+    pub fn freeze(terms: Terms) -> Result<Self, TermsError> {
+        within("the model's name", terms.model.name.len(), limits::NAME_BYTES)?;
+        check_settings(&terms.model.settings)?;
+        within("the list of privacy layers", terms.privacy.layers.len(), limits::LAYERS)?;
+        for layer in &terms.privacy.layers {
+            within("a privacy layer's name", layer.name.len(), limits::NAME_BYTES)?;
+            check_settings(&layer.settings)?;
+        }
+        within("the list of criteria", terms.criteria.len(), limits::CRITERIA)?;
+        for asked in &terms.criteria {
+            within("a criterion's name", asked.name.len(), limits::NAME_BYTES)?;
+            within("a criterion's reason", asked.why.len(), limits::TEXT_BYTES)?;
+        }
+        Ok(Self(terms))
+    }
+
+    /// The terms to start the next round's from.
+    pub fn thaw(self) -> Terms {
+        self.0
+    }
+}
+
+fn within(field: &'static str, found: usize, most: u64) -> Result<(), TermsError> {
+    let found = found as u64;
+    if found > most { Err(TermsError { field, found, most }) } else { Ok(()) }
+}
+
+fn check_settings(settings: &Settings) -> Result<(), TermsError> {
+    within("the list of settings", settings.len(), limits::SETTINGS)?;
+    for (key, value) in settings {
+        within("a setting's name", key.len(), limits::NAME_BYTES)?;
+        within("a setting's value", value.len(), limits::TEXT_BYTES)?;
+    }
+    Ok(())
+}
+
+/// Why a device does not take part in a round. What it says is the owner's choice too: [`Refusal::Unstated`] always
+/// will do.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Refusal {
+    /// No reason given.
+    #[error("no reason given")]
+    Unstated,
+    /// The owner has paused.
+    #[error("paused")]
+    Paused,
+    /// The owner has withdrawn.
+    #[error("withdrawn")]
+    Withdrawn,
+    /// The owner wants to be one of more.
+    #[error("the cohort is smaller than {least}")]
+    CohortTooSmall {
+        /// The smallest cohort the owner agrees to.
+        least: u32,
+    },
+    /// The owner demands a privacy layer that the round does not have.
+    #[error("privacy layer {layer:?} is missing")]
+    PrivacyMissing {
+        /// Its name.
+        layer: String,
+    },
+    /// The device cannot train this model.
+    #[error("model {name:?} is not known here")]
+    UnknownModel {
+        /// The model asked for.
+        name: String,
+    },
+    /// The deadline cannot be kept.
+    #[error("at least {needed} seconds are needed")]
+    TooShort {
+        /// Seconds needed.
+        needed: u32,
+    },
+    /// There is no history to learn from.
+    #[error("nothing to learn from")]
+    NoHistory,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_that_cannot_be_sent_are_not_frozen() {
+        let asked = |name: &str| Asked { name: name.to_owned(), why: String::new() };
+        let many = Terms { criteria: vec![asked("size"); 33], ..Terms::default() };
+        let expected = TermsError { field: "the list of criteria", found: 33, most: limits::CRITERIA };
+        assert_eq!(RoundTerms::freeze(many), Err(expected));
+        let long = Terms { criteria: vec![asked(&"x".repeat(129))], ..Terms::default() };
+        assert_eq!(
+            RoundTerms::freeze(long).unwrap_err().to_string(),
+            "round terms: a criterion's name is 129 long, at most 128 can be sent"
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! What leaves under which policy, and what the ledger says of it.
+
+mod common;
+
+use common::{disclosed, open_policy, terms, trained};
+use proptest::prelude::*;
+use sottovoce_core::Rng;
+use sottovoce_protocol::*;
+use std::collections::BTreeSet;
+
+/// Two tables by item and one by feature.
+fn layout() -> Layout {
+    Layout::new(vec![
+        Shape::new("q", 40, 3, Keyed::Items),
+        Shape::new("b", 40, 1, Keyed::Items),
+        Shape::new("features", 40, 2, Keyed::Others),
+    ])
+    .unwrap()
+}
+
+/// Every row's values say which row it is, so that a wrong move in place is seen.
+fn trained_on(rows: &BTreeSet<u32>, consumed: &BTreeSet<u32>) -> Trained {
+    let mut trained = Trained::new(&layout());
+    for table in 0..3 {
+        for &row in rows {
+            let mark = if consumed.contains(&row) { Mark::Consumed } else { Mark::Other };
+            let values = trained.push_row(table, row, mark).unwrap();
+            values.iter_mut().enumerate().for_each(|(col, value)| *value = (row * 10 + col as u32) as f32);
+        }
+    }
+    trained
+}
+
+fn disclose(trained: Trained, policy: &Policy, seed: u64) -> Disclosed {
+    trained.disclose(policy, &terms(ValueEncoding::F32), 0, &mut Ledger::new(), &mut Rng::new(seed)).unwrap()
+}
+
+fn rows_of(disclosed: &Disclosed, table: usize) -> BTreeSet<u32> {
+    disclosed.update().tables()[table].iter().map(|(row, _)| row as u32).collect()
+}
+
+proptest! {
+    #[test]
+    fn with_pi_0_no_row_of_a_consumed_item_leaves_and_all_others_do(
+        rows in prop::collection::btree_set(0u32..40, 0..40),
+        consumed in prop::collection::btree_set(0u32..40, 0..40),
+        seed in any::<u64>(),
+    ) {
+        let left = disclose(trained_on(&rows, &consumed), &Policy::new(0.0).unwrap(), seed);
+        for table in 0..3 {
+            prop_assert_eq!(rows_of(&left, table), &rows - &consumed);
+        }
+        let mut bytes = Vec::new();
+        codec::encode_update(&left, &mut bytes);
+        let mut received = Received::new(&layout());
+        codec::decode_update(&bytes, &mut received).unwrap();
+        for rows in received.update().tables() {
+            prop_assert!(rows.iter().all(|(row, _)| !consumed.contains(&(row as u32))));
+        }
+    }
+
+    #[test]
+    fn hidden_items_never_leave_and_the_rest_keeps_its_values(
+        rows in prop::collection::btree_set(0u32..40, 0..40),
+        consumed in prop::collection::btree_set(0u32..40, 0..40),
+        hidden in prop::collection::btree_set(0u32..40, 0..10),
+        pi in 0.0..=1.0f64,
+        seed in any::<u64>(),
+    ) {
+        let mut policy = Policy::new(pi).unwrap();
+        hidden.iter().for_each(|&item| policy.hide(item));
+        let left = disclose(trained_on(&rows, &consumed), &policy, seed);
+        let items = rows_of(&left, 0);
+        prop_assert!(items.is_disjoint(&hidden));
+        prop_assert!((&(&rows - &consumed) - &hidden).is_subset(&items));
+        prop_assert_eq!(&items, &rows_of(&left, 1), "one decision per item, for all tables by item");
+        for rows in left.update().tables() {
+            for (row, values) in rows.iter() {
+                for (col, &value) in values.iter().enumerate() {
+                    prop_assert_eq!(value, (row * 10 + col) as f32);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_row_of_a_consumed_item_leaves_with_probability_pi() {
+    let all: BTreeSet<u32> = (0..40).collect();
+    let policy = Policy::new(0.3).unwrap();
+    let mut times = [0u32; 40];
+    let rounds = 4000;
+    let mut together = 0;
+    for seed in 0..rounds {
+        let left = rows_of(&disclose(trained_on(&all, &all), &policy, seed), 0);
+        left.iter().for_each(|&row| times[row as usize] += 1);
+        together += u32::from(left.contains(&0) && left.contains(&1));
+    }
+    // Five standard deviations are 145 for one item; neighbours are independent.
+    assert!(times.iter().all(|&count| count.abs_diff(1200) < 145), "{times:?}");
+    assert!(together.abs_diff(360) < 92, "{together}");
+}
+
+#[test]
+fn a_change_of_policy_holds_from_the_next_round_on() {
+    let all: BTreeSet<u32> = (0..40).collect();
+    let mut policy = Policy::new(1.0).unwrap();
+    assert_eq!(rows_of(&disclose(trained_on(&all, &all), &policy, 1), 0).len(), 40);
+    policy.set_pi(0.0).unwrap();
+    assert_eq!(rows_of(&disclose(trained_on(&all, &all), &policy, 2), 0).len(), 0);
+    policy.set_pi(1.0).unwrap();
+    policy.hide(9);
+    assert_eq!(rows_of(&disclose(trained_on(&all, &all), &policy, 3), 0).len(), 39);
+}
+
+#[test]
+fn who_pauses_or_withdraws_or_asks_for_more_sends_nothing() {
+    let mut paused = open_policy();
+    paused.pause().unwrap();
+    let mut gone = open_policy();
+    gone.withdraw();
+    let mut shy = open_policy();
+    shy.least_cohort = 1001;
+    let mut careful = open_policy();
+    careful.required_layers = BTreeSet::from(["noise".to_owned(), "secagg".to_owned()]);
+    let cases = [
+        (paused, Refusal::Paused),
+        (gone, Refusal::Withdrawn),
+        (shy, Refusal::CohortTooSmall { least: 1001 }),
+        (careful, Refusal::PrivacyMissing { layer: "secagg".to_owned() }),
+    ];
+    for (policy, refusal) in cases {
+        let mut ledger = Ledger::new();
+        let terms = terms(ValueEncoding::F32);
+        let refused = trained().disclose(&policy, &terms, 0, &mut ledger, &mut Rng::new(1));
+        assert_eq!(refused.unwrap_err(), DisclosureError::Refused(refusal));
+        assert_eq!(ledger, Ledger::new());
+    }
+}
+
+#[test]
+fn samples_and_criteria_leave_only_if_asked_for_and_allowed() {
+    let said = |policy: &Policy, terms: &RoundTerms| {
+        let left = trained().disclose(policy, terms, 0, &mut Ledger::new(), &mut Rng::new(1)).unwrap();
+        (left.update().samples(), left.update().criteria().to_vec())
+    };
+    let asking = terms(ValueEncoding::F32);
+    assert_eq!(said(&open_policy(), &asking), (12, vec![(1, 0.5)]));
+    assert_eq!(said(&Policy::new(1.0).unwrap(), &asking), (12, vec![]));
+    let mut policy = open_policy();
+    policy.samples = false;
+    policy.criteria = Reportable::Only(BTreeSet::from(["labels".to_owned()]));
+    assert_eq!(said(&policy, &asking), (0, vec![(1, 0.5)]));
+    policy.criteria = Reportable::Only(BTreeSet::from(["size".to_owned()]));
+    assert_eq!(said(&policy, &asking), (0, vec![]));
+    let mut incurious = asking.thaw();
+    incurious.samples = false;
+    let incurious = RoundTerms::freeze(incurious).unwrap();
+    assert_eq!(said(&open_policy(), &incurious), (0, vec![(1, 0.5)]));
+}
+
+#[test]
+fn values_that_cannot_be_sent_do_not_pass() {
+    let mut wrong = trained();
+    wrong.values_mut(1)[2] = 70_000.0;
+    let terms = terms(ValueEncoding::F16);
+    let error = wrong.disclose(&open_policy(), &terms, 0, &mut Ledger::new(), &mut Rng::new(1)).unwrap_err();
+    assert_eq!(error.to_string(), "table 1: a value is not finite or too large for f16");
+    let noisy = disclosed(ValueEncoding::F32, &mut Ledger::new()).transform(|_, values| values[0] = f32::NAN);
+    assert!(noisy.is_err());
+}
+
+#[test]
+fn the_ledger_answers_what_left() {
+    let mut ledger = Ledger::new();
+    disclosed(ValueEncoding::F32, &mut ledger);
+    disclosed(ValueEncoding::F16, &mut ledger);
+    let federation = FederationId(7);
+    assert_eq!(ledger.totals(), Totals { updates: 2, rows: 6, bytes: 70 + 56 });
+    let left = ledger.about(federation, "items", 200);
+    assert_eq!(left, Left { times: 2, last: Some((RoundId(300), 1_700_000_000)) });
+    assert_eq!(ledger.about(federation, "items", 4).times, 0);
+    assert_eq!(ledger.about(FederationId(8), "items", 200).times, 0);
+    assert_eq!(ledger.about(federation, "net", 0).times, 2);
+    let entries: Vec<Entry> = ledger.entries().collect();
+    assert_eq!(entries[1].criteria, [("labels".to_owned(), 0.5)]);
+    assert_eq!(entries[0].tables[0].listed, Some(vec![3, 200]));
+    assert_eq!(entries[0].tables[1], LeftTable { name: "net".to_owned(), rows: 1, listed: None });
+}
+
+#[test]
+fn a_bounded_ledger_forgets_when_but_not_how_often() {
+    let (mut full, mut bounded) = (Ledger::new(), Ledger::bounded(400));
+    let mut totals = Ledger::totals_only();
+    for _ in 0..50 {
+        for ledger in [&mut full, &mut bounded, &mut totals] {
+            disclosed(ValueEncoding::F32, ledger);
+        }
+    }
+    assert!((3..8).contains(&bounded.entries().count()), "{}", bounded.entries().count());
+    assert_eq!(full.entries().count(), 50);
+    assert_eq!((bounded.totals(), totals.totals()), (full.totals(), full.totals()));
+    for row in [3, 4, 200] {
+        assert_eq!(bounded.about(FederationId(7), "items", row), full.about(FederationId(7), "items", row));
+    }
+    assert_eq!(bounded.about(FederationId(7), "net", 0).times, 50);
+    let mut bytes = Vec::new();
+    bounded.encode(&mut bytes);
+    assert!(bytes.len() < 500, "{} bytes", bytes.len());
+    assert_eq!(Ledger::decode(&bytes).unwrap().bound_to(400), bounded);
+    assert_eq!(full.bound_to(400).about(FederationId(7), "items", 3).times, 50);
+}
