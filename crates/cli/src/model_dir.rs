@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use sottovoce_core::{Catalog, Histories, Names};
-use sottovoce_models::registry;
+use sottovoce_federation::registry;
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Recommender, Tensor, TensorData};
 use std::collections::BTreeMap;

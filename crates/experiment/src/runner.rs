@@ -9,7 +9,7 @@ use sottovoce_core::Histories;
 use sottovoce_data::{CleaningNotes, Description, LoadOptions, Parts, describe, split};
 use sottovoce_evaluate::{Question, report};
 use sottovoce_models::{Flow, ModelError};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -161,12 +161,24 @@ impl Trials for Runner {
                 metrics: evaluation.at,
                 epochs: trained.summary.epochs,
                 triples: trained.summary.triples,
+                figures: figures(&trained.summary),
                 curve: trained.curve,
                 cost,
-                ..Summary::default()
             },
         })
     }
+}
+
+/// What a federated training sent; nothing for others.
+fn figures(summary: &sottovoce_models::Summary) -> BTreeMap<String, f64> {
+    let traffic = &summary.traffic;
+    let sent = [
+        ("bytes_down", traffic.down as f64),
+        ("bytes_up", traffic.up as f64),
+        ("tcc", traffic.vectors),
+        ("cce", traffic.vectors / summary.epochs.max(1) as f64),
+    ];
+    sent.into_iter().filter(|(_, value)| *value > 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// A setting that does not work is a result; a model that is misused is a mistake of ours.

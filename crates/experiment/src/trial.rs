@@ -242,7 +242,7 @@ impl Checks<'_> {
 mod tests {
     use super::*;
     use sottovoce_evaluate::Key;
-    use sottovoce_models::registry;
+    use sottovoce_federation::registry;
     use sottovoce_models::settings::Value;
 
     fn town() -> Prepared {

@@ -2,9 +2,9 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sottovoce_core::{Histories, Rng};
-use sottovoce_models::registry;
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Fit, Quiet, Recommender};
+use sottovoce_models::{central, registry};
 use std::hint::black_box;
 
 const USERS: usize = 2000;
@@ -27,7 +27,7 @@ fn problem() -> Histories {
 }
 
 fn build(name: &str, given: &[(&str, Value)]) -> Box<dyn Recommender> {
-    let model = registry::find(name).expect("a model of the registry");
+    let model = registry::find_in(central::MODELS, name).expect("a model of the registry");
     let settings = model.settings(given.iter().cloned()).expect("settings of the model");
     (model.build)(&settings)
 }

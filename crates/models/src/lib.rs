@@ -1,14 +1,20 @@
 //! The recommenders, one folder each.
 //!
-//! [`central`] holds the baselines that see all data. Every model is listed once in the [`registry`], with its paper
-//! and its settings (name, meaning, default, range); programs build models through it and never by name tests of
-//! their own.
+//! [`central`] holds the baselines that see all data; a federated model has a folder with the server's and the device's
+//! half beside each other ([`fpl`]). Every model is described once, by a [`registry::Model`], with its paper and its
+//! settings (name, meaning, default, range); programs build models through that and never by name tests of their own.
 
 pub mod central;
+mod federated;
+pub mod fpl;
+mod loss;
 mod recommender;
 pub mod registry;
 pub mod settings;
+pub mod stored;
 
+pub use federated::{DevicePart, Lesson, SharedPart, Task};
 pub use recommender::{
-    Because, Fit, Flow, ModelError, Progress, Quiet, Reason, Recommender, Summary, Tensor, TensorData, Watch,
+    Because, Fit, Flow, ModelError, Progress, Quiet, Reason, Recommender, Summary, Tensor, TensorData,
+    Traffic, Watch,
 };

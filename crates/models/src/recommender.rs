@@ -138,6 +138,19 @@ pub struct Summary {
     pub epochs: usize,
     /// Training triples (or interactions) gone through, over all epochs.
     pub triples: u64,
+    /// What went over the wire; nothing for models that are trained in one place.
+    pub traffic: Traffic,
+}
+
+/// What a federated training sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Traffic {
+    /// Bytes from the server to devices, as encoded.
+    pub down: u64,
+    /// Bytes from devices to the server, as encoded.
+    pub up: u64,
+    /// As the papers count it: vectors, by formula (TCC).
+    pub vectors: f64,
 }
 
 /// Sees a model as it learns.

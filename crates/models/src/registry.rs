@@ -1,9 +1,10 @@
-//! The list of all models.
+//! What is known of each model. The list of all models is in `sottovoce-federation`, which can train all of them.
 
 use crate::settings::{Setting, Settings, Value, nearest};
 use crate::{ModelError, Recommender};
 
 /// What is known of a model without building it.
+#[derive(Clone, Copy)]
 pub struct Model {
     /// The name used in files and on the command line.
     pub name: &'static str,
@@ -32,19 +33,14 @@ impl Model {
     }
 }
 
-/// All models, in the order in which they are shown.
-pub fn all() -> &'static [Model] {
-    crate::central::MODELS
-}
-
-/// The model of this name.
+/// The model of this name among some.
 ///
 /// # Errors
 /// If there is none; the message names the nearest.
-pub fn find(name: &str) -> Result<&'static Model, ModelError> {
-    all().iter().find(|model| model.name == name).ok_or_else(|| ModelError::UnknownModel {
+pub fn find_in(models: &'static [Model], name: &str) -> Result<&'static Model, ModelError> {
+    models.iter().find(|model| model.name == name).ok_or_else(|| ModelError::UnknownModel {
         name: name.to_owned(),
-        suggestion: nearest(name, all().iter().map(|model| model.name)),
-        known: all().iter().map(|model| model.name).collect::<Vec<_>>().join(", "),
+        suggestion: nearest(name, models.iter().map(|model| model.name)),
+        known: models.iter().map(|model| model.name).collect::<Vec<_>>().join(", "),
     })
 }

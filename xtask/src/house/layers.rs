@@ -9,8 +9,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("protocol", &["core"]),
     ("models", &["core", "protocol"]),
     ("evaluate", &["core"]),
-    ("experiment", &["core", "data", "models", "evaluate"]),
-    ("cli", &["core", "data", "models", "evaluate", "experiment"]),
+    ("federation", &["core", "protocol", "models", "evaluate"]),
+    ("experiment", &["core", "data", "models", "evaluate", "federation"]),
+    ("cli", &["core", "data", "models", "evaluate", "federation", "experiment"]),
     ("xtask", &[]),
 ];
 

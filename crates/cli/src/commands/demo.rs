@@ -6,7 +6,7 @@ use crate::output;
 use anyhow::Result;
 use sottovoce_experiment::Experiment;
 use sottovoce_experiment::journal::Existing;
-use sottovoce_models::registry;
+use sottovoce_federation::registry;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -4,7 +4,8 @@ use crate::args::{Common, Models};
 use crate::output;
 use anyhow::Result;
 use serde_json::{Value as Json, json};
-use sottovoce_models::registry::{self, Model};
+use sottovoce_federation::registry;
+use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Domain, Setting};
 use std::fmt::Write;
 

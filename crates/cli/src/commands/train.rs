@@ -10,8 +10,9 @@ use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Key, Metrics, Pr
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
 use sottovoce_experiment::trial::{self, Checks, DataPlan, ModelPlan, Prepared, Trained};
+use sottovoce_federation::registry;
 use sottovoce_models::Flow;
-use sottovoce_models::registry::{self, Model};
+use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Settings, Value};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -35,7 +36,10 @@ pub(crate) struct Outcome<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     curve: &'a [CurvePoint],
     /// Federated traffic; a model that is trained in one place has none.
-    bytes: Traffic,
+    bytes: Bytes,
+    /// The same as the papers count it (TCC), for federated models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vectors: Option<f64>,
     seconds: Seconds,
     peak_rss_bytes: Option<u64>,
 }
@@ -55,7 +59,7 @@ struct DataFacts<'a> {
 }
 
 #[derive(Serialize)]
-struct Traffic {
+struct Bytes {
     down: u64,
     up: u64,
 }
@@ -77,6 +81,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let evaluation = evaluate(args, common, &data, &trained)?;
     let seconds =
         Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
+    let traffic = trained.summary.traffic;
     let outcome = Outcome {
         model: model.name,
         settings: &settings,
@@ -88,7 +93,8 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         triples: trained.summary.triples,
         best_epoch: trained.best_epoch,
         curve: &trained.curve,
-        bytes: Traffic { down: 0, up: 0 },
+        bytes: Bytes { down: traffic.down, up: traffic.up },
+        vectors: (traffic.vectors > 0.0).then_some(traffic.vectors),
         seconds,
         peak_rss_bytes: measure::peak_rss_bytes(),
     };
@@ -222,6 +228,13 @@ fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
         "{:.1} s loading, {:.1} s training ({} epochs), {:.2} s judging",
         outcome.seconds.load, outcome.seconds.train, outcome.epochs, outcome.seconds.evaluate
     ))?;
+    if outcome.bytes.down > 0 {
+        output::print_line(&format!(
+            "{} bytes sent to devices, {} bytes sent by them",
+            output::grouped(outcome.bytes.down),
+            output::grouped(outcome.bytes.up)
+        ))?;
+    }
     if let Some(out) = &args.out {
         output::print_line(&format!("model written to {}", out.display()))?;
     }

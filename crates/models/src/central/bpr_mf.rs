@@ -18,10 +18,11 @@
 use super::factors::{Factors, MOST_FACTORS, Table, with_stride};
 use super::logistic::Logistic;
 use super::negatives::Owned;
+use crate::loss::Loss;
 use crate::registry::Model;
 use crate::settings::{Setting, Settings};
 use crate::{Fit, Flow, ModelError, Progress, Recommender, Summary, Tensor};
-use sottovoce_core::{Histories, Rng, math};
+use sottovoce_core::{Histories, Rng};
 use wide::f32x4;
 
 /// The registry's entry.
@@ -112,7 +113,8 @@ impl Recommender for BprMf {
             if !(loss.is_finite() && self.factors.is_finite()) {
                 return Err(self.diverged(epoch));
             }
-            summary = Summary { epochs: epoch, triples: summary.triples + order.pairs.len() as u64 };
+            summary.epochs = epoch;
+            summary.triples += order.pairs.len() as u64;
             let progress = Progress { epoch, epochs: self.epochs, loss: Some(loss), model: &*self };
             if fit.watch.after_epoch(&progress) == Flow::Stop {
                 break;
@@ -293,41 +295,6 @@ impl Step {
             negative[f] = (n * self.keep_negative - shift).to_array();
         }
         (1.0 - wrong, [self.keep_bias * bias[0] + pull, self.keep_bias * bias[1] - pull])
-    }
-}
-
-/// Mean of -ln p over many probabilities, with one logarithm for many.
-struct Loss {
-    product: f64,
-    factors: u32,
-    sum: f64,
-    count: u64,
-}
-
-impl Loss {
-    fn new() -> Self {
-        Self { product: 1.0, factors: 0, sum: 0.0, count: 0 }
-    }
-
-    /// A probability under 1e-9 counts as 1e-9, so that 32 of them are within the range of a double.
-    #[inline(always)]
-    fn add(&mut self, probability: f32) {
-        self.product *= f64::from(probability.max(1e-9));
-        self.factors += 1;
-        if self.factors == 32 {
-            self.close();
-        }
-    }
-
-    fn close(&mut self) {
-        self.sum -= math::ln(self.product);
-        self.count += u64::from(self.factors);
-        (self.product, self.factors) = (1.0, 0);
-    }
-
-    fn mean(mut self) -> f64 {
-        self.close();
-        self.sum / self.count.max(1) as f64
     }
 }
 

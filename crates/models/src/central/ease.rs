@@ -10,9 +10,9 @@
 
 use super::inverse::Symmetric;
 use super::neighbours::{distinct, nobody};
-use super::stored;
 use crate::registry::Model;
 use crate::settings::{Setting, Settings};
+use crate::stored;
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
 use rayon::prelude::*;
 use sottovoce_core::Histories;
@@ -74,7 +74,7 @@ impl Recommender for Ease {
             )));
         };
         self.weights = weights(&inverse);
-        Ok(Summary { epochs: 0, triples: self.users.interactions() as u64 })
+        Ok(Summary { triples: self.users.interactions() as u64, ..Summary::default() })
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {

@@ -1,6 +1,6 @@
 //! Tables of latent factors: padded rows to learn with, one column a factor to score with.
 
-use super::stored;
+use crate::stored;
 use crate::{ModelError, Tensor};
 use sottovoce_core::{Histories, Rng};
 use std::sync::OnceLock;

@@ -138,7 +138,8 @@ impl Recommender for Ials {
             if !self.factors.is_finite() {
                 return Err(self.diverged(epoch));
             }
-            summary = Summary { epochs: epoch, triples: summary.triples + by_user.interactions() as u64 };
+            summary.epochs = epoch;
+            summary.triples += by_user.interactions() as u64;
             let progress = Progress { epoch, epochs: self.iterations, loss: None, model: &*self };
             if fit.watch.after_epoch(&progress) == Flow::Stop {
                 break;

@@ -2,8 +2,7 @@
 //!
 //! Each file holds one model and opens with what it is, its paper and its equations. What several share: `factors`
 //! (tables of latent factors), `neighbours` (most similar rows of a sparse matrix), `negatives` (items a user does not
-//! have), `least_squares` and `inverse` (small and large linear systems), `logistic` (a table of the function), `stored`
-//! (what was learnt, to and from tensors).
+//! have), `least_squares` and `inverse` (small and large linear systems), `logistic` (a table of the function).
 
 mod bpr_mf;
 mod ease;
@@ -17,13 +16,12 @@ mod mostpop;
 mod negatives;
 mod neighbours;
 mod random;
-mod stored;
 mod user_knn;
 
 use crate::registry::Model;
 
 /// The baselines, in the order in which they are shown.
-pub(crate) static MODELS: &[Model] = &[
+pub static MODELS: &[Model] = &[
     random::MODEL,
     mostpop::MODEL,
     user_knn::MODEL,

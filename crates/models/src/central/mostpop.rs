@@ -2,9 +2,9 @@
 //!
 //! score(u, i) = number of interactions with i in the training part.
 
-use super::stored;
 use crate::registry::Model;
 use crate::settings::Settings;
+use crate::stored;
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
 use sottovoce_core::Histories;
 

@@ -7,8 +7,8 @@
 //! ```
 //! Shrinkage makes similarities that rest on few common entries smaller.
 
-use super::stored;
 use crate::settings::{Setting, Settings};
+use crate::stored;
 use crate::{ModelError, Tensor};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, HistoriesBuilder};

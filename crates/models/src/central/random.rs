@@ -2,9 +2,9 @@
 //!
 //! score(u, i) is uniform in [0, 1), a hash of (seed, u, i): any user can be scored alone and always gets the same.
 
-use super::stored;
 use crate::registry::Model;
 use crate::settings::Settings;
+use crate::stored;
 use crate::{Fit, ModelError, Recommender, Summary, Tensor};
 use sottovoce_core::{Histories, Rng};
 

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use sottovoce_data::{Cleaning, LoadOptions, Split};
 use sottovoce_evaluate::{Protocol, Question};
 use sottovoce_experiment::trial::{self, DataPlan, ModelPlan, Prepared, Trained};
+use sottovoce_federation::registry;
 use sottovoce_models::Flow;
-use sottovoce_models::registry;
 use sottovoce_models::settings::Value;
 use std::path::{Path, PathBuf};
 

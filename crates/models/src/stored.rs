@@ -3,21 +3,20 @@
 use crate::{ModelError, Tensor, TensorData};
 
 /// A tensor of floats.
-pub(crate) fn floats(name: &str, shape: impl Into<Vec<usize>>, values: Vec<f32>) -> Tensor {
+pub fn floats(name: &str, shape: impl Into<Vec<usize>>, values: Vec<f32>) -> Tensor {
     Tensor { name: name.to_owned(), shape: shape.into(), data: TensorData::F32(values) }
 }
 
 /// A tensor of indices or counts.
-pub(crate) fn indices(name: &str, shape: impl Into<Vec<usize>>, values: Vec<u32>) -> Tensor {
+pub fn indices(name: &str, shape: impl Into<Vec<usize>>, values: Vec<u32>) -> Tensor {
     Tensor { name: name.to_owned(), shape: shape.into(), data: TensorData::U32(values) }
 }
 
 /// The finite floats of a tensor of this name and shape.
-pub(crate) fn take_floats<'a>(
-    tensors: &'a [Tensor],
-    name: &str,
-    shape: &[usize],
-) -> Result<&'a [f32], ModelError> {
+///
+/// # Errors
+/// If there is none, or it has another type or shape or a value that is not finite.
+pub fn take_floats<'a>(tensors: &'a [Tensor], name: &str, shape: &[usize]) -> Result<&'a [f32], ModelError> {
     let tensor = find(tensors, name)?;
     let TensorData::F32(values) = &tensor.data else {
         return Err(ModelError::Restore(format!("tensor `{name}` holds whole numbers, expected floats")));
@@ -30,11 +29,10 @@ pub(crate) fn take_floats<'a>(
 }
 
 /// The whole numbers of a tensor of this name and shape.
-pub(crate) fn take_indices<'a>(
-    tensors: &'a [Tensor],
-    name: &str,
-    shape: &[usize],
-) -> Result<&'a [u32], ModelError> {
+///
+/// # Errors
+/// If there is none, or it has another type or shape.
+pub fn take_indices<'a>(tensors: &'a [Tensor], name: &str, shape: &[usize]) -> Result<&'a [u32], ModelError> {
     let tensor = find(tensors, name)?;
     let TensorData::U32(values) = &tensor.data else {
         return Err(ModelError::Restore(format!("tensor `{name}` holds floats, expected whole numbers")));
@@ -44,7 +42,10 @@ pub(crate) fn take_indices<'a>(
 }
 
 /// How many values a tensor of this name holds; its shape is checked when it is taken.
-pub(crate) fn length(tensors: &[Tensor], name: &str) -> Result<usize, ModelError> {
+///
+/// # Errors
+/// If there is none.
+pub fn length(tensors: &[Tensor], name: &str) -> Result<usize, ModelError> {
     Ok(match &find(tensors, name)?.data {
         TensorData::F32(values) => values.len(),
         TensorData::U32(values) => values.len(),

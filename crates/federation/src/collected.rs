@@ -1,0 +1,95 @@
+//! What a cohort sent, added up.
+
+use sottovoce_core::math;
+use sottovoce_protocol::{Layout, Update};
+
+/// The sum of a cohort's updates, by table and row.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    tables: Vec<Sums>,
+    /// Updates added.
+    pub updates: u64,
+}
+
+/// Sums of one table's rows; rows that nobody sent are zero.
+#[derive(Clone, Debug)]
+pub struct Sums {
+    cols: usize,
+    values: Vec<f32>,
+    /// Updates that had the row.
+    counts: Vec<u32>,
+    /// Rows that were sent, in the order in which they first came.
+    touched: Vec<u32>,
+}
+
+impl Collected {
+    /// Nothing yet.
+    pub fn new(layout: &Layout) -> Self {
+        let sums = layout.shapes().iter().map(|shape| Sums {
+            cols: shape.cols as usize,
+            values: vec![0.0; shape.values()],
+            counts: vec![0; shape.rows as usize],
+            touched: Vec::new(),
+        });
+        Self { tables: sums.collect(), updates: 0 }
+    }
+
+    /// The tables, in layout order.
+    pub fn tables(&self) -> &[Sums] {
+        &self.tables
+    }
+
+    /// Adds an update of the same layout.
+    pub fn add(&mut self, update: &Update) {
+        for (sums, rows) in self.tables.iter_mut().zip(update.tables()) {
+            rows.iter().for_each(|(row, values)| sums.add(row, values, 1));
+        }
+        self.updates += 1;
+    }
+
+    /// Adds what another collected, and empties that.
+    pub(crate) fn drain(&mut self, other: &mut Collected) {
+        for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
+            for &row in &others.touched {
+                sums.add(row as usize, others.row(row as usize), others.counts[row as usize]);
+            }
+        }
+        self.updates += other.updates;
+        other.clear();
+    }
+
+    /// Back to nothing; takes a step for each row that was sent.
+    pub fn clear(&mut self) {
+        self.tables.iter_mut().for_each(Sums::clear);
+        self.updates = 0;
+    }
+}
+
+impl Sums {
+    /// Rows that were sent: index, number of updates that had it, sum of their values. In no particular order, but in
+    /// the same one on any number of threads.
+    pub fn rows(&self) -> impl Iterator<Item = (usize, u32, &[f32])> {
+        self.touched.iter().map(|&row| (row as usize, self.counts[row as usize], self.row(row as usize)))
+    }
+
+    fn row(&self, row: usize) -> &[f32] {
+        &self.values[row * self.cols..][..self.cols]
+    }
+
+    #[inline]
+    fn add(&mut self, row: usize, values: &[f32], updates: u32) {
+        if self.counts[row] == 0 {
+            self.touched.push(row as u32);
+        }
+        self.counts[row] += updates;
+        math::add_scaled(&mut self.values[row * self.cols..][..self.cols], 1.0, values);
+    }
+
+    fn clear(&mut self) {
+        for &row in &self.touched {
+            self.counts[row as usize] = 0;
+            self.values[row as usize * self.cols..][..self.cols].fill(0.0);
+        }
+        self.touched.clear();
+    }
+}

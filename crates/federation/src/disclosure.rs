@@ -1,0 +1,104 @@
+//! What the owners of a simulated population let leave their devices.
+
+use crate::FederationError;
+use sottovoce_core::Rng;
+use sottovoce_protocol::{Policy, PolicyError};
+
+/// How pi varies over a population; its mean is the given one in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PiSpread {
+    /// Everyone has the same.
+    Fixed,
+    /// Uniform on the widest interval around the mean within 0 to 1.
+    Uniform,
+    /// Some disclose everything, the others nothing.
+    AllOrNothing,
+}
+
+impl PiSpread {
+    /// Names for settings; the first is the default.
+    pub const NAMES: &'static [&'static str] = &["fixed", "uniform", "all-or-nothing"];
+
+    /// By name.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "fixed" => Self::Fixed,
+            "uniform" => Self::Uniform,
+            "all-or-nothing" => Self::AllOrNothing,
+            _ => return None,
+        })
+    }
+
+    fn draw(self, mean: f64, rng: &mut Rng) -> f64 {
+        let reach = mean.min(1.0 - mean);
+        match self {
+            Self::Fixed => mean,
+            Self::Uniform => (mean + reach * (2.0 * rng.unit() - 1.0)).clamp(0.0, 1.0),
+            Self::AllOrNothing => f64::from(u8::from(rng.chance(mean))),
+        }
+    }
+}
+
+/// The policies of a population: one for everybody, but for pi, which may be each owner's own.
+#[derive(Clone, Debug)]
+pub struct Disclosure {
+    policy: Policy,
+    /// One a device; empty if all have the policy's.
+    own: Vec<f32>,
+}
+
+impl Disclosure {
+    /// The same policy for everybody.
+    pub fn same(policy: Policy) -> Self {
+        Self { policy, own: Vec::new() }
+    }
+
+    /// The given policy, with a pi for each device drawn around the policy's.
+    pub fn spread(policy: Policy, how: PiSpread, devices: usize, rng: &Rng) -> Self {
+        let draw = |device| how.draw(policy.pi(), &mut rng.stream("pi", device as u64)) as f32;
+        let own = if how == PiSpread::Fixed { Vec::new() } else { (0..devices).map(draw).collect() };
+        Self { policy, own }
+    }
+
+    /// The pi of a device.
+    pub fn pi(&self, device: u32) -> f64 {
+        self.own.get(device as usize).map_or(self.policy.pi(), |&pi| f64::from(pi))
+    }
+
+    /// A policy to be made each device's in turn by [`become_of`](Self::become_of).
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy.clone()
+    }
+
+    /// Makes a policy this device's.
+    pub(crate) fn become_of(&self, device: u32, policy: &mut Policy) -> Result<(), FederationError> {
+        if self.own.is_empty() {
+            return Ok(());
+        }
+        policy.set_pi(self.pi(device)).map_err(|error: PolicyError| error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_stays_and_the_spread_is_what_was_asked_for() {
+        let of = |how, mean| {
+            let disclosure = Disclosure::spread(Policy::new(mean).unwrap(), how, 4000, &Rng::new(1));
+            (0..4000).map(|device| disclosure.pi(device)).collect::<Vec<_>>()
+        };
+        for mean in [0.0, 0.2, 0.7, 1.0] {
+            for name in PiSpread::NAMES {
+                let pis = of(PiSpread::named(name).unwrap(), mean);
+                let found = pis.iter().sum::<f64>() / 4000.0;
+                assert!((found - mean).abs() < 0.03, "{name} {mean}: {found}");
+            }
+            assert!(of(PiSpread::AllOrNothing, mean).iter().all(|&pi| pi == 0.0 || pi == 1.0));
+        }
+        let uniform = of(PiSpread::Uniform, 0.7);
+        assert!(uniform.iter().all(|pi| (0.399..=1.0).contains(pi)));
+        assert!(uniform.iter().any(|&pi| pi < 0.42) && uniform.iter().any(|&pi| pi > 0.98));
+    }
+}

@@ -1,0 +1,81 @@
+//! What can go wrong in a federation.
+
+use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError};
+use std::fmt;
+use thiserror::Error;
+
+/// Where on its way a device's part of a round failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Training.
+    Train,
+    /// Applying the owner's policy.
+    Disclose,
+    /// Reading what it sent.
+    Receive,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Train => "training",
+            Stage::Disclose => "disclosing",
+            Stage::Receive => "receiving",
+        })
+    }
+}
+
+/// Why a round or a federation failed.
+#[derive(Debug, Error)]
+pub enum FederationError {
+    /// A device's part failed.
+    #[error("device {device}, {stage}: {reason}")]
+    Device {
+        /// The device.
+        device: u32,
+        /// Where on its way.
+        stage: Stage,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The shared model or a device's numbers grew without bound.
+    #[error("diverged in round {round}: {what}")]
+    Diverged {
+        /// The round, from 0.
+        round: u64,
+        /// How it was seen.
+        what: String,
+    },
+    /// The shared model cannot be sent.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The round's terms cannot be sent.
+    #[error(transparent)]
+    Terms(#[from] TermsError),
+    /// A policy that is none.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The wire format's own mistake: what was encoded cannot be decoded.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+impl FederationError {
+    pub(crate) fn training(device: u32, error: &UpdateError) -> Self {
+        Self::Device { device, stage: Stage::Train, reason: error.to_string() }
+    }
+
+    /// An update whose values cannot be written is the first sign of divergence that a device sees.
+    pub(crate) fn disclosing(device: u32, round: u64, error: &DisclosureError) -> Self {
+        match error {
+            DisclosureError::Value(error) => {
+                Self::Diverged { round, what: format!("device {device}: {error}") }
+            }
+            other => Self::Device { device, stage: Stage::Disclose, reason: other.to_string() },
+        }
+    }
+
+    pub(crate) fn receiving(device: u32, error: &DecodeError) -> Self {
+        Self::Device { device, stage: Stage::Receive, reason: error.to_string() }
+    }
+}

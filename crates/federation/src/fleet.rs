@@ -1,0 +1,194 @@
+//! Carrying a round to devices and back; in one process, over all cores.
+
+use crate::lane::{Lane, Round};
+use crate::{Collected, Disclosure, FederationError};
+use rayon::prelude::*;
+use sottovoce_core::{Histories, Rng};
+use sottovoce_models::DevicePart;
+use sottovoce_protocol::{Layout, RoundTerms, SharedModel, ValueEncoding, codec};
+
+/// Who took part in a round, and what that came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Attendance {
+    /// Devices asked.
+    pub asked: u64,
+    /// Devices that trained and sent an update.
+    pub sent: u64,
+    /// Samples they learnt from.
+    pub samples: u64,
+    /// Sum of the samples' losses; a real server does not see it.
+    pub loss: f64,
+    /// Rows they sent.
+    pub rows: u64,
+    /// Bytes they sent, as encoded.
+    pub bytes: u64,
+}
+
+impl Attendance {
+    pub(crate) fn add(&mut self, other: &Attendance) {
+        self.asked += other.asked;
+        self.sent += other.sent;
+        self.samples += other.samples;
+        self.loss += other.loss;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+    }
+}
+
+/// The devices of a federation, wherever they are.
+pub trait Fleet {
+    /// Asks a cohort (ascending) to train under these terms and adds what they disclose `into` an empty sum.
+    ///
+    /// # Errors
+    /// If a device fails; the message names it and the stage.
+    fn run(
+        &mut self,
+        terms: &RoundTerms,
+        cohort: &[u32],
+        shared: &SharedModel,
+        rng: &Rng,
+        into: &mut Collected,
+    ) -> Result<Attendance, FederationError>;
+}
+
+/// How models and updates travel in the simulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// Past the bytes: what would be held after encoding and decoding is handed over, and the bytes are counted.
+    #[default]
+    Direct,
+    /// Encoded, and decoded by the other side. Gives the same model, slower.
+    Bytes,
+}
+
+/// Devices that a part of the cohort has at least: smaller parts cost more than they gain.
+const LEAST_PART: usize = 32;
+/// Parts a cohort is cut into at most.
+const MOST_PARTS: usize = 16;
+/// Bytes that the parts' sums may take together.
+const MOST_BYTES: usize = 512 << 20;
+
+/// Many simulated devices, trained on all cores.
+pub struct InProcess<D: DevicePart> {
+    device: D,
+    histories: Histories,
+    /// Private models, one device after the other.
+    private: Vec<f32>,
+    disclosure: Disclosure,
+    layout: Layout,
+    delivery: Delivery,
+    lanes: Vec<Lane<D::Scratch>>,
+    /// One for each lane if there are several.
+    parts: Vec<Collected>,
+}
+
+impl<D: DevicePart> InProcess<D> {
+    /// One device for each history; items ascending, each once.
+    pub fn new(device: D, histories: Histories, layout: Layout, disclosure: Disclosure, rng: &Rng) -> Self {
+        let width = device.private_values();
+        let mut private = vec![0.0; width * histories.users()];
+        for (user, private) in private.chunks_exact_mut(width.max(1)).enumerate() {
+            device.start(private, &mut rng.stream("private", user as u64));
+        }
+        let (lanes, parts) = (Vec::new(), Vec::new());
+        Self { device, histories, private, disclosure, layout, delivery: Delivery::Direct, lanes, parts }
+    }
+
+    /// The same with another way of delivery.
+    #[must_use]
+    pub fn delivering(mut self, delivery: Delivery) -> Self {
+        self.delivery = delivery;
+        self
+    }
+
+    /// The devices' half of the model.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// All private models, one device after the other.
+    pub fn private(&self) -> &[f32] {
+        &self.private
+    }
+
+    /// The private models alone.
+    pub fn into_private(self) -> Vec<f32> {
+        self.private
+    }
+
+    /// Parts to cut a cohort into: by sizes only, never by the number of threads.
+    fn parts_of(&self, cohort: usize) -> usize {
+        let bytes: usize = self.layout.shapes().iter().map(|shape| 4 * shape.values()).sum();
+        let affordable = (MOST_BYTES / bytes.max(1)).clamp(1, MOST_PARTS);
+        (cohort / LEAST_PART).clamp(1, affordable)
+    }
+
+    fn grow(&mut self, lanes: usize) {
+        while self.lanes.len() < lanes {
+            let scratch = self.device.scratch(self.histories.catalog_size());
+            self.lanes.push(Lane::new(scratch, self.disclosure.policy(), &self.layout));
+        }
+        while lanes > 1 && self.parts.len() < lanes {
+            self.parts.push(Collected::new(&self.layout));
+        }
+    }
+
+    /// What devices hold after the download.
+    fn distribute(&self, shared: &SharedModel) -> Result<Option<SharedModel>, FederationError> {
+        if self.delivery == Delivery::Direct {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        codec::encode_model(shared, ValueEncoding::F32, &mut bytes)?;
+        Ok(Some(codec::decode_model(&bytes)?))
+    }
+}
+
+impl<D: DevicePart> Fleet for InProcess<D> {
+    fn run(
+        &mut self,
+        terms: &RoundTerms,
+        cohort: &[u32],
+        shared: &SharedModel,
+        rng: &Rng,
+        into: &mut Collected,
+    ) -> Result<Attendance, FederationError> {
+        let count = self.parts_of(cohort.len());
+        self.grow(count);
+        let held = self.distribute(shared)?;
+        let round = Round {
+            device: &self.device,
+            histories: &self.histories,
+            disclosure: &self.disclosure,
+            terms,
+            shared: &held.as_ref().unwrap_or(shared).parameters,
+            delivery: self.delivery,
+            rng,
+        };
+        if count == 1 {
+            return self.lanes[0].run(&round, cohort, 0, &mut self.private, into);
+        }
+        let width = self.device.private_values();
+        let (mut rest, mut first) = (&mut self.private[..], 0);
+        let mut jobs = Vec::with_capacity(count);
+        let workers = self.lanes.iter_mut().zip(&mut self.parts);
+        for ((lane, part), cohort) in workers.zip(cohort.chunks(cohort.len().div_ceil(count))) {
+            // A cohort ascends, so that each part has its own stretch of private models.
+            let end = cohort.last().map_or(first, |&last| last + 1);
+            let (mine, others) = rest.split_at_mut((end - first) as usize * width);
+            jobs.push((lane, part, cohort, first, mine));
+            (rest, first) = (others, end);
+        }
+        let attended: Vec<_> = jobs
+            .par_iter_mut()
+            .with_max_len(1)
+            .map(|(lane, part, cohort, first, private)| lane.run(&round, cohort, *first, private, part))
+            .collect();
+        let mut all = Attendance::default();
+        for (attendance, part) in attended.into_iter().zip(&mut self.parts) {
+            all.add(&attendance?);
+            into.drain(part);
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,113 @@
+//! One worker of the simulator: devices one after the other, in the same memory.
+
+use crate::{Attendance, Collected, Delivery, Disclosure, FederationError};
+use sottovoce_core::{Histories, Rng};
+use sottovoce_models::{DevicePart, Task};
+use sottovoce_protocol::{
+    Disclosed, Layout, Ledger, Parameters, Policy, Received, RoundTerms, Trained, codec,
+};
+
+/// What all devices of a round see or are.
+pub(crate) struct Round<'a, D> {
+    pub(crate) device: &'a D,
+    pub(crate) histories: &'a Histories,
+    pub(crate) disclosure: &'a Disclosure,
+    pub(crate) terms: &'a RoundTerms,
+    pub(crate) shared: &'a Parameters,
+    pub(crate) delivery: Delivery,
+    pub(crate) rng: &'a Rng,
+}
+
+/// Memory that one device after the other works in.
+pub(crate) struct Lane<S> {
+    scratch: S,
+    policy: Policy,
+    ledger: Ledger,
+    /// Emptied between devices.
+    trained: Trained,
+    /// For delivery by bytes.
+    bytes: Vec<u8>,
+    received: Received,
+}
+
+impl<S> Lane<S> {
+    pub(crate) fn new(scratch: S, policy: Policy, layout: &Layout) -> Self {
+        let (trained, received) = (Trained::new(layout), Received::new(layout));
+        Self { scratch, policy, ledger: Ledger::totals_only(), trained, bytes: Vec::new(), received }
+    }
+
+    /// Trains a part of the cohort; `private` begins with the private model of device `first`.
+    pub(crate) fn run<D: DevicePart<Scratch = S>>(
+        &mut self,
+        round: &Round<'_, D>,
+        cohort: &[u32],
+        first: u32,
+        private: &mut [f32],
+        into: &mut Collected,
+    ) -> Result<Attendance, FederationError> {
+        let width = round.device.private_values();
+        let before = self.ledger.totals();
+        let mut attendance = Attendance { asked: cohort.len() as u64, ..Attendance::default() };
+        for &device in cohort {
+            let private = &mut private[(device - first) as usize * width..][..width];
+            self.one(round, device, private, into, &mut attendance)?;
+        }
+        let after = self.ledger.totals();
+        attendance.rows = after.rows - before.rows;
+        attendance.bytes = after.bytes - before.bytes;
+        Ok(attendance)
+    }
+
+    fn one<D: DevicePart<Scratch = S>>(
+        &mut self,
+        round: &Round<'_, D>,
+        device: u32,
+        private: &mut [f32],
+        into: &mut Collected,
+        attendance: &mut Attendance,
+    ) -> Result<(), FederationError> {
+        round.disclosure.become_of(device, &mut self.policy)?;
+        if self.policy.consider(round.terms).is_err() {
+            return Ok(());
+        }
+        let mut rng = round.rng.stream("device", u64::from(device));
+        let task = Task { shared: round.shared, private, history: round.histories.of(device as usize) };
+        let lesson = round
+            .device
+            .train(task, &mut self.scratch, &mut rng, &mut self.trained)
+            .map_err(|error| FederationError::training(device, &error))?;
+        if lesson.samples == 0 {
+            return Ok(());
+        }
+        attendance.sent += 1;
+        attendance.samples += lesson.samples;
+        attendance.loss += lesson.loss;
+        // An empty buffer takes the place of the one that travels; it holds no memory.
+        let trained = std::mem::replace(&mut self.trained, Trained::new(&Layout::default()));
+        let disclosed = trained
+            .disclose(&self.policy, round.terms, 0, &mut self.ledger, &mut rng)
+            .map_err(|error| FederationError::disclosing(device, round.terms.round.0, &error))?;
+        self.deliver(round.delivery, disclosed, into)
+            .map_err(|error| FederationError::receiving(device, &error))
+    }
+
+    fn deliver(
+        &mut self,
+        delivery: Delivery,
+        disclosed: Disclosed,
+        into: &mut Collected,
+    ) -> Result<(), sottovoce_protocol::DecodeError> {
+        if delivery == Delivery::Direct {
+            let received = disclosed.deliver();
+            into.add(received.update());
+            self.trained = received.recycle();
+            return Ok(());
+        }
+        self.bytes.clear();
+        codec::encode_update(&disclosed, &mut self.bytes);
+        self.trained = disclosed.recycle();
+        codec::decode_update(&self.bytes, &mut self.received)?;
+        into.add(self.received.update());
+        Ok(())
+    }
+}

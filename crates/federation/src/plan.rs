@@ -1,0 +1,131 @@
+//! How an epoch is divided into rounds.
+
+use crate::Cohort;
+use sottovoce_core::Histories;
+
+/// The papers' four ways to cut an epoch into rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Configuration {
+    /// sFPL: one device, one triple.
+    Sequential,
+    /// sFPL+: one device, as many triples as there are interactions a device.
+    SequentialPlus,
+    /// pFPL: all devices, one triple each.
+    Parallel,
+    /// pFPL+: all devices, as many triples each as there are interactions a device.
+    ParallelPlus,
+}
+
+impl Configuration {
+    /// The papers' names, in lower case; the first is the default.
+    pub const NAMES: &'static [&'static str] = &["pfpl+", "pfpl", "sfpl+", "sfpl"];
+
+    /// By the paper's name, in lower case.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "sfpl" => Self::Sequential,
+            "sfpl+" => Self::SequentialPlus,
+            "pfpl" => Self::Parallel,
+            "pfpl+" => Self::ParallelPlus,
+            _ => return None,
+        })
+    }
+}
+
+/// The devices that can learn, and how much there is to learn from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Population {
+    /// Devices whose owner has something and not everything, ascending.
+    pub devices: Vec<u32>,
+    /// Their interactions, each item once (X+).
+    pub interactions: usize,
+}
+
+impl Population {
+    /// Of histories in which each item comes once.
+    pub fn of(histories: &Histories) -> Self {
+        let learns = |user: &u32| {
+            let length = histories.of(*user as usize).len();
+            length > 0 && length < histories.catalog_size()
+        };
+        let devices: Vec<u32> = (0..histories.users() as u32).filter(learns).collect();
+        let interactions = devices.iter().map(|&user| histories.of(user as usize).len()).sum();
+        Self { devices, interactions }
+    }
+}
+
+/// Who is asked, for how much work, and how many rounds are an epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Who is asked into a round.
+    pub cohort: Cohort,
+    /// Triples a device draws in a round (T).
+    pub triples: usize,
+    /// Rounds of an epoch (rpe).
+    pub rounds: usize,
+}
+
+impl Plan {
+    /// A configuration of the papers: an epoch has X+ triples to within a round.
+    pub fn of(configuration: Configuration, population: &Population) -> Self {
+        let devices = population.devices.len();
+        let share = (population.interactions / devices.max(1)).max(1);
+        let (cohort, triples, rounds) = match configuration {
+            Configuration::Sequential => (Cohort::One, 1, population.interactions),
+            Configuration::SequentialPlus => (Cohort::One, share, devices),
+            Configuration::Parallel => (Cohort::All, 1, share),
+            Configuration::ParallelPlus => (Cohort::All, share, 1),
+        };
+        Self { cohort, triples, rounds }
+    }
+
+    /// The same with another cohort or another number of triples, and as many rounds as X+ triples take, rounded down
+    /// and at least one. `None` leaves a part as it is.
+    #[must_use]
+    pub fn with(self, cohort: Option<Cohort>, triples: Option<usize>, population: &Population) -> Self {
+        if cohort.is_none() && triples.is_none() {
+            return self;
+        }
+        let cohort = cohort.unwrap_or(self.cohort);
+        let triples = triples.unwrap_or(self.triples).max(1);
+        let a_round = cohort.size(population.devices.len()) * triples;
+        Self { cohort, triples, rounds: (population.interactions / a_round.max(1)).max(1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 4 devices that can learn, 11 interactions; one device has nothing, one everything.
+    fn population() -> Population {
+        let lists = [vec![0, 1, 2, 3], vec![], vec![1, 2, 4], vec![0], vec![0, 1, 2, 3, 4], vec![0, 1, 3]];
+        Population::of(&Histories::from_lists(&lists, 5).unwrap())
+    }
+
+    #[test]
+    fn configurations_are_the_papers() {
+        let population = population();
+        assert_eq!(population, Population { devices: vec![0, 2, 3, 5], interactions: 11 });
+        let plan = |name| {
+            let Plan { cohort, triples, rounds } = Plan::of(Configuration::named(name).unwrap(), &population);
+            (cohort, triples, rounds)
+        };
+        assert_eq!(plan("sfpl"), (Cohort::One, 1, 11));
+        assert_eq!(plan("sfpl+"), (Cohort::One, 2, 4));
+        assert_eq!(plan("pfpl"), (Cohort::All, 1, 2));
+        assert_eq!(plan("pfpl+"), (Cohort::All, 2, 1));
+        assert!(Configuration::NAMES.iter().all(|name| Configuration::named(name).is_some()));
+    }
+
+    #[test]
+    fn anything_in_between_has_as_many_rounds_as_an_epoch_takes() {
+        let population = population();
+        let plan = Plan::of(Configuration::ParallelPlus, &population);
+        assert_eq!(plan.with(None, None, &population), plan);
+        let other = plan.with(Some(Cohort::Count(2)), None, &population);
+        assert_eq!(other, Plan { cohort: Cohort::Count(2), triples: 2, rounds: 2 });
+        let other = plan.with(None, Some(7), &population);
+        assert_eq!(other, Plan { cohort: Cohort::All, triples: 7, rounds: 1 });
+    }
+}

@@ -1,0 +1,180 @@
+//! The round loop.
+
+use crate::cohort::Selector;
+use crate::{Attendance, Collected, FederationError, Fleet, Plan, Population, Strategy};
+use sottovoce_core::Rng;
+use sottovoce_protocol::{
+    Layout, ModelSpec, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, Terms, ValueEncoding,
+    codec,
+};
+
+/// Mean loss of an epoch from which on training counts as diverged. Guessing has ln 2 = 0.69; scores without bound, right
+/// or wrong by chance, come to 10.
+const DIVERGED_LOSS: f64 = 4.0;
+
+/// What an epoch came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EpochReport {
+    /// Who took part, over all rounds.
+    pub attendance: Attendance,
+    /// Bytes from the server to devices, as encoded: the terms for all asked, the model for all who train.
+    pub down: u64,
+}
+
+impl EpochReport {
+    /// Mean loss of the samples before each step; `None` if nobody learnt.
+    pub fn loss(&self) -> Option<f64> {
+        (self.attendance.samples > 0).then(|| self.attendance.loss / self.attendance.samples as f64)
+    }
+}
+
+/// What a federation begins with.
+pub struct Setup {
+    /// How updates become the next shared model.
+    pub strategy: Box<dyn Strategy>,
+    /// Who is asked, for how much work.
+    pub plan: Plan,
+    /// Who may be asked.
+    pub population: Population,
+    /// The shared model before the first round.
+    pub start: Parameters,
+    /// The model as the terms name it.
+    pub model: ModelSpec,
+    /// How devices write the values they send.
+    pub values: ValueEncoding,
+}
+
+/// Server, devices, configuration: one training task. One that has failed is over: a failed round is not repeated.
+pub struct Federation<F> {
+    fleet: F,
+    strategy: Box<dyn Strategy>,
+    plan: Plan,
+    shared: SharedModel,
+    layout: Layout,
+    terms: Terms,
+    terms_bytes: u64,
+    selector: Selector,
+    collected: Collected,
+    rng: Rng,
+}
+
+impl<F: Fleet> Federation<F> {
+    /// Before the first round.
+    pub fn new(fleet: F, setup: Setup, rng: Rng) -> Self {
+        let Setup { strategy, plan, population, start, model, values } = setup;
+        let layout = start.layout();
+        let terms = Terms { model, values, ..Terms::default() };
+        let shared =
+            SharedModel { federation: terms.federation, version: ModelVersion(0), parameters: start };
+        Self {
+            fleet,
+            strategy,
+            plan,
+            shared,
+            terms,
+            terms_bytes: 0,
+            selector: Selector::new(population.devices),
+            collected: Collected::new(&layout),
+            layout,
+            rng,
+        }
+    }
+
+    /// The fleet.
+    pub fn fleet(&self) -> &F {
+        &self.fleet
+    }
+
+    /// The shared model.
+    pub fn shared(&self) -> &Parameters {
+        &self.shared.parameters
+    }
+
+    /// Rounds done.
+    pub fn rounds(&self) -> u64 {
+        self.terms.round.0
+    }
+
+    /// Fleet and shared model, when training is over.
+    pub fn into_parts(self) -> (F, Parameters) {
+        (self.fleet, self.shared.parameters)
+    }
+
+    /// What to change after divergence.
+    pub fn advice(&self) -> String {
+        self.strategy.advice()
+    }
+
+    /// One round; returns who took part and the bytes sent to them.
+    ///
+    /// # Errors
+    /// If a device fails, or the shared model is no longer finite.
+    pub fn round(&mut self) -> Result<(Attendance, u64), FederationError> {
+        let round = self.terms.round;
+        let rng = self.rng.stream("round", round.0);
+        let cohort = self.selector.draw(self.plan.cohort, &mut rng.stream("cohort", 0));
+        let mut terms = std::mem::take(&mut self.terms);
+        terms.version = self.shared.version;
+        terms.cohort_size = cohort.len() as u32;
+        let terms = RoundTerms::freeze(terms)?;
+        // The terms' length changes only where a round's number gets longer.
+        if self.terms_bytes == 0 || (round.0.is_power_of_two() && round.0.trailing_zeros().is_multiple_of(7))
+        {
+            let mut bytes = Vec::new();
+            codec::encode_terms(&terms, &mut bytes);
+            self.terms_bytes = bytes.len() as u64;
+        }
+        let attended = self.fleet.run(&terms, cohort, &self.shared, &rng, &mut self.collected);
+        self.terms = Terms { round: RoundId(round.0 + 1), ..terms.thaw() };
+        let attended = attended?;
+        let model_bytes = codec::model_bytes(&self.layout, &self.shared, ValueEncoding::F32);
+        self.absorb(round)?;
+        Ok((attended, attended.asked * self.terms_bytes + attended.sent * model_bytes))
+    }
+
+    fn absorb(&mut self, round: RoundId) -> Result<(), FederationError> {
+        self.strategy.absorb(&mut self.shared.parameters, &self.collected);
+        self.shared.version = ModelVersion(self.shared.version.0 + 1);
+        let wrong = first_infinite(&self.shared.parameters, &self.collected);
+        self.collected.clear();
+        match wrong {
+            Some((table, row)) => {
+                let what = format!("row {row} of table {table:?} is no longer finite");
+                Err(FederationError::Diverged { round: round.0, what })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// An epoch of rounds.
+    ///
+    /// # Errors
+    /// If a device fails, or training diverges: numbers without bound, or a mean loss far above guessing.
+    pub fn epoch(&mut self) -> Result<EpochReport, FederationError> {
+        let mut report = EpochReport::default();
+        for _ in 0..self.plan.rounds {
+            let (attendance, down) = self.round()?;
+            report.attendance.add(&attendance);
+            report.down += down;
+        }
+        match report.loss() {
+            Some(loss) if loss.is_nan() || loss > DIVERGED_LOSS => {
+                let what = format!("the mean loss is {loss:.2}, where guessing has 0.69");
+                Err(FederationError::Diverged { round: self.rounds().saturating_sub(1), what })
+            }
+            _ => Ok(report),
+        }
+    }
+}
+
+/// The first changed row with a value that is not finite.
+fn first_infinite(shared: &Parameters, changed: &Collected) -> Option<(String, usize)> {
+    for (table, sums) in shared.tables().iter().zip(changed.tables()) {
+        let infinite =
+            |&(row, ..): &(usize, u32, &[f32])| table.row(row).iter().any(|value| !value.is_finite());
+        if let Some((row, ..)) = sums.rows().find(infinite) {
+            return Some((table.shape().name.clone(), row));
+        }
+    }
+    None
+}

@@ -1,0 +1,67 @@
+//! How the server turns a cohort's updates into the next shared model.
+
+use crate::Collected;
+use sottovoce_core::math;
+use sottovoce_protocol::Parameters;
+
+/// Turns what a round collected into the next shared model.
+pub trait Strategy: Send + Sync {
+    /// Changes the shared model, which has the layout of what was collected.
+    fn absorb(&mut self, shared: &mut Parameters, round: &Collected);
+
+    /// What to change when the shared model grows without bound.
+    fn advice(&self) -> String;
+}
+
+/// The papers': `row += rate * sum`. The step of a row grows with the number of devices that send it, so that a rate that
+/// suits a small population makes a large one diverge.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sum {
+    /// alpha.
+    pub rate: f32,
+}
+
+/// A sum up to some devices, a mean beyond: `row += rate * sum * c / (c + n - 1)`, where n devices sent the row.
+///
+/// One device moves a row as with [`Sum`]; many move it together at most as far as c of them would under `Sum`, however
+/// many they are. So the step of a row has a bound that does not depend on the population, and one setting serves 1,000
+/// devices and 1,000,000; rare items still learn at full speed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Damped {
+    /// alpha.
+    pub rate: f32,
+    /// c: devices beyond which a row hardly moves further.
+    pub devices: f32,
+}
+
+impl Strategy for Sum {
+    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+        add_rows(shared, round, |_| self.rate);
+    }
+
+    fn advice(&self) -> String {
+        format!(
+            "many devices add to the same rows; take a learning_rate below {} or strategy = damped",
+            self.rate
+        )
+    }
+}
+
+impl Strategy for Damped {
+    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+        let Damped { rate, devices } = *self;
+        add_rows(shared, round, |count| rate * (devices / (devices + (count - 1) as f32)));
+    }
+
+    fn advice(&self) -> String {
+        format!("take a learning_rate below {} or damped_devices below {}", self.rate, self.devices)
+    }
+}
+
+fn add_rows(shared: &mut Parameters, round: &Collected, step: impl Fn(u32) -> f32) {
+    for (table, sums) in shared.tables_mut().iter_mut().zip(round.tables()) {
+        for (row, count, sum) in sums.rows() {
+            math::add_scaled(table.row_mut(row), step(count), sum);
+        }
+    }
+}

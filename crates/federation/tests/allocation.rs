@@ -1,0 +1,62 @@
+//! The hot path allocates nothing for a triple or a device.
+//!
+//! One test only: the counter is that of the whole process.
+#![allow(unsafe_code)]
+
+mod common;
+
+use common::{World, people};
+use sottovoce_federation::*;
+use sottovoce_protocol::{Policy, ValueEncoding};
+use std::alloc::{GlobalAlloc, Layout as Block, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+struct Counting;
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is handed on to the system's allocator unchanged; the counter does not touch memory.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, block: Block) -> *mut u8 {
+        COUNT.fetch_add(1, Relaxed);
+        // SAFETY: the caller's promises about `block` are the system allocator's conditions.
+        unsafe { System.alloc(block) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, block: Block) {
+        // SAFETY: `pointer` came from `System.alloc` with the same `block`.
+        unsafe { System.dealloc(pointer, block) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Allocations of 50 rounds, after 50 in which buffers have grown.
+fn allocations(users: usize, cohort: Cohort, triples: usize) -> usize {
+    let mut federation = World {
+        histories: people(users, 60),
+        plan: Box::new(move |_| Plan { cohort, triples, rounds: 50 }),
+        strategy: Box::new(Damped { rate: 0.01, devices: 20.0 }),
+        policy: Policy::new(0.5).unwrap(),
+        spread: PiSpread::Uniform,
+        values: ValueEncoding::F16,
+        delivery: Delivery::Direct,
+        rate: 0.01,
+    }
+    .found(1);
+    federation.epoch().unwrap();
+    let before = COUNT.load(Relaxed);
+    federation.epoch().unwrap();
+    COUNT.load(Relaxed) - before
+}
+
+#[test]
+fn rounds_allocate_nothing_for_a_triple_or_a_device() {
+    assert_eq!(allocations(100, Cohort::One, 1), 0);
+    assert_eq!(allocations(100, Cohort::One, 40), 0);
+    assert_eq!(allocations(100, Cohort::Count(30), 200), 0);
+    // On several threads a round has a list of parts and the pool's own needs, however many devices there are.
+    let parallel = allocations(3000, Cohort::All, 40);
+    assert!(parallel < 50 * 100, "{parallel}");
+}

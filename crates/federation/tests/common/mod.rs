@@ -1,0 +1,61 @@
+//! A small world to federate.
+
+use sottovoce_core::{Histories, Rng};
+use sottovoce_federation::{
+    Delivery, Disclosure, Federation, InProcess, PiSpread, Plan, Population, Setup, Strategy,
+};
+use sottovoce_models::SharedPart;
+use sottovoce_models::fpl::{Device, Pull, Shared};
+use sottovoce_protocol::{Policy, ValueEncoding};
+
+pub(crate) const FACTORS: usize = 4;
+
+/// People of very different activity over a skewed catalog; every seventh has nothing. Items ascending, each once.
+pub(crate) fn people(users: usize, items: usize) -> Histories {
+    let mut rng = Rng::new(8);
+    let lists: Vec<Vec<u32>> = (0..users)
+        .map(|user| {
+            let length = if user % 7 == 3 { 0 } else { 1 + rng.index(items / 3) };
+            let mut list: Vec<u32> =
+                (0..length).map(|_| (rng.unit() * rng.unit() * items as f64) as u32).collect();
+            list.sort_unstable();
+            list.dedup();
+            list
+        })
+        .collect();
+    Histories::from_lists(&lists, items).unwrap()
+}
+
+/// Makes a plan for a population.
+pub(crate) type Planner = Box<dyn Fn(&Population) -> Plan>;
+
+/// What the tests vary.
+pub(crate) struct World {
+    pub(crate) histories: Histories,
+    pub(crate) plan: Planner,
+    pub(crate) strategy: Box<dyn Strategy>,
+    pub(crate) policy: Policy,
+    pub(crate) spread: PiSpread,
+    pub(crate) values: ValueEncoding,
+    pub(crate) delivery: Delivery,
+    pub(crate) rate: f32,
+}
+
+impl World {
+    pub(crate) fn found(self, seed: u64) -> Federation<InProcess<Device>> {
+        let rng = Rng::new(seed);
+        let population = Population::of(&self.histories);
+        let plan = (self.plan)(&population);
+        let pull = Pull { user: 0.01, positive: 0.01, negative: 0.001 };
+        let device =
+            Device { factors: FACTORS, triples: plan.triples, rate: self.rate, pull, init_deviation: 0.1 };
+        let shared = Shared { factors: FACTORS, init_deviation: 0.1 };
+        let start = shared.start(self.histories.catalog_size(), &mut rng.stream("shared", 0)).unwrap();
+        let disclosure = Disclosure::spread(self.policy, self.spread, self.histories.users(), &rng);
+        let fleet = InProcess::new(device, self.histories, start.layout(), disclosure, &rng)
+            .delivering(self.delivery);
+        let (strategy, values) = (self.strategy, self.values);
+        let setup = Setup { strategy, plan, population, start, model: device.spec(), values };
+        Federation::new(fleet, setup, rng)
+    }
+}

@@ -1,0 +1,214 @@
+//! Rounds of a whole federation.
+
+mod common;
+
+use common::{FACTORS, Planner, World, people};
+use proptest::prelude::{any, prop, prop_assert_eq, proptest};
+use sottovoce_core::Histories;
+use sottovoce_federation::*;
+use sottovoce_models::fpl::Device;
+use sottovoce_protocol::{Parameters, Policy, RoundTerms, SharedModel, Terms, ValueEncoding, codec};
+use std::sync::{Arc, Mutex};
+
+fn configured(configuration: Configuration) -> Planner {
+    Box::new(move |population| Plan::of(configuration, population))
+}
+
+fn fixed(plan: Plan) -> Planner {
+    Box::new(move |_| plan)
+}
+
+fn world() -> World {
+    World {
+        histories: people(150, 60),
+        plan: configured(Configuration::ParallelPlus),
+        strategy: Box::new(Sum { rate: 0.02 }),
+        policy: Policy::new(0.4).unwrap(),
+        spread: PiSpread::Fixed,
+        values: ValueEncoding::F32,
+        delivery: Delivery::Direct,
+        rate: 0.02,
+    }
+}
+
+type Bits = (Vec<u32>, Vec<u32>);
+
+fn bits(federation: &Federation<InProcess<Device>>) -> Bits {
+    let of = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
+    (of(federation.shared().tables()[0].values()), of(federation.fleet().private()))
+}
+
+fn after(mut federation: Federation<InProcess<Device>>, epochs: usize) -> (Bits, EpochReport) {
+    let mut last = EpochReport::default();
+    for _ in 0..epochs {
+        last = federation.epoch().unwrap();
+    }
+    (bits(&federation), last)
+}
+
+#[test]
+fn the_same_bytes_on_one_and_on_three_threads() {
+    let plans: [fn() -> Planner; 3] = [
+        || configured(Configuration::ParallelPlus),
+        || configured(Configuration::Parallel),
+        || fixed(Plan { cohort: Cohort::Fraction(0.6), triples: 3, rounds: 14 }),
+    ];
+    for plan in plans {
+        let on = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| after(World { plan: plan(), spread: PiSpread::Uniform, ..world() }.found(5), 3))
+        };
+        assert!(on(1) == on(3));
+    }
+}
+
+#[test]
+fn passing_by_the_bytes_makes_no_difference() {
+    for values in ValueEncoding::ALL {
+        let by = |delivery| after(World { delivery, values, ..world() }.found(2), 4);
+        let (direct, bytes) = (by(Delivery::Direct), by(Delivery::Bytes));
+        assert!(direct == bytes, "{values}");
+    }
+}
+
+/// A list that a strategy writes and a test reads.
+type Notes<T> = Arc<Mutex<Vec<T>>>;
+
+/// Sees everything the server sees.
+struct Seen(Notes<(usize, u32)>);
+
+impl Strategy for Seen {
+    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+        let rows = round.tables()[0].rows().map(|(row, count, _)| (row, count));
+        self.0.lock().unwrap().extend(rows);
+        Sum { rate: 0.05 }.absorb(shared, round);
+    }
+
+    fn advice(&self) -> String {
+        String::new()
+    }
+}
+
+proptest! {
+    /// One device at a time, so that what the server sees is one owner's.
+    #[test]
+    fn with_pi_0_no_row_of_a_consumed_item_leaves(
+        history in prop::collection::btree_set(0u32..20, 1..19),
+        triples in 1usize..200,
+        seed in any::<u64>(),
+    ) {
+        let history: Vec<u32> = history.into_iter().collect();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let world = World {
+            histories: Histories::from_lists(std::slice::from_ref(&history), 20).unwrap(),
+            plan: fixed(Plan { cohort: Cohort::All, triples, rounds: 3 }),
+            strategy: Box::new(Seen(seen.clone())),
+            policy: Policy::new(0.0).unwrap(),
+            ..world()
+        };
+        world.found(seed).epoch().unwrap();
+        let left = seen.lock().unwrap().clone();
+        prop_assert_eq!(left.iter().filter(|(row, _)| history.contains(&(*row as u32))).count(), 0);
+        prop_assert_eq!(left.is_empty(), false);
+    }
+}
+
+#[test]
+fn who_hides_or_pauses_sends_accordingly() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let mut policy = Policy::new(1.0).unwrap();
+    policy.hide(5);
+    World { policy, strategy: Box::new(Seen(seen.clone())), ..world() }.found(1).epoch().unwrap();
+    assert!(seen.lock().unwrap().iter().all(|(row, _)| *row != 5));
+    let mut paused = Policy::new(1.0).unwrap();
+    paused.pause().unwrap();
+    let (before, (after, report)) =
+        (bits(&world().found(1)), after(World { policy: paused, ..world() }.found(1), 2));
+    assert_eq!((report.attendance.asked, report.attendance.sent), (129, 0));
+    assert!(before == after);
+}
+
+#[test]
+fn the_server_adds_alpha_times_the_sum() {
+    let open = || World { policy: Policy::new(1.0).unwrap(), ..world() };
+    let mut federation = open().found(3);
+    let start = federation.shared().clone();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    struct Sums(Notes<(usize, Vec<f32>)>);
+    impl Strategy for Sums {
+        fn absorb(&mut self, _: &mut Parameters, round: &Collected) {
+            self.0.lock().unwrap().extend(round.tables()[0].rows().map(|(row, _, sum)| (row, sum.to_vec())));
+        }
+        fn advice(&self) -> String {
+            String::new()
+        }
+    }
+    World { strategy: Box::new(Sums(seen.clone())), ..open() }.found(3).epoch().unwrap();
+    federation.epoch().unwrap();
+    let mut expected = start;
+    for (row, sum) in seen.lock().unwrap().iter() {
+        let values = expected.tables_mut()[0].row_mut(*row);
+        values.iter_mut().zip(sum).for_each(|(value, sum)| *value += 0.02 * sum);
+    }
+    assert_eq!(federation.shared(), &expected);
+}
+
+#[test]
+fn bytes_are_those_of_the_wire() {
+    let mut federation = world().found(1);
+    let shared = SharedModel {
+        federation: Default::default(),
+        version: Default::default(),
+        parameters: federation.shared().clone(),
+    };
+    let mut model = Vec::new();
+    codec::encode_model(&shared, ValueEncoding::F32, &mut model).unwrap();
+    let (first, down) = federation.round().unwrap();
+    assert_eq!(first.asked, 129);
+    let model_spec = federation.fleet().device().spec();
+    let terms = Terms { model: model_spec, cohort_size: 129, ..Terms::default() };
+    let mut asked = Vec::new();
+    codec::encode_terms(&RoundTerms::freeze(terms).unwrap(), &mut asked);
+    assert_eq!(down, first.asked * asked.len() as u64 + first.sent * model.len() as u64);
+    // Rows of F + 1 floats, an index each, and little around them.
+    let least = first.rows * 4 * (FACTORS as u64 + 1);
+    assert!(first.bytes > least && first.bytes < least + 2 * first.rows + 40 * first.sent, "{first:?}");
+    let half = World { values: ValueEncoding::F16, ..world() }.found(1).round().unwrap().0;
+    assert_eq!(first.bytes - half.bytes, first.rows * 2 * (FACTORS as u64 + 1));
+}
+
+#[test]
+fn every_configuration_learns() {
+    for name in Configuration::NAMES {
+        let plan = configured(Configuration::named(name).unwrap());
+        let mut federation = World { plan, ..world() }.found(4);
+        let first = federation.epoch().unwrap();
+        let last = (0..10).map(|_| federation.epoch().unwrap()).last().unwrap();
+        let interactions = Population::of(&world().histories).interactions as u64;
+        assert!(interactions - first.attendance.samples < 129, "{first:?}");
+        assert!(last.loss().unwrap() < 0.95 * first.loss().unwrap(), "{first:?} {last:?}");
+    }
+}
+
+/// Many people who share one popular row.
+fn crowd(strategy: Box<dyn Strategy>) -> World {
+    World { histories: people(4000, 40), strategy, policy: Policy::new(1.0).unwrap(), rate: 0.5, ..world() }
+}
+
+#[test]
+fn the_sum_diverges_in_a_crowd_and_says_so_and_the_damped_one_does_not() {
+    let mut federation = crowd(Box::new(Sum { rate: 0.5 })).found(1);
+    let error = (0..30).find_map(|_| federation.epoch().err()).expect("divergence is seen");
+    assert!(matches!(error, FederationError::Diverged { .. }), "{error}");
+    assert!(federation.advice().contains("learning_rate below 0.5 or strategy = damped"));
+    let mut federation = crowd(Box::new(Damped { rate: 0.5, devices: 10.0 })).found(1);
+    let losses: Vec<f64> = (0..30).map(|_| federation.epoch().unwrap().loss().unwrap()).collect();
+    assert!(losses[29] < 0.68, "{losses:?}");
+}
+
+#[test]
+fn one_device_moves_a_row_the_same_under_both_strategies() {
+    let one = |strategy| World { plan: configured(Configuration::SequentialPlus), strategy, ..world() };
+    let sum = after(one(Box::new(Sum { rate: 0.03 })).found(6), 2);
+    assert!(sum == after(one(Box::new(Damped { rate: 0.03, devices: 5.0 })).found(6), 2));
+}

@@ -1,0 +1,72 @@
+//! The two halves of a federated model: what the server holds, and what each device does.
+
+use sottovoce_core::Rng;
+use sottovoce_protocol::{Layout, ModelError, Parameters, Trained, UpdateError};
+
+/// The server's half: which tables the shared model has and how they begin.
+pub trait SharedPart {
+    /// Names and shapes of the tables for a catalog of this size.
+    ///
+    /// # Errors
+    /// If the catalog is empty or too large for the wire format.
+    fn layout(&self, items: usize) -> Result<Layout, ModelError>;
+
+    /// The shared model before the first round.
+    ///
+    /// # Errors
+    /// As [`layout`](Self::layout).
+    fn start(&self, items: usize, rng: &mut Rng) -> Result<Parameters, ModelError>;
+}
+
+/// What a device is given to learn from.
+pub struct Task<'a> {
+    /// The shared model as it was distributed.
+    pub shared: &'a Parameters,
+    /// The private model, [`DevicePart::private_values`] long; changed by training and never sent.
+    pub private: &'a mut [f32],
+    /// The items the owner has, ascending, each once.
+    pub history: &'a [u32],
+}
+
+/// What a device did in a round; stays with it unless the owner reports it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lesson {
+    /// Samples learnt from; 0 if there was nothing to learn from.
+    pub samples: u64,
+    /// Sum of their losses before the step.
+    pub loss: f64,
+}
+
+/// The device's half. It holds settings only: a device's state is its private model, which a simulator keeps for many
+/// devices in one column, and working memory is handed in, so that training allocates nothing once it has grown.
+pub trait DevicePart: Send + Sync {
+    /// Working memory, used for one device after the other.
+    type Scratch: Send;
+
+    /// Working memory for a catalog of this size.
+    fn scratch(&self, items: usize) -> Self::Scratch;
+
+    /// Number of values of a private model.
+    fn private_values(&self) -> usize;
+
+    /// The private model before the first round.
+    fn start(&self, private: &mut [f32], rng: &mut Rng);
+
+    /// Learns, changes the private model, and puts what it proposes for the shared model `into` an emptied buffer.
+    ///
+    /// # Errors
+    /// If the buffer is not of the shared model's layout.
+    fn train(
+        &self,
+        task: Task<'_>,
+        scratch: &mut Self::Scratch,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<Lesson, UpdateError>;
+
+    /// A score for each item, higher for what is more wanted.
+    ///
+    /// # Panics
+    /// If `into` is not as long as the catalog.
+    fn score(&self, shared: &Parameters, private: &[f32], into: &mut [f32]);
+}

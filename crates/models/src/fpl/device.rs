@@ -1,0 +1,351 @@
+//! The device's half: triples of the owner's history, and what follows from them.
+//!
+//! Because parameters stay as they are within a round, the sums of the equations come apart by row: with S the sum of the
+//! row's s (positive where the item was i, negative where it was j) and n how often it came,
+//! ```text
+//! dq = S p - n l q        db = S - n l b        dp = sum over rows of S q - T l_u p
+//! ```
+//! so that a triple costs two scores to compare, and only rows, which are fewer, cost work for each factor.
+
+use super::touched::Touched;
+use crate::loss::Loss;
+use crate::{DevicePart, Lesson, Task};
+use sottovoce_core::{Rng, math};
+use sottovoce_protocol::{Mark, ModelSpec, Parameters, Table, Trained, UpdateError};
+
+/// Strengths of the pull to zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pull {
+    /// Of the user's vector (l_u).
+    pub user: f32,
+    /// Of the row of an item the user has (l_i).
+    pub positive: f32,
+    /// Of the row of an item the user does not have (l_j).
+    pub negative: f32,
+}
+
+/// How a device trains.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Device {
+    /// Length of the user's vector.
+    pub factors: usize,
+    /// Triples drawn in a round (T).
+    pub triples: usize,
+    /// Step of the user's vector (alpha).
+    pub rate: f32,
+    /// Pull to zero.
+    pub pull: Pull,
+    /// Standard deviation of the user's first random vector.
+    pub init_deviation: f32,
+}
+
+impl Device {
+    /// The model as round terms name it, with everything that a device needs to know.
+    pub fn spec(&self) -> ModelSpec {
+        let settings = [
+            ("factors", self.factors.to_string()),
+            ("triples", self.triples.to_string()),
+            ("learning_rate", self.rate.to_string()),
+            ("user_pull", self.pull.user.to_string()),
+            ("positive_pull", self.pull.positive.to_string()),
+            ("negative_pull", self.pull.negative.to_string()),
+            ("init_deviation", self.init_deviation.to_string()),
+        ];
+        let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        ModelSpec { name: "fpl".to_owned(), settings }
+    }
+}
+
+/// Working memory of [`Device`].
+#[derive(Debug)]
+pub struct Scratch {
+    /// Bit map of the owner's items, used where many triples are drawn; empty between devices.
+    own: Vec<u64>,
+    triples: Vec<[u32; 2]>,
+    touched: Touched,
+    /// Place in `rows` of each item met.
+    place: Vec<u32>,
+    rows: Vec<Row>,
+    change: Vec<f32>,
+}
+
+/// A row met in the round.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    item: u32,
+    mark: Mark,
+    score: f32,
+    /// S: the signed sum of s.
+    sum: f32,
+    /// n: how often the row came.
+    times: f32,
+}
+
+impl Scratch {
+    /// Draws triples (i, j), both uniform.
+    fn draw(&mut self, history: &[u32], items: u32, triples: usize, rng: &mut Rng) {
+        // Filling and emptying the map pays where it is asked often enough.
+        let mapped = triples >= history.len() / 8;
+        if mapped {
+            history.iter().for_each(|&item| self.own[item as usize / 64] |= 1 << (item % 64));
+        }
+        self.triples.clear();
+        for _ in 0..triples {
+            let positive = history[rng.below(history.len() as u32) as usize];
+            let negative = loop {
+                let item = rng.below(items);
+                let had = if mapped {
+                    self.own[item as usize / 64] >> (item % 64) & 1 == 1
+                } else {
+                    history.binary_search(&item).is_ok()
+                };
+                if !had {
+                    break item;
+                }
+            };
+            self.touched.add(positive, negative);
+            self.triples.push([positive, negative]);
+        }
+        if mapped {
+            history.iter().for_each(|&item| self.own[item as usize / 64] = 0);
+        }
+    }
+
+    /// Scores each item met, once.
+    fn score(&mut self, table: &Table, user: &[f32]) {
+        let Self { rows, place, touched, .. } = self;
+        rows.clear();
+        touched.drain(|item, mark| {
+            place[item as usize] = rows.len() as u32;
+            let score = score(user, table.row(item as usize));
+            rows.push(Row { item, mark, score, sum: 0.0, times: 0.0 });
+        });
+    }
+
+    /// Compares the items of each triple; returns the sum of the losses.
+    fn compare(&mut self) -> f64 {
+        let mut loss = Loss::new();
+        for triple in &self.triples {
+            let [i, j] = triple.map(|item| self.place[item as usize] as usize);
+            let wrong = math::sigmoid(self.rows[j].score - self.rows[i].score);
+            loss.add(1.0 - wrong);
+            self.rows[i].sum += wrong;
+            self.rows[i].times += 1.0;
+            self.rows[j].sum -= wrong;
+            self.rows[j].times += 1.0;
+        }
+        loss.sum()
+    }
+}
+
+#[inline]
+fn score(user: &[f32], row: &[f32]) -> f32 {
+    let (factors, bias) = row.split_at(user.len());
+    bias[0] + math::dot(user, factors)
+}
+
+impl Device {
+    /// Puts the rows' changes `into` the update and their part of dp into the scratch.
+    fn propose(
+        &self,
+        table: &Table,
+        user: &[f32],
+        scratch: &mut Scratch,
+        into: &mut Trained,
+    ) -> Result<(), UpdateError> {
+        let change = &mut scratch.change[..];
+        change.fill(0.0);
+        for row in &scratch.rows {
+            let pull = if row.mark == Mark::Consumed { self.pull.positive } else { self.pull.negative };
+            let (sum, back) = (row.sum, row.times * pull);
+            let (factors, bias) = table.row(row.item as usize).split_at(user.len());
+            let (to_factors, to_bias) = into.push_row(0, row.item, row.mark)?.split_at_mut(user.len());
+            for (((to, q), p), change) in to_factors.iter_mut().zip(factors).zip(user).zip(&mut *change) {
+                *to = sum * p - back * q;
+                *change += sum * q;
+            }
+            to_bias[0] = sum - back * bias[0];
+        }
+        Ok(())
+    }
+}
+
+impl DevicePart for Device {
+    type Scratch = Scratch;
+
+    fn scratch(&self, items: usize) -> Scratch {
+        Scratch {
+            own: vec![0; items.div_ceil(64)],
+            triples: Vec::with_capacity(self.triples),
+            touched: Touched::new(items),
+            place: vec![0; items],
+            rows: Vec::with_capacity(items.min(2 * self.triples)),
+            change: vec![0.0; self.factors],
+        }
+    }
+
+    fn private_values(&self) -> usize {
+        self.factors
+    }
+
+    fn start(&self, private: &mut [f32], rng: &mut Rng) {
+        rng.fill_normal(self.init_deviation, private);
+    }
+
+    fn train(
+        &self,
+        task: Task<'_>,
+        scratch: &mut Scratch,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<Lesson, UpdateError> {
+        let Task { shared, private: user, history } = task;
+        let Some(table) = shared.tables().first() else { return Ok(Lesson::default()) };
+        let items = table.shape().rows;
+        // Somebody with nothing, or with everything, has no triple.
+        if history.is_empty() || history.len() >= items as usize {
+            return Ok(Lesson::default());
+        }
+        scratch.draw(history, items, self.triples, rng);
+        scratch.score(table, user);
+        let loss = scratch.compare();
+        self.propose(table, user, scratch, into)?;
+        let back = self.triples as f32 * self.pull.user;
+        for (p, change) in user.iter_mut().zip(&scratch.change) {
+            *p += self.rate * (change - back * *p);
+        }
+        into.set_samples(self.triples as u64);
+        Ok(Lesson { samples: self.triples as u64, loss })
+    }
+
+    fn score(&self, shared: &Parameters, private: &[f32], into: &mut [f32]) {
+        let table = shared.tables().first();
+        assert_eq!(into.len(), table.map_or(0, |table| table.shape().rows as usize), "one score an item");
+        let rows = table.into_iter().flat_map(|table| table.values().chunks_exact(private.len() + 1));
+        for (into, row) in into.iter_mut().zip(rows) {
+            *into = score(private, row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SharedPart;
+    use crate::fpl::Shared;
+    use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
+
+    const ITEMS: usize = 30;
+    const FACTORS: usize = 5;
+
+    fn device(triples: usize) -> Device {
+        let pull = Pull { user: 0.3, positive: 0.2, negative: 0.1 };
+        Device { factors: FACTORS, triples, rate: 0.07, pull, init_deviation: 0.5 }
+    }
+
+    /// The sums of one round as the paper writes them, triple after triple, in double precision: dQ with db in the last
+    /// column, and dp.
+    fn literally(
+        device: &Device,
+        table: &Table,
+        p: &[f32],
+        triples: &[[u32; 2]],
+    ) -> (Vec<[f64; 6]>, [f64; 5]) {
+        let wide = |value: f32| f64::from(value);
+        let (l_u, l_i, l_j) =
+            (wide(device.pull.user), wide(device.pull.positive), wide(device.pull.negative));
+        let mut rows = vec![[0.0; FACTORS + 1]; ITEMS];
+        let mut dp = [0.0; FACTORS];
+        for &[i, j] in triples {
+            let (q_i, q_j) = (table.row(i as usize), table.row(j as usize));
+            let x = |q: &[f32]| wide(q[FACTORS]) + (0..FACTORS).map(|f| wide(p[f]) * wide(q[f])).sum::<f64>();
+            let s = 1.0 / (1.0 + (x(q_i) - x(q_j)).exp());
+            for f in 0..FACTORS {
+                dp[f] += s * (wide(q_i[f]) - wide(q_j[f])) - l_u * wide(p[f]);
+                rows[i as usize][f] += s * wide(p[f]) - l_i * wide(q_i[f]);
+                rows[j as usize][f] += -s * wide(p[f]) - l_j * wide(q_j[f]);
+            }
+            rows[i as usize][FACTORS] += s - l_i * wide(q_i[FACTORS]);
+            rows[j as usize][FACTORS] += -s - l_j * wide(q_j[FACTORS]);
+        }
+        (rows, dp)
+    }
+
+    fn history() -> impl Strategy<Value = Vec<u32>> {
+        prop::collection::btree_set(0..ITEMS as u32, 1..ITEMS).prop_map(|items| items.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn a_round_is_the_papers(history in history(), triples in 1usize..60, seed in 0u64..10_000) {
+            let mut rng = Rng::new(seed);
+            let shared = Shared { factors: FACTORS, init_deviation: 0.8 };
+            let mut parameters = shared.start(ITEMS, &mut rng).unwrap();
+            for item in 0..ITEMS {
+                parameters.tables_mut()[0].row_mut(item)[FACTORS] = rng.normal() as f32;
+            }
+            let device = device(triples);
+            let mut p = [0.0; FACTORS];
+            device.start(&mut p, &mut rng);
+            let before = p;
+            let mut scratch = device.scratch(ITEMS);
+            let mut trained = Trained::new(&parameters.layout());
+            let task = Task { shared: &parameters, private: &mut p, history: &history };
+            let lesson = device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
+
+            prop_assert_eq!(lesson.samples, triples as u64);
+            prop_assert_eq!(scratch.triples.len(), triples);
+            for [i, j] in &scratch.triples {
+                prop_assert!(history.contains(i) && !history.contains(j));
+            }
+            let (rows, dp) = literally(&device, &parameters.tables()[0], &before, &scratch.triples);
+            for f in 0..FACTORS {
+                let expected = f64::from(before[f]) + f64::from(device.rate) * dp[f];
+                prop_assert!((f64::from(p[f]) - expected).abs() < 1e-4, "p {f}: {} {expected}", p[f]);
+            }
+            let mut proposed = vec![[0.0f32; FACTORS + 1]; ITEMS];
+            for ((item, values), mark) in trained.update().tables()[0].iter().zip(trained.marks(0)) {
+                proposed[item].copy_from_slice(values);
+                prop_assert_eq!(*mark == Mark::Consumed, history.contains(&(item as u32)));
+            }
+            for (item, (found, expected)) in proposed.iter().zip(&rows).enumerate() {
+                for (found, expected) in found.iter().zip(expected) {
+                    prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "item {item}: {found} {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn both_items_are_drawn_uniformly() {
+        // One triple of twenty items is looked up by search, a thousand are looked up in the map.
+        let history: Vec<u32> = (0..20).map(|n| 2 * n + 1).collect();
+        for triples in [1, 1000] {
+            let mut scratch = device(triples).scratch(45);
+            let mut rng = Rng::new(2);
+            let mut counts = [0i32; 45];
+            for _ in 0..20_000 / triples {
+                scratch.draw(&history, 45, triples, &mut rng);
+                scratch.triples.iter().flatten().for_each(|&item| counts[item as usize] += 1);
+                scratch.touched.drain(|_, _| ());
+            }
+            for (item, &count) in counts.iter().enumerate() {
+                let expected = if history.contains(&(item as u32)) { 1000 } else { 800 };
+                assert!((count - expected).abs() < 160, "{triples} triples: item {item} {count} times");
+            }
+        }
+    }
+
+    #[test]
+    fn who_has_nothing_or_everything_changes_nothing() {
+        let shared = Shared { factors: FACTORS, init_deviation: 0.1 }.start(3, &mut Rng::new(1)).unwrap();
+        let device = device(4);
+        for history in [&[][..], &[0, 1, 2]] {
+            let mut p = [0.5; FACTORS];
+            let mut trained = Trained::new(&shared.layout());
+            let task = Task { shared: &shared, private: &mut p, history };
+            let lesson = device.train(task, &mut device.scratch(3), &mut Rng::new(1), &mut trained).unwrap();
+            assert_eq!((lesson, trained.update().rows(), p), (Lesson::default(), 0, [0.5; FACTORS]));
+        }
+    }
+}
