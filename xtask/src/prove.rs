@@ -12,7 +12,7 @@ pub(crate) struct Proof {
 
 /// All proofs. A proof exits with success only if its claim held, and its figure is the last line it prints.
 pub(crate) const PROOFS: &[Proof] =
-    &[Proof { name: "fuzz", what: "no mutated input makes a loader panic", run: fuzz }];
+    &[Proof { name: "fuzz", what: "no mutated file or message makes a reader panic", run: fuzz }];
 
 /// The proof of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Proof> {
@@ -26,6 +26,9 @@ pub(crate) fn run(name: &str, long: bool) -> Result<()> {
 
 fn fuzz(long: bool) -> Result<()> {
     let inputs = if long { "2000000" } else { "100000" };
-    let mutate = ["run", "--release", "--package", "sottovoce-data", "--example", "mutate", "--", inputs];
-    show_and_run(&mut cargo(mutate))
+    for (package, example) in [("sottovoce-protocol", "mutate_messages"), ("sottovoce-data", "mutate")] {
+        let mutate = ["run", "--release", "--package", package, "--example", example, "--", inputs];
+        show_and_run(&mut cargo(mutate))?;
+    }
+    Ok(())
 }

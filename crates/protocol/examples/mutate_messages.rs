@@ -1,5 +1,5 @@
 //! Mutates messages of every kind and lets every decoder read them: `cargo run --release -p sottovoce-protocol
-//! --example mutate -- 1000000 [SEED]`. A panic ends it and names the bytes.
+//! --example mutate_messages -- 1000000 [SEED]`. A panic ends it and names the bytes.
 #![allow(clippy::print_stdout)]
 
 #[path = "../tests/common/mod.rs"]
