@@ -98,6 +98,27 @@ fn a_trained_model_recommends_and_says_why() {
 }
 
 #[test]
+fn a_federated_model_says_what_it_sent() {
+    let sent = |pi: &str, more: &str| {
+        let pi = format!("pi={pi}");
+        let set = ["--set", "configuration=pfpl+", "--set", "epochs=3", "--set", &pi, "--set", more];
+        json(&[&["train", "--model", "fpl", "--data", TOWN][..], &set].concat())
+    };
+    let (open, closed) = (sent("1", "values=f32"), sent("0", "values=f32"));
+    let up = |trained: &serde_json::Value| trained["bytes"]["up"].as_u64().unwrap();
+    assert_eq!(open["bytes"]["down"], closed["bytes"]["down"]);
+    assert!(
+        open["bytes"]["down"].as_u64().unwrap() > up(&open) && up(&open) > up(&closed) && up(&closed) > 0
+    );
+    assert!(up(&sent("1", "values=i8-row")) * 2 < up(&open));
+    assert!(open["vectors"].as_f64().unwrap() > closed["vectors"].as_f64().unwrap());
+    let wild =
+        ["train", "--model", "fpl", "--data", TOWN, "--set", "learning_rate=1", "--set", "user_pull=10"];
+    let message = complaint(1, &[&wild[..], &["--set", "triples=1000"]].concat());
+    assert!(message.contains("training diverged") && message.contains("strategy = damped"), "{message}");
+}
+
+#[test]
 fn every_model_is_stored_and_read_back() {
     let place = tempfile::tempdir().unwrap();
     for model in json(&["models"])["models"].as_array().unwrap() {
@@ -112,7 +133,7 @@ fn every_model_is_stored_and_read_back() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_on_one_and_two_threads() {
-    for model in ["user-knn", "item-knn", "bpr-mf", "ials", "ease"] {
+    for model in ["user-knn", "item-knn", "bpr-mf", "ials", "ease", "fpl"] {
         let result = |threads: &str| {
             without_cost(json(&[
                 "train",
