@@ -10,7 +10,7 @@ pub enum Participation {
     /// In every round the device is asked into.
     #[default]
     Active,
-    /// Not for now.
+    /// In no round until the owner resumes.
     Paused,
     /// No more. Coming back means enrolling anew.
     Withdrawn,
