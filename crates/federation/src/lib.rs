@@ -20,7 +20,10 @@ mod lane;
 mod plan;
 pub mod registry;
 mod rounds;
+mod settings;
+mod simulated;
 mod strategy;
+mod tensors;
 
 pub use cohort::Cohort;
 pub use collected::{Collected, Sums};
