@@ -25,7 +25,10 @@ mod observer;
 mod plan;
 pub mod registry;
 mod rounds;
+mod settings;
+mod simulated;
 mod strategy;
+mod tensors;
 
 pub use behaviour::{Availability, Diurnal, Habits, Trace, TraceError};
 pub use closing::{Closing, RoundRules};
