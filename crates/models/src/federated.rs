@@ -41,7 +41,7 @@ pub struct Lesson {
 /// devices in one column, and working memory is handed in, so that training allocates nothing once it has grown.
 pub trait DevicePart: Send + Sync {
     /// Working memory, used for one device after the other.
-    type Scratch: Send;
+    type Scratch: Send + Sync;
 
     /// Working memory for a catalog of this size.
     fn scratch(&self, items: usize) -> Self::Scratch;
