@@ -156,12 +156,14 @@ impl<D: DevicePart> Fleet for InProcess<D> {
         let count = self.parts_of(cohort.len());
         self.grow(count);
         let held = self.distribute(shared)?;
+        let shared = &held.as_ref().unwrap_or(shared).parameters;
         let round = Round {
             device: &self.device,
             histories: &self.histories,
             disclosure: &self.disclosure,
             terms,
-            shared: &held.as_ref().unwrap_or(shared).parameters,
+            shared,
+            prepared: &self.device.prepare(shared),
             delivery: self.delivery,
             rng,
         };
