@@ -6,11 +6,11 @@
 
 mod bpr_mf;
 mod ease;
-mod factors;
+pub(crate) mod factors;
 mod ials;
 mod inverse;
 mod item_knn;
-mod least_squares;
+pub(crate) mod least_squares;
 mod mostpop;
 mod negatives;
 mod neighbours;
