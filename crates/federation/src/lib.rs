@@ -11,7 +11,9 @@
 //! [`registry`] lists all models: those trained in one place and those trained in a federation.
 
 mod announcement;
+mod attending;
 mod behaviour;
+mod checkpoint;
 mod closing;
 mod cohort;
 mod collected;
@@ -27,7 +29,9 @@ pub mod registry;
 mod rounds;
 mod settings;
 mod simulated;
+mod state;
 mod strategy;
+mod summaries;
 mod tensors;
 
 pub use behaviour::{Availability, Diurnal, Habits, Trace, TraceError};

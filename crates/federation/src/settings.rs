@@ -1,5 +1,6 @@
 //! Settings that every model trained in a federation has.
 
+use crate::attending::Attending;
 use crate::{Cohort, Disclosure, FederationError, PiSpread};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::{Setting, Settings};
@@ -21,12 +22,14 @@ pub(crate) struct Common {
     pub(crate) pi_spread: PiSpread,
     /// How devices write the values they send.
     pub(crate) values: ValueEncoding,
+    /// Who is asked, and what devices are like.
+    pub(crate) attending: Attending,
 }
 
 impl Common {
     /// Their definitions; what an epoch is and how many make a good default is the model's to say.
     pub(crate) fn settings(epochs: i64, an_epoch: &'static str) -> Vec<Setting> {
-        vec![
+        let mut all = vec![
             Setting::integer(
                 "cohort",
                 0,
@@ -46,7 +49,9 @@ impl Common {
             ),
             Setting::integer("epochs", epochs, 1..=10_000, an_epoch).on_log_scale(),
             Setting::choice("values", VALUES, "How devices write the values they send"),
-        ]
+        ];
+        all.extend(Attending::settings());
+        all
     }
 
     /// From checked settings.
@@ -57,6 +62,7 @@ impl Common {
             pi: settings.real("pi"),
             pi_spread: PiSpread::named(settings.word("pi_spread")).unwrap_or(PiSpread::Fixed),
             values: encoding(settings.word("values")),
+            attending: Attending::read(settings),
         }
     }
 

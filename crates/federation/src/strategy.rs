@@ -3,6 +3,7 @@
 use crate::Collected;
 use sottovoce_core::math;
 use sottovoce_protocol::Parameters;
+use std::io::{self, Read, Write};
 
 /// Turns what a round collected into the next shared model.
 pub trait Strategy: Send + Sync {
@@ -11,6 +12,24 @@ pub trait Strategy: Send + Sync {
 
     /// What to change when the shared model grows without bound.
     fn advice(&self) -> String;
+
+    /// Writes what it remembers from round to round, for a checkpoint.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Takes back what [`save`](Self::save) wrote; `shared` is the shared model as it was then.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
+        let _ = (shared, from);
+        Ok(())
+    }
 }
 
 /// The papers': `row += rate * sum`. The step of a row grows with the number of devices that send it, so that a rate that

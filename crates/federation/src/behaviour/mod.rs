@@ -9,10 +9,12 @@
 mod availability;
 mod trace;
 
+use crate::state::{put_u64s, take_numbers, unfit};
 use crate::{Closing, Presence, RoundRules};
 pub use availability::{Availability, Diurnal};
 use sottovoce_core::{Rng, math};
 use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 pub use trace::{Trace, TraceError};
 
 /// What a population is like. The default: everybody is there, equally fast, and comes back.
@@ -105,12 +107,25 @@ impl Behaviour {
     }
 
     /// Devices still at work in a round that is over, and until when.
-    pub(crate) fn busy(&self) -> &BTreeMap<u32, f64> {
+    #[cfg(test)]
+    fn busy(&self) -> &BTreeMap<u32, f64> {
         &self.busy
     }
 
-    pub(crate) fn set_busy(&mut self, busy: BTreeMap<u32, f64>) {
-        self.busy = busy;
+    pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_u64s(out, &[self.busy.len() as u64])?;
+        self.busy.iter().try_for_each(|(&device, until)| put_u64s(out, &[u64::from(device), until.to_bits()]))
+    }
+
+    pub(crate) fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
+        self.busy.clear();
+        let [busy] = take_numbers(from)?;
+        for _ in 0..busy {
+            let [device, until] = take_numbers(from)?;
+            let device = u32::try_from(device).map_err(|_| unfit(format!("device {device}")))?;
+            self.busy.insert(device, f64::from_bits(until));
+        }
+        Ok(())
     }
 
     /// Plays a round in which a cohort was asked at `now`.
