@@ -233,12 +233,14 @@ impl<D: DevicePart> Fleet for InProcess<D> {
         let held = self.distribute(shared)?;
         let course = self.behaviour.play(cohort, call.wanted, &call.rules, call.now, rng);
         let seconds = course.seconds;
+        let shared = &held.as_ref().unwrap_or(shared).parameters;
         let round = Round {
             device: &self.device,
             histories: &self.histories,
             disclosure: &self.disclosure,
             terms,
-            shared: &held.as_ref().unwrap_or(shared).parameters,
+            shared,
+            prepared: &self.device.prepare(shared),
             delivery: self.delivery,
             course,
             rng,

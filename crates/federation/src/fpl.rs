@@ -153,7 +153,7 @@ impl FederatedModel for Fpl {
         device.spec()
     }
 
-    fn strategy(&self) -> Box<dyn Strategy> {
+    fn strategy(&self, _: usize) -> Box<dyn Strategy> {
         match self.strategy {
             Chosen::Sum(sum) => Box::new(sum),
             Chosen::Damped(damped) => Box::new(damped),

@@ -9,12 +9,13 @@ use sottovoce_protocol::{
 };
 
 /// What all devices of a round see or are.
-pub(crate) struct Round<'a, D> {
+pub(crate) struct Round<'a, D: DevicePart> {
     pub(crate) device: &'a D,
     pub(crate) histories: &'a Histories,
     pub(crate) disclosure: &'a Disclosure,
     pub(crate) terms: &'a RoundTerms,
     pub(crate) shared: &'a Parameters,
+    pub(crate) prepared: &'a D::Prepared,
     pub(crate) delivery: Delivery,
     pub(crate) course: &'a Course,
     pub(crate) rng: &'a Rng,
@@ -73,7 +74,8 @@ impl<S> Lane<S> {
             return Ok(());
         }
         let mut rng = round.rng.stream("device", u64::from(device));
-        let task = Task { shared: round.shared, private, history: round.histories.of(device as usize) };
+        let history = round.histories.of(device as usize);
+        let task = Task { shared: round.shared, prepared: round.prepared, private, history };
         let lesson = round
             .device
             .train(task, &mut self.scratch, &mut rng, &mut self.trained)

@@ -41,8 +41,8 @@ pub(crate) trait FederatedModel: Send + Sync {
     /// The model as round terms name it, with everything that a device needs to know.
     fn spec(device: &Self::Device) -> ModelSpec;
 
-    /// How updates become the next shared model.
-    fn strategy(&self) -> Box<dyn Strategy>;
+    /// How updates become the next shared model, in a population of this many devices that learn.
+    fn strategy(&self, devices: usize) -> Box<dyn Strategy>;
 
     /// Vectors that an epoch sends in a cohort of this size, as the papers count (CCE).
     fn vectors(&self, plan: &Plan, cohort: usize, items: usize) -> f64;
@@ -110,7 +110,7 @@ impl<M: FederatedModel> Simulated<M> {
         let (spec, disclosure) = (M::spec(&device), common.disclosure(train.users(), &rng)?);
         let fleet = InProcess::new(device, train.clone(), start.layout(), disclosure, &rng)
             .behaving(common.attending.habits()?, &rng);
-        let (strategy, values) = (model.strategy(), common.values);
+        let (strategy, values) = (model.strategy(population.devices.len()), common.values);
         let setup = Setup { strategy, plan, population, start, model: spec, values };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
         Ok((common.attending.apply(federation, train, fit.watch.users())?, vectors))
