@@ -107,6 +107,17 @@ fn checkpoints_that_cannot_be_used_are_named() {
     assert!(data.contains("data fingerprint was"), "{data}");
     printed(&with(&["--set", "pi=0.5", "--fresh"]));
 
+    let weights = place.path().join("weights");
+    fs::write(&weights, "r1 2\nr2 1\n").unwrap();
+    let named = format!("weights_file={}", weights.display());
+    let weighed: Vec<&str> = short.iter().copied().chain(["--set", "selection=weights", "--set", &named]).collect();
+    let fresh: Vec<&str> = weighed.iter().copied().chain(["--fresh"]).collect();
+    printed(&fresh);
+    fs::write(&weights, "r1 2\nr2 3\n").unwrap();
+    let changed = complaint(1, &weighed);
+    assert!(changed.contains("contents of weights_file was"), "{changed}");
+    printed(&with(&["--set", "pi=0.5", "--fresh"]));
+
     let file = kept.join("train.checkpoint");
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();

@@ -188,7 +188,8 @@ pub fn train_keeping<'a>(
     let started = Instant::now();
     let mut recommender = (plan.model.build)(plan.settings);
     let Keeping { store, users } = keeping;
-    let mut watch = Watcher { checks: plan.checks, curve: Vec::new(), best: None, on_epoch, store, users };
+    let (curve, best, cost) = (Vec::new(), None, None);
+    let mut watch = Watcher { checks: plan.checks, curve, best, on_epoch, store, users, cost };
     let summary = recommender.fit(histories, &mut Fit { seed: plan.seed, watch: &mut watch })?;
     let Watcher { curve, best, .. } = watch;
     let best_epoch = best.as_ref().map(|best| best.epoch);

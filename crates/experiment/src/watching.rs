@@ -5,7 +5,7 @@ use crate::outcome::CurvePoint;
 use crate::trial::Checks;
 use serde::{Deserialize, Serialize};
 use sottovoce_core::Names;
-use sottovoce_models::{Flow, Milestone, ModelError, Progress, Tensor, TensorData, Watch};
+use sottovoce_models::{Flow, Milestone, ModelError, Progress, Summary, Tensor, TensorData, Watch};
 use std::io::{self, Read, Write};
 
 /// The best epoch so far.
@@ -25,6 +25,8 @@ pub(crate) struct Watcher<'a> {
     pub(crate) on_epoch: &'a mut dyn FnMut(usize, usize) -> Flow,
     pub(crate) store: Option<&'a mut Store>,
     pub(crate) users: Option<&'a Names>,
+    /// Bytes and virtual seconds up to the epoch that ends now.
+    pub(crate) cost: Option<(u64, f64)>,
 }
 
 impl Watch for Watcher<'_> {
@@ -34,12 +36,25 @@ impl Watch for Watcher<'_> {
         };
         let checks = self.checks.filter(due);
         let value = checks.and_then(|checks| checks.value(progress.model));
-        self.curve.push(CurvePoint { epoch: progress.epoch, loss: progress.loss, value });
+        let cost = self.cost.take();
+        let (bytes, virtual_time) = cost.unzip();
+        self.curve.push(CurvePoint {
+            epoch: progress.epoch,
+            loss: progress.loss,
+            value,
+            bytes,
+            virtual_time,
+        });
         let verdict = checks.map_or(Flow::Continue, |checks| self.compare(&checks, value, progress));
         match (self.on_epoch)(progress.epoch, progress.epochs) {
             Flow::Stop => Flow::Stop,
             Flow::Continue => verdict,
         }
+    }
+
+    fn after_rounds(&mut self, so_far: &Summary) {
+        let traffic = &so_far.traffic;
+        self.cost = Some((traffic.down + traffic.up, so_far.turnout.seconds));
     }
 
     fn users(&self) -> Option<&Names> {

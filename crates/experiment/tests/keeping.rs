@@ -9,6 +9,7 @@ use sottovoce_experiment::trial::{
 };
 use sottovoce_federation::registry;
 use sottovoce_models::Flow;
+use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Settings, Value};
 use std::path::Path;
 
@@ -24,13 +25,12 @@ fn town() -> Prepared {
     prepare(&plan).unwrap()
 }
 
-fn settings(configuration: &str, more: &[(&'static str, Value)]) -> Settings {
-    let word = |word: &str| Value::Word(word.to_owned());
-    let given = [("configuration", word(configuration)), ("epochs", Value::Integer(24))];
-    registry::find("fpl").unwrap().settings(given.into_iter().chain(more.iter().cloned())).unwrap()
+fn settings(model: &'static Model, more: &[(&'static str, Value)]) -> Settings {
+    let given = [("epochs", Value::Integer(24))];
+    model.settings(given.into_iter().chain(more.iter().cloned())).unwrap()
 }
 
-fn plan<'a>(data: &'a Prepared, settings: &'a Settings) -> ModelPlan<'a> {
+fn plan<'a>(model: &'static Model, data: &'a Prepared, settings: &'a Settings) -> ModelPlan<'a> {
     let checks = Checks {
         question: Question::new(&data.parts.train, data.parts.validation.as_ref().unwrap()),
         metric: MetricAt { key: Key::Ndcg, cutoff: 10 },
@@ -38,7 +38,7 @@ fn plan<'a>(data: &'a Prepared, settings: &'a Settings) -> ModelPlan<'a> {
         patience: Some(4),
         keep_best: true,
     };
-    ModelPlan { model: registry::find("fpl").unwrap(), settings, seed: 5, checks: Some(checks) }
+    ModelPlan { model, settings, seed: 5, checks: Some(checks) }
 }
 
 fn open(folder: &Path, every: &str) -> Store {
@@ -46,14 +46,14 @@ fn open(folder: &Path, every: &str) -> Store {
 }
 
 /// Stops after an epoch, as a kill would: nothing is written for it.
-fn killed_after(data: &Prepared, settings: &Settings, store: &mut Store, epochs: usize) {
+fn killed_after(plan: &ModelPlan<'_>, data: &Prepared, store: &mut Store, epochs: usize) {
     let mut left = epochs;
     let mut on_epoch = |_: usize, _: usize| {
         left -= 1;
         if left == 0 { Flow::Stop } else { Flow::Continue }
     };
     let keeping = Keeping { store: Some(store), users: None };
-    train_keeping(&plan(data, settings), &data.parts.train, &mut on_epoch, keeping).unwrap();
+    train_keeping(plan, &data.parts.train, &mut on_epoch, keeping).unwrap();
 }
 
 fn assert_same(whole: &Trained, resumed: &Trained) {
@@ -72,21 +72,27 @@ fn a_training_put_down_again_and_again_ends_in_the_same_model_curve_and_counts()
         ("selection", Value::Word("history".to_owned())),
         ("cohort", Value::Integer(30)),
     ];
-    for (configuration, every, more) in
-        [("pfpl+", "1", &trouble[..]), ("pfpl+", "3", &[]), ("pfpl", "7rounds", &trouble[..1])]
-    {
-        let settings = settings(configuration, more);
-        let whole = train(&plan(&data, &settings), &data.parts.train, &mut |_, _| Flow::Continue).unwrap();
+    let pfpl = [("configuration", Value::Word("pfpl".to_owned())), trouble[0].clone()];
+    for (name, every, more) in [
+        ("fpl", "1", &trouble[..]),
+        ("fpl", "3", &[]),
+        ("fpl", "7rounds", &pfpl),
+        ("fcf", "2", &trouble[..1]),
+    ] {
+        let model = registry::find(name).unwrap();
+        let settings = settings(model, more);
+        let plan = plan(model, &data, &settings);
+        let whole = train(&plan, &data.parts.train, &mut |_, _| Flow::Continue).unwrap();
         assert!(whole.best_epoch.is_some() && whole.summary.turnout.rounds > 0);
         let folder = tempfile::tempdir().unwrap();
         for epochs in [2, 5, 4] {
-            killed_after(&data, &settings, &mut open(folder.path(), every), epochs);
+            killed_after(&plan, &data, &mut open(folder.path(), every), epochs);
         }
         let mut store = open(folder.path(), every);
-        assert!(store.found().unwrap().epochs >= 5, "{configuration} {every}");
+        assert!(store.found().unwrap().epochs >= 5, "{name} {every}");
         let keeping = Keeping { store: Some(&mut store), users: None };
         let mut go_on = |_: usize, _: usize| Flow::Continue;
-        let resumed = train_keeping(&plan(&data, &settings), &data.parts.train, &mut go_on, keeping).unwrap();
+        let resumed = train_keeping(&plan, &data.parts.train, &mut go_on, keeping).unwrap();
         assert_same(&whole, &resumed);
     }
 }
@@ -95,8 +101,9 @@ fn a_training_put_down_again_and_again_ends_in_the_same_model_curve_and_counts()
 fn patience_ends_a_federated_training_and_the_best_epoch_comes_back() {
     let data = town();
     let more = [("learning_rate", Value::Real(0.2)), ("epochs", Value::Integer(300))];
-    let settings = settings("pfpl+", &more);
-    let plan = plan(&data, &settings);
+    let model = registry::find("fpl").unwrap();
+    let settings = settings(model, &more);
+    let plan = plan(model, &data, &settings);
     let trained = train(&plan, &data.parts.train, &mut |_, _| Flow::Continue).unwrap();
     let best = trained.best_epoch.unwrap();
     assert!(trained.summary.epochs < 300, "never stopped");
@@ -106,6 +113,10 @@ fn patience_ends_a_federated_training_and_the_best_epoch_comes_back() {
     let protocol = sottovoce_evaluate::Protocol::all_unrated([10]);
     let again = sottovoce_experiment::trial::evaluate(&question, &protocol, trained.recommender.as_ref());
     assert_eq!(told, Some(again.unwrap().at[&10].ndcg));
+    let costs: Vec<_> = trained.curve.iter().map(|point| (point.bytes, point.virtual_time)).collect();
+    assert!(costs.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1));
+    let traffic = trained.summary.traffic;
+    assert_eq!(costs.last().unwrap().0, Some(traffic.down + traffic.up));
     // The counts are those of all epochs that were made.
     let received = trained.summary.turnout.received;
     let users = data.parts.users.len();

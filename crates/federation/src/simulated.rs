@@ -141,6 +141,7 @@ impl<M: FederatedModel> Simulated<M> {
             if let Some(report) = report {
                 count(&mut summary, &report, epoch, vectors);
                 summary.turnout.rounds = rounds;
+                fit.watch.after_rounds(&summary);
                 let progress = Progress { epoch, epochs, loss: report.loss(), model: &*self };
                 if fit.watch.after_epoch(&progress) == Flow::Stop {
                     break;

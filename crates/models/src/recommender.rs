@@ -188,6 +188,11 @@ pub trait Watch {
     /// Called after each epoch.
     fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow;
 
+    /// Called before [`after_epoch`](Self::after_epoch) by models that are trained in rounds: what they have done so far.
+    fn after_rounds(&mut self, so_far: &Summary) {
+        let _ = so_far;
+    }
+
     /// Names of the users, for settings that name files which speak of them.
     fn users(&self) -> Option<&Names> {
         None

@@ -9,14 +9,14 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
 use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Key, Metrics, Protocol, Question};
-use sottovoce_experiment::checkpoint::{Begin, Identity, Store};
+use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
 use sottovoce_experiment::trial::{self, Checks, DataPlan, Keeping, ModelPlan, Prepared, Trained};
 use sottovoce_federation::registry;
 use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::{Settings, Value};
+use sottovoce_models::settings::{Domain, Settings, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -237,8 +237,13 @@ fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, d
         ("validation", args.split.validation.map_or("none".to_owned(), |split| split.to_string())),
         ("patience", args.patience.map_or("none".to_owned(), |patience| patience.to_string())),
     ];
+    let files = (model.settings)().into_iter().filter(|setting| matches!(setting.domain, Domain::Text));
+    let files = files.filter(|setting| !settings.word(setting.key).is_empty());
+    let contents = files
+        .map(|file| (format!("contents of {}", file.key), checkpoint::contents(Path::new(settings.word(file.key)))));
     let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
-    parts.into_iter().map(|(key, value)| (key.to_owned(), value)).chain(settings).collect()
+    let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));
+    parts.chain(settings).chain(contents).collect()
 }
 
 fn protocol(args: &Train, common: &Common) -> Protocol {
