@@ -29,7 +29,8 @@ pub type Identity = BTreeMap<String, String>;
 
 /// A file that a setting names, by what it holds.
 pub fn contents(path: &Path) -> String {
-    fs::read(path).map_or_else(|error| error.to_string(), |bytes| blake3::hash(&bytes).to_hex()[..16].to_owned())
+    fs::read(path)
+        .map_or_else(|error| error.to_string(), |bytes| blake3::hash(&bytes).to_hex()[..16].to_owned())
 }
 
 /// Why a checkpoint cannot be used.

@@ -239,8 +239,9 @@ fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, d
     ];
     let files = (model.settings)().into_iter().filter(|setting| matches!(setting.domain, Domain::Text));
     let files = files.filter(|setting| !settings.word(setting.key).is_empty());
-    let contents = files
-        .map(|file| (format!("contents of {}", file.key), checkpoint::contents(Path::new(settings.word(file.key)))));
+    let contents = files.map(|file| {
+        (format!("contents of {}", file.key), checkpoint::contents(Path::new(settings.word(file.key))))
+    });
     let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
     let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));
     parts.chain(settings).chain(contents).collect()
