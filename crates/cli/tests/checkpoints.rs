@@ -119,13 +119,13 @@ fn checkpoints_that_cannot_be_used_are_named() {
     printed(&with(&["--set", "pi=0.5", "--fresh"]));
 
     let weights = place.path().join("weights");
-    fs::write(&weights, "r1 2\nr2 1\n").unwrap();
+    fs::write(&weights, "0 2\n16 1\n").unwrap();
     let named = format!("weights_file={}", weights.display());
     let weighed: Vec<&str> =
         short.iter().copied().chain(["--set", "selection=weights", "--set", &named]).collect();
     let fresh: Vec<&str> = weighed.iter().copied().chain(["--fresh"]).collect();
     printed(&fresh);
-    fs::write(&weights, "r1 2\nr2 3\n").unwrap();
+    fs::write(&weights, "0 2\n16 3\n").unwrap();
     let changed = complaint(1, &weighed);
     assert!(changed.contains("contents of weights_file was"), "{changed}");
     printed(&with(&["--set", "pi=0.5", "--fresh"]));
