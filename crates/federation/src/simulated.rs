@@ -132,6 +132,9 @@ impl<M: FederatedModel> Simulated<M> {
                 break;
             }
         }
+        if let Learnt::Federation(federation) = &self.learnt {
+            summary.updates_by_item = federation.row_updates().tables()[0].clone();
+        }
         Ok(summary)
     }
 }
