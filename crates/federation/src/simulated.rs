@@ -78,7 +78,7 @@ impl<M: FederatedModel> Simulated<M> {
 
     fn shared(&self) -> &Parameters {
         match &self.learnt {
-            Learnt::Federation(federation) => federation.shared(),
+            Learnt::Federation(federation) => federation.distributed(),
             Learnt::Parts(shared, _) => shared,
         }
     }
@@ -104,7 +104,8 @@ impl<M: FederatedModel> Simulated<M> {
         let fleet = InProcess::new(device, train.clone(), start.layout(), disclosure, &rng);
         let (strategy, values) = (model.strategy(population.devices.len()), common.values);
         let setup = Setup { strategy, plan, population, start, model: spec, values };
-        Ok((Federation::new(fleet, setup, rng.stream("rounds", 0)), vectors))
+        let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
+        Ok((federation.distributing(common.downloads)?, vectors))
     }
 
     /// Ends training: keeps the model and lets the rest go.

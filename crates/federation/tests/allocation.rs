@@ -42,6 +42,7 @@ fn allocations(users: usize, cohort: Cohort, triples: usize) -> usize {
         spread: PiSpread::Uniform,
         values: ValueEncoding::F16,
         delivery: Delivery::Direct,
+        downloads: Downloads::default(),
         rate: 0.01,
     }
     .found(1);
