@@ -26,6 +26,7 @@ impl<F: Fleet> Federation<F> {
         for table in self.shared.parameters.tables() {
             put_f32s(out, table.values())?;
         }
+        self.distribution.save(out)?;
         self.row_updates.tables().iter().try_for_each(|counts| put_u64s(out, counts))?;
         self.strategy.save(out)?;
         self.fleet.save(out)
@@ -57,6 +58,7 @@ impl<F: Fleet> Federation<F> {
         for table in self.shared.parameters.tables_mut() {
             take_f32s(from, table.values_mut())?;
         }
+        self.distribution.restore(ModelVersion(version), from)?;
         self.row_updates.tables_mut().iter_mut().try_for_each(|counts| take_u64s(from, counts))?;
         self.strategy.restore(&self.shared.parameters, from)?;
         self.fleet.restore(from)
@@ -75,15 +77,19 @@ impl EpochReport {
             samples,
             rows,
             bytes,
+            downloaded,
             loss,
             seconds,
         } = self.attendance;
-        put_u64s(out, &[unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, self.down])?;
+        put_u64s(
+            out,
+            &[unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded, self.down],
+        )?;
         put_f64s(out, &[loss, seconds])
     }
 
     fn restore(from: &mut dyn Read) -> io::Result<Self> {
-        let [unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, down] =
+        let [unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded, down] =
             take_numbers(from)?;
         let [loss, seconds] = take_reals(from)?;
         let attendance = Attendance {
@@ -96,6 +102,7 @@ impl EpochReport {
             samples,
             rows,
             bytes,
+            downloaded,
             loss,
             seconds,
         };

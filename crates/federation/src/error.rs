@@ -83,6 +83,20 @@ pub enum FederationError {
     /// A policy that is none.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The server's own mistake: devices that got to a version in different ways do not hold the same.
+    #[error("devices that have version {version} do not hold the same model")]
+    Parted {
+        /// The version.
+        version: u64,
+    },
+    /// The simulator's own mistake: bytes were counted that were not sent.
+    #[error("a download was counted as {counted} bytes and had {sent}")]
+    Counted {
+        /// Bytes counted.
+        counted: u64,
+        /// Bytes encoded.
+        sent: u64,
+    },
     /// The wire format's own mistake: what was encoded cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),

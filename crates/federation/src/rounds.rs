@@ -1,15 +1,14 @@
 //! The round loop.
 
 use crate::announcement::Announcement;
+use crate::distribution::Distribution;
 use crate::gathering::gather;
 use crate::{
-    Attendance, Call, Collected, FederationError, Fleet, Observer, Plan, Population, RoundReport, RoundRules,
-    RowUpdates, Selector, Strategy,
+    Attendance, Call, Collected, Downloads, FederationError, Fleet, Observer, Offer, Plan, Population,
+    RoundReport, RoundRules, RowUpdates, Selector, Strategy,
 };
 use sottovoce_core::Rng;
-use sottovoce_protocol::{
-    Layout, ModelSpec, ModelVersion, Parameters, RoundId, SharedModel, ValueEncoding, codec,
-};
+use sottovoce_protocol::{Layout, ModelSpec, ModelVersion, Parameters, RoundId, SharedModel, ValueEncoding};
 
 /// Mean loss of an epoch from which on training counts as diverged. Guessing has ln 2 = 0.69; scores without bound, right
 /// or wrong by chance, come to 10.
@@ -60,6 +59,7 @@ pub struct Federation<F> {
     pub(crate) strategy: Box<dyn Strategy>,
     pub(crate) plan: Plan,
     pub(crate) shared: SharedModel,
+    pub(crate) distribution: Distribution,
     pub(crate) layout: Layout,
     pub(crate) announcement: Announcement,
     selector: Selector,
@@ -87,6 +87,7 @@ impl<F: Fleet> Federation<F> {
             fleet,
             strategy,
             plan,
+            distribution: Distribution::plain(),
             shared,
             announcement,
             selector: Selector::new(population.devices),
@@ -105,6 +106,15 @@ impl<F: Fleet> Federation<F> {
     pub fn under(mut self, rules: RoundRules) -> Self {
         self.rules = rules;
         self
+    }
+
+    /// The same with another way to bring the shared model to devices.
+    ///
+    /// # Errors
+    /// If its values cannot be written that way.
+    pub fn distributing(mut self, downloads: Downloads) -> Result<Self, FederationError> {
+        self.distribution = Distribution::new(downloads, &self.shared)?;
+        Ok(self)
     }
 
     /// The same with cohorts drawn by weight, one a device of the population.
@@ -126,6 +136,11 @@ impl<F: Fleet> Federation<F> {
         &self.shared.parameters
     }
 
+    /// The shared model as devices hold it that have its current version.
+    pub fn distributed(&self) -> &Parameters {
+        &self.distribution.held(&self.shared).parameters
+    }
+
     /// Rounds done.
     pub fn rounds(&self) -> u64 {
         self.announcement.round().0
@@ -141,9 +156,9 @@ impl<F: Fleet> Federation<F> {
         &self.row_updates
     }
 
-    /// Fleet and shared model, when training is over.
+    /// Fleet and shared model as devices hold it, when training is over.
     pub fn into_parts(self) -> (F, Parameters) {
-        (self.fleet, self.shared.parameters)
+        (self.fleet, self.distribution.into_held(self.shared).parameters)
     }
 
     /// What to change after divergence.
@@ -172,14 +187,14 @@ impl<F: Fleet> Federation<F> {
             now: self.clock + gathered.waited,
         };
         let terms = self.announcement.freeze(self.shared.version, call.cohort.len())?;
-        let attended = self.fleet.run(&terms, &call, &self.shared, &rng, &mut self.collected);
+        let offer = Offer::new(&self.distribution, &self.shared, &self.layout);
+        let attended = self.fleet.run(&terms, &call, &offer, &rng, &mut self.collected);
         self.announcement.thaw(terms);
         let mut attended = attended?;
         attended.unavailable = gathered.drawn.unavailable;
         attended.seconds += gathered.waited;
         self.clock += attended.seconds;
-        let model_bytes = codec::model_bytes(&self.layout, &self.shared, ValueEncoding::F32);
-        let down = attended.asked * self.announcement.bytes() + attended.trained * model_bytes;
+        let down = attended.asked * self.announcement.bytes() + attended.downloaded;
         let changed = self.absorb(round);
         let report = RoundReport { round: round.0, attendance: &attended, down, collected: &self.collected };
         self.row_updates.after_round(&report);
@@ -196,7 +211,7 @@ impl<F: Fleet> Federation<F> {
                 let what = format!("row {row} of table {table:?} is no longer finite");
                 Err(FederationError::Diverged { round: round.0, what })
             }
-            None => Ok(()),
+            None => self.distribution.follow(&self.shared, &self.collected),
         }
     }
 

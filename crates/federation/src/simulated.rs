@@ -81,7 +81,7 @@ impl<M: FederatedModel> Simulated<M> {
 
     fn shared(&self) -> &Parameters {
         match &self.learnt {
-            Learnt::Federation(federation) => federation.shared(),
+            Learnt::Federation(federation) => federation.distributed(),
             Learnt::Parts(shared, _) => shared,
         }
     }
@@ -113,6 +113,7 @@ impl<M: FederatedModel> Simulated<M> {
         let (strategy, values) = (model.strategy(population.devices.len()), common.values);
         let setup = Setup { strategy, plan, population, start, model: spec, values };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
+        let federation = federation.distributing(common.downloads)?;
         Ok((common.attending.apply(federation, train, fit.watch.users())?, vectors))
     }
 

@@ -42,6 +42,7 @@ fn allocations(users: usize, cohort: Cohort, triples: usize, habits: Habits, rul
         spread: PiSpread::Uniform,
         values: ValueEncoding::F16,
         delivery: Delivery::Direct,
+        downloads: Downloads::default(),
         rate: 0.01,
     }
     .found_with(1, habits)
