@@ -20,6 +20,7 @@ fn world(cohort: Cohort) -> World {
         spread: PiSpread::Uniform,
         values: ValueEncoding::F32,
         delivery: Delivery::Direct,
+        downloads: Downloads::default(),
         rate: 0.02,
     }
 }

@@ -27,6 +27,7 @@ fn world() -> World {
         spread: PiSpread::Fixed,
         values: ValueEncoding::F32,
         delivery: Delivery::Direct,
+        downloads: Downloads::default(),
         rate: 0.02,
     }
 }

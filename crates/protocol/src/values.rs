@@ -64,7 +64,7 @@ impl ValueEncoding {
     }
 
     /// Whether these values can be written: finite, and within the encoding's range.
-    pub(crate) fn carries(self, values: &[f32]) -> bool {
+    pub fn carries(self, values: &[f32]) -> bool {
         if self == ValueEncoding::F32 {
             return all_finite(values);
         }
@@ -105,8 +105,8 @@ impl ValueEncoding {
         if all_finite(&into[start..]) { Ok(()) } else { Err(DecodeError::Value { field: "values", at }) }
     }
 
-    /// Changes values into what the other side will hold after [`write`](Self::write) and [`read`](Self::read).
-    pub(crate) fn round(self, values: &mut [f32], cols: usize) {
+    /// Changes rows of `cols` values into what the other side will hold. Rounding again changes nothing.
+    pub fn round(self, values: &mut [f32], cols: usize) {
         match self {
             ValueEncoding::F32 => (),
             ValueEncoding::F16 => round_f16(values),
