@@ -53,4 +53,4 @@ pub use fleet::{Attendance, Call, Delivery, Fleet, InProcess, Presence};
 pub use observer::{Observer, RoundReport, RowUpdates};
 pub use plan::{Configuration, Plan, Population};
 pub use rounds::{EpochReport, Federation, Setup};
-pub use strategy::{Adam, AdamSettings, Damped, Descent, Strategy, Sum};
+pub use strategy::{Adam, AdamSettings, Adaptive, Damped, Descent, Strategy, Sum};
