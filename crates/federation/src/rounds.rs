@@ -7,7 +7,7 @@ use crate::{
     Attendance, Call, Collected, Downloads, FederationError, Fleet, Observer, Offer, Plan, Population,
     RoundReport, RoundRules, RowUpdates, Selector, Strategy,
 };
-use sottovoce_core::Rng;
+use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Layout, ModelSpec, ModelVersion, Parameters, RoundId, SharedModel, ValueEncoding};
 
 /// Mean loss of an epoch from which on training counts as diverged. Guessing has ln 2 = 0.69; scores without bound, right
@@ -265,8 +265,7 @@ impl<F: Fleet> Federation<F> {
 /// The first changed row with a value that is not finite.
 fn first_infinite(shared: &Parameters, changed: &Collected) -> Option<(String, usize)> {
     for (table, sums) in shared.tables().iter().zip(changed.tables()) {
-        let infinite =
-            |&(row, ..): &(usize, u32, &[f32])| table.row(row).iter().any(|value| !value.is_finite());
+        let infinite = |&(row, ..): &(usize, u32, &[f32])| !math::all_finite(table.row(row));
         if let Some((row, ..)) = sums.rows().find(infinite) {
             return Some((table.shape().name.clone(), row));
         }

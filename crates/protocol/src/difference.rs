@@ -6,8 +6,8 @@
 use crate::error::{ModelError, ValueError};
 use crate::parameters::{SharedModel, Table};
 use crate::rows::Rows;
-use crate::values::all_finite;
 use crate::{FederationId, ModelVersion, ValueEncoding};
+use sottovoce_core::math::all_finite;
 
 /// What the rows of a difference are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

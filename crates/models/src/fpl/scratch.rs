@@ -55,21 +55,16 @@ impl Scratch {
     /// Draws triples (i, j), both uniform, and lists the items met.
     pub(super) fn draw(&mut self, history: &[u32], items: u32, triples: usize, rng: &mut Rng) {
         self.triples.resize(triples, [0; 2]);
-        self.items.clear();
-        self.marks.clear();
         if triples <= FEW {
             self.draw_few(history, items, rng);
         } else {
             self.draw_many(history, items, rng);
         }
-        for (place, &item) in (0..).zip(&self.items) {
-            self.place[item as usize] = place;
-        }
     }
 
     fn draw_few(&mut self, history: &[u32], items: u32, rng: &mut Rng) {
         for triple in &mut self.triples {
-            *triple = draw_one(history, items, |item| history.binary_search(&item).is_ok(), rng);
+            *triple = draw_one(history, items, |item| has(history, item), rng);
         }
         let mut met = [(0, Mark::Other); 2 * FEW];
         let met = &mut met[..2 * self.triples.len()];
@@ -77,23 +72,33 @@ impl Scratch {
             *pair = [(*positive, Mark::Consumed), (*negative, Mark::Other)];
         }
         met.sort_unstable_by_key(|&(item, _)| item);
+        self.items.clear();
+        self.marks.clear();
         for same in met.chunk_by(|one, next| one.0 == next.0) {
+            self.place[same[0].0 as usize] = self.items.len() as u32;
             self.items.push(same[0].0);
             self.marks.push(same[0].1);
         }
     }
 
     fn draw_many(&mut self, history: &[u32], items: u32, rng: &mut Rng) {
-        let Self { triples, touched, items: met, marks, .. } = self;
+        let Self { triples, touched, items: met, marks, place, .. } = self;
         touched.begin(history);
-        for triple in triples {
+        for triple in &mut *triples {
             *triple = draw_one(history, items, |item| touched.has(item), rng);
             touched.add(*triple);
         }
+        // Room for all, so that filling it in need not look for room.
+        met.resize(2 * triples.len(), 0);
+        marks.resize(2 * triples.len(), Mark::Other);
+        let mut count = 0;
         touched.drain(history, |item, mark| {
-            met.push(item);
-            marks.push(mark);
+            (met[count], marks[count]) = (item, mark);
+            place[item as usize] = count as u32;
+            count += 1;
         });
+        met.truncate(count);
+        marks.truncate(count);
     }
 
     /// Scores each item met, once.
@@ -119,6 +124,15 @@ impl Scratch {
         }
         loss.sum()
     }
+}
+
+/// Whether an item is in a history, ascending. A short one is read whole: its parts are fetched from memory together,
+/// while a search waits for one after the other.
+fn has(history: &[u32], item: u32) -> bool {
+    if history.len() > 512 {
+        return history.binary_search(&item).is_ok();
+    }
+    history.iter().fold(false, |found, &had| found | (had == item))
 }
 
 #[inline]
