@@ -2,7 +2,9 @@
 
 use super::Strategy;
 use crate::Collected;
+use crate::state::{put_f32s, put_f64s, put_u64s, take_f32s, take_f64s, take_numbers, unfit};
 use sottovoce_protocol::{Parameters, Table};
+use std::io::{self, Read, Write};
 
 /// Stable at any cohort size and population: AdaGrad (J. Duchi, E. Hazan, Y. Singer, JMLR 2011) on the sums of rounds,
 /// ```text
@@ -85,6 +87,30 @@ impl Strategy for Adaptive {
 
     fn advice(&self) -> String {
         format!("take an adaptive_step below {} or a smaller learning_rate", self.step)
+    }
+
+    /// Means are taken anew in each round and not written.
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_u64s(out, &[self.tables.len() as u64])?;
+        self.tables.iter().try_for_each(|squares| {
+            put_f32s(out, &squares.own)?;
+            put_f64s(out, &squares.columns)
+        })
+    }
+
+    fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
+        let [tables] = take_numbers(from)?;
+        if tables != 0 && tables != shared.tables().len() as u64 {
+            return Err(unfit(format!(
+                "squares of {tables} tables, where there are {}",
+                shared.tables().len()
+            )));
+        }
+        self.tables = shared.tables().iter().take(tables as usize).map(Squares::of).collect();
+        self.tables.iter_mut().try_for_each(|squares| {
+            take_f32s(from, &mut squares.own)?;
+            take_f64s(from, &mut squares.columns)
+        })
     }
 }
 
