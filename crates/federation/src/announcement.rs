@@ -7,12 +7,13 @@ use sottovoce_protocol::{
 /// The terms of the next round, and their length on the wire.
 pub(crate) struct Announcement {
     terms: Terms,
-    bytes: u64,
+    /// The terms frozen last, as encoded; empty if their length must be found anew.
+    encoded: Vec<u8>,
 }
 
 impl Announcement {
     pub(crate) fn new(model: ModelSpec, values: ValueEncoding) -> Self {
-        Self { terms: Terms { model, values, ..Terms::default() }, bytes: 0 }
+        Self { terms: Terms { model, values, ..Terms::default() }, encoded: Vec::new() }
     }
 
     pub(crate) fn terms(&self) -> &Terms {
@@ -27,12 +28,12 @@ impl Announcement {
     /// Goes on with another round than the first.
     pub(crate) fn go_on_with(&mut self, round: RoundId) {
         self.terms.round = round;
-        self.bytes = 0;
+        self.encoded.clear();
     }
 
     /// Bytes of the terms frozen last.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.encoded.len() as u64
     }
 
     /// The round's terms, taken out until [`thaw`](Self::thaw) gives them back.
@@ -45,10 +46,9 @@ impl Announcement {
         terms.version = version;
         terms.cohort_size = cohort as u32;
         let terms = RoundTerms::freeze(terms)?;
-        if self.bytes == 0 || resized || longer {
-            let mut bytes = Vec::new();
-            codec::encode_terms(&terms, &mut bytes);
-            self.bytes = bytes.len() as u64;
+        if self.encoded.is_empty() || resized || longer {
+            self.encoded.clear();
+            codec::encode_terms(&terms, &mut self.encoded);
         }
         Ok(terms)
     }

@@ -1,8 +1,10 @@
 //! The devices' side of downloads in the simulator: which version each device has, and what the next one costs.
 
+use crate::state::{put_u64s, take_numbers, take_u64s, unfit};
 use crate::{Delivery, FederationError, Message, Offer};
 use sottovoce_protocol::{ModelVersion, SharedModel, codec};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read, Write};
 
 /// A version as a column keeps it: 0 for none, else one more than the version.
 pub(crate) type Kept = u64;
@@ -63,6 +65,22 @@ impl Downloaded {
         }
         let received = if delivery == Delivery::Bytes { Some(self.receive(offer, &prices)?) } else { None };
         Ok((prices, received))
+    }
+
+    pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_u64s(out, &[self.versions.len() as u64])?;
+        put_u64s(out, &self.versions)
+    }
+
+    /// What was kept for delivery by bytes is not part of it; it is fetched again.
+    pub(crate) fn restore(&mut self, devices: usize, from: &mut dyn Read) -> io::Result<()> {
+        let [count] = take_numbers(from)?;
+        if count != 0 && count != devices as u64 {
+            return Err(unfit(format!("versions of {count} devices, where there are {devices}")));
+        }
+        self.versions = vec![0; count as usize];
+        self.copies.clear();
+        take_u64s(from, &mut self.versions)
     }
 
     /// Carries every message of the round in bytes; returns what devices hold then, in whichever way they came to it.

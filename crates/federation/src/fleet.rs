@@ -3,11 +3,13 @@
 use crate::behaviour::{Behaviour, Habits};
 use crate::download::Downloaded;
 use crate::lane::{Column, Lane, Round};
+use crate::state::{put_f32s, take_f32s};
 use crate::{Collected, Disclosure, FederationError, Offer, RoundRules};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, Rng};
 use sottovoce_models::DevicePart;
 use sottovoce_protocol::{Layout, RoundTerms};
+use std::io::{self, Read, Write};
 
 /// Who took part in a round, and what that came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -93,6 +95,24 @@ pub trait Fleet {
         rng: &Rng,
         into: &mut Collected,
     ) -> Result<Attendance, FederationError>;
+
+    /// Writes what it keeps of its devices from round to round, for a checkpoint; nothing where devices keep it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Takes back what [`save`](Self::save) wrote.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
+        let _ = from;
+        Ok(())
+    }
 
     /// Who can be asked when; `None` if everybody can at this time.
     fn presence(&self) -> Option<&dyn Presence> {
@@ -251,6 +271,18 @@ impl<D: DevicePart> Fleet for InProcess<D> {
             into.drain(part);
         }
         Ok(all)
+    }
+
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_f32s(out, &self.private)?;
+        self.downloaded.save(out)?;
+        self.behaviour.save(out)
+    }
+
+    fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
+        take_f32s(from, &mut self.private)?;
+        self.downloaded.restore(self.histories.users(), from)?;
+        self.behaviour.restore(from)
     }
 
     fn presence(&self) -> Option<&dyn Presence> {

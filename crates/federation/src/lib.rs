@@ -8,10 +8,17 @@
 //! The same seed gives the same bytes on any number of threads: each device and round draws from its own random stream,
 //! and a cohort is cut into parts that depend on its size only, whose sums are merged in order.
 //!
+//! The server's rules, [`Selector`] (whom to ask) and [`Closing`] (when a round is over), do not know whether devices are
+//! simulated. Simulated ones have [`Habits`]: they may be away, slow or lost, on a virtual clock. A federation's state can
+//! be saved after any round and taken up again with the same bytes ([`Federation::save`]); an [`Observer`] is told of each
+//! round and epoch.
+//!
 //! [`registry`] lists all models: those trained in one place and those trained in a federation.
 
 mod announcement;
+mod attending;
 mod behaviour;
+mod checkpoint;
 mod closing;
 mod cohort;
 mod collected;
@@ -30,7 +37,9 @@ pub mod registry;
 mod rounds;
 mod settings;
 mod simulated;
+mod state;
 mod strategy;
+mod summaries;
 mod tensors;
 
 pub use behaviour::{Availability, Diurnal, Habits, Trace, TraceError};

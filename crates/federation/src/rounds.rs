@@ -30,6 +30,13 @@ impl EpochReport {
     }
 }
 
+/// An epoch of which some rounds are done.
+#[derive(Default)]
+pub(crate) struct UnderWay {
+    pub(crate) rounds: u64,
+    pub(crate) report: EpochReport,
+}
+
 /// What a federation begins with.
 pub struct Setup {
     /// How updates become the next shared model.
@@ -48,20 +55,21 @@ pub struct Setup {
 
 /// Server, devices, configuration: one training task. One that has failed is over: a failed round is not repeated.
 pub struct Federation<F> {
-    fleet: F,
-    strategy: Box<dyn Strategy>,
-    plan: Plan,
-    shared: SharedModel,
-    distribution: Distribution,
-    layout: Layout,
-    announcement: Announcement,
+    pub(crate) fleet: F,
+    pub(crate) strategy: Box<dyn Strategy>,
+    pub(crate) plan: Plan,
+    pub(crate) shared: SharedModel,
+    pub(crate) distribution: Distribution,
+    pub(crate) layout: Layout,
+    pub(crate) announcement: Announcement,
     selector: Selector,
     rules: RoundRules,
     /// Virtual seconds since training began.
-    clock: f64,
+    pub(crate) clock: f64,
     collected: Collected,
-    row_updates: RowUpdates,
+    pub(crate) row_updates: RowUpdates,
     rng: Rng,
+    pub(crate) under_way: UnderWay,
 }
 
 impl<F: Fleet> Federation<F> {
@@ -85,6 +93,7 @@ impl<F: Fleet> Federation<F> {
             selector: Selector::new(population.devices),
             rules: RoundRules::default(),
             clock: 0.0,
+            under_way: UnderWay::default(),
             collected: Collected::new(&layout),
             row_updates: RowUpdates::new(&layout),
             layout,
@@ -206,25 +215,40 @@ impl<F: Fleet> Federation<F> {
         }
     }
 
-    /// An epoch of rounds.
+    /// The rest of an epoch's rounds; a whole epoch unless one is under way.
     ///
     /// # Errors
-    /// If a device fails, or training diverges: numbers without bound, or a mean loss far above guessing.
+    /// If a device fails, nobody can be reached any more, or training diverges: numbers without bound, or a mean loss far
+    /// above guessing.
     pub fn epoch(&mut self) -> Result<EpochReport, FederationError> {
         self.epoch_before(&mut ())
     }
 
-    /// An epoch of rounds before the eyes of an observer.
+    /// The same before the eyes of an observer.
     ///
     /// # Errors
     /// As [`epoch`](Self::epoch).
     pub fn epoch_before(&mut self, observer: &mut dyn Observer) -> Result<EpochReport, FederationError> {
-        let mut report = EpochReport::default();
-        for _ in 0..self.plan.rounds {
-            let (attendance, down) = self.round_before(observer)?;
-            report.attendance.add(&attendance);
-            report.down += down;
+        loop {
+            if let Some(report) = self.step(observer)? {
+                return Ok(report);
+            }
         }
+    }
+
+    /// The next round of an epoch; returns what the epoch came to if that was its last.
+    ///
+    /// # Errors
+    /// As [`epoch`](Self::epoch).
+    pub fn step(&mut self, observer: &mut dyn Observer) -> Result<Option<EpochReport>, FederationError> {
+        let (attendance, down) = self.round_before(observer)?;
+        self.under_way.report.attendance.add(&attendance);
+        self.under_way.report.down += down;
+        self.under_way.rounds += 1;
+        if self.under_way.rounds < self.plan.rounds as u64 {
+            return Ok(None);
+        }
+        let report = std::mem::take(&mut self.under_way).report;
         match report.loss() {
             Some(loss) if loss.is_nan() || loss > DIVERGED_LOSS => {
                 let what = format!("the mean loss is {loss:.2}, where guessing has 0.69");
@@ -232,7 +256,7 @@ impl<F: Fleet> Federation<F> {
             }
             _ => {
                 observer.after_epoch(&report);
-                Ok(report)
+                Ok(Some(report))
             }
         }
     }

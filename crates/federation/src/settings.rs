@@ -1,5 +1,6 @@
 //! Settings that every model trained in a federation has.
 
+use crate::attending::Attending;
 use crate::{Cohort, Disclosure, Downloads, FederationError, PiSpread};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::{Setting, Settings};
@@ -23,12 +24,14 @@ pub(crate) struct Common {
     pub(crate) values: ValueEncoding,
     /// How the shared model gets to devices.
     pub(crate) downloads: Downloads,
+    /// Who is asked, and what devices are like.
+    pub(crate) attending: Attending,
 }
 
 impl Common {
     /// Their definitions; what an epoch is and how many make a good default is the model's to say.
     pub(crate) fn settings(epochs: i64, an_epoch: &'static str) -> Vec<Setting> {
-        vec![
+        let mut all = vec![
             Setting::integer(
                 "cohort",
                 0,
@@ -60,7 +63,9 @@ impl Common {
                 0.0..=1.0,
                 "With differences: rows that moved by no more than this share of their largest value wait",
             ),
-        ]
+        ];
+        all.extend(Attending::settings());
+        all
     }
 
     /// From checked settings.
@@ -76,6 +81,7 @@ impl Common {
                 differences: settings.switch("differences"),
                 least_change: settings.real("least_change") as f32,
             },
+            attending: Attending::read(settings),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use super::Strategy;
 use crate::Collected;
+use crate::state::{put_f32s, put_f64s, put_u64s, take_f32s, take_f64s, take_numbers};
 use sottovoce_protocol::{Parameters, Table};
+use std::io::{self, Read, Write};
 
 /// Stable at any cohort size and population: AdaGrad (J. Duchi, E. Hazan, Y. Singer, JMLR 2011) on the sums of rounds,
 /// ```text
@@ -86,6 +88,26 @@ impl Strategy for Adaptive {
     fn advice(&self) -> String {
         format!("take an adaptive_step below {} or a smaller learning_rate", self.step)
     }
+
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_u64s(out, &[self.tables.len() as u64])?;
+        self.tables.iter().try_for_each(|squares| {
+            put_f32s(out, &squares.own)?;
+            put_f64s(out, &squares.columns)
+        })
+    }
+
+    fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
+        let [tables] = take_numbers(from)?;
+        self.tables.clear();
+        if tables > 0 {
+            self.tables = shared.tables().iter().map(Squares::of).collect();
+        }
+        self.tables.iter_mut().try_for_each(|squares| {
+            take_f32s(from, &mut squares.own)?;
+            take_f64s(from, &mut squares.columns)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -106,6 +128,23 @@ mod tests {
     fn steps_do_not_depend_on_how_many_devices_say_the_same() {
         assert_eq!(after(1), after(64));
         assert_ne!(after(1), shared());
+    }
+
+    #[test]
+    fn what_was_put_down_is_taken_up() {
+        let (mut strategy, mut shared) = (Adaptive::new(0.2), shared());
+        let round = |strategy: &mut Adaptive, shared: &mut Parameters, first| {
+            strategy.absorb(shared, &collected(&[(0, [first, -0.25]), (3, [3.0, 1.5])], 2));
+        };
+        round(&mut strategy, &mut shared, 0.5);
+        let mut state = Vec::new();
+        strategy.save(&mut state).unwrap();
+        let (mut other, mut other_shared) = (Adaptive::new(0.2), shared.clone());
+        other.restore(&shared, &mut &state[..]).unwrap();
+        round(&mut strategy, &mut shared, -2.0);
+        round(&mut other, &mut other_shared, -2.0);
+        assert_eq!((shared, strategy), (other_shared, other));
+        assert!(Adaptive::new(0.2).restore(&after(1), &mut &state[..20]).is_err());
     }
 
     #[test]

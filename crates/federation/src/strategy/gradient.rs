@@ -8,7 +8,9 @@
 
 use super::Strategy;
 use crate::Collected;
+use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use sottovoce_protocol::Parameters;
+use std::io::{self, Read, Write};
 
 /// Gradient descent: `q -= rate * g`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,6 +106,21 @@ impl Strategy for Adam {
 
     fn advice(&self) -> String {
         format!("take a learning_rate below {}", self.settings.rate)
+    }
+
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_u64s(out, &[self.steps as u64])?;
+        self.means.iter().try_for_each(|means| put_f32s(out, means.as_flattened()))
+    }
+
+    fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
+        let [steps] = take_numbers(from)?;
+        self.steps = i32::try_from(steps).map_err(|_| unfit(format!("{steps} steps of Adam")))?;
+        self.means.clear();
+        if self.steps > 0 {
+            self.grow(shared);
+        }
+        self.means.iter_mut().try_for_each(|means| take_f32s(from, means.as_flattened_mut()))
     }
 }
 

@@ -11,10 +11,10 @@ mod ials;
 mod inverse;
 mod item_knn;
 pub(crate) mod least_squares;
-mod logistic;
 mod mostpop;
 mod negatives;
 mod neighbours;
+mod order;
 mod random;
 mod user_knn;
 
