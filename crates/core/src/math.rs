@@ -99,9 +99,49 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 #[inline]
 pub fn add_scaled(y: &mut [f32], a: f32, x: &[f32]) {
     assert_eq!(y.len(), x.len());
-    for (y, x) in y.iter_mut().zip(x) {
+    // In blocks of four: rows are short, and what is left over by wider blocks goes value by value.
+    let (y_blocks, y_rest) = y.as_chunks_mut::<4>();
+    let (x_blocks, x_rest) = x.as_chunks::<4>();
+    for (y, x) in y_blocks.iter_mut().zip(x_blocks) {
+        for lane in 0..4 {
+            y[lane] += a * x[lane];
+        }
+    }
+    for (y, x) in y_rest.iter_mut().zip(x_rest) {
         *y += a * x;
     }
+}
+
+/// `y += x`.
+///
+/// # Panics
+/// If the slices differ in length.
+#[inline(always)]
+pub fn add(y: &mut [f32], x: &[f32]) {
+    assert_eq!(y.len(), x.len());
+    let (y, y_rest) = y.as_chunks_mut::<8>();
+    let (x, x_rest) = x.as_chunks::<8>();
+    for (y, x) in y.iter_mut().zip(x) {
+        add_lanes(y, x);
+    }
+    let (y, y_rest) = y_rest.as_chunks_mut::<4>();
+    let (x, x_rest) = x_rest.as_chunks::<4>();
+    for (y, x) in y.iter_mut().zip(x) {
+        add_lanes(y, x);
+    }
+    for (y, x) in y_rest.iter_mut().zip(x_rest) {
+        *y += x;
+    }
+}
+
+/// Reads all before it writes, so that compilers need not fear that the two overlap.
+#[inline(always)]
+fn add_lanes<const L: usize>(y: &mut [f32; L], x: &[f32; L]) {
+    let mut sum = *y;
+    for lane in 0..L {
+        sum[lane] += x[lane];
+    }
+    *y = sum;
 }
 
 #[cfg(test)]

@@ -72,10 +72,11 @@ fn a_training_put_down_again_and_again_ends_in_the_same_model_curve_and_counts()
         ("selection", Value::Word("history".to_owned())),
         ("cohort", Value::Integer(30)),
     ];
+    let adaptive = [("strategy", Value::Word("adaptive".to_owned()))];
     let pfpl = [("configuration", Value::Word("pfpl".to_owned())), trouble[0].clone()];
     for (name, every, more) in [
         ("fpl", "1", &trouble[..]),
-        ("fpl", "3", &[]),
+        ("fpl", "3", &adaptive),
         ("fpl", "7rounds", &pfpl),
         ("fcf", "2", &trouble[..1]),
     ] {

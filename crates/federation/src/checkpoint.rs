@@ -1,7 +1,7 @@
 //! The state of a federation between two rounds, to go on from later.
 //!
 //! All randomness comes from streams named by the round's number, so that the numbers here are all there is: shared
-//! model, what devices hold of it, private models, what the strategy remembers, clock, counts. A federation founded anew with the same settings,
+//! model, private models, what the strategy remembers, clock, counts. A federation founded anew with the same settings,
 //! data and seed takes them back and goes on with the same bytes as one that was never interrupted.
 
 use crate::fleet::Attendance;
@@ -11,7 +11,7 @@ use sottovoce_protocol::{ModelVersion, RoundId};
 use std::io::{self, Read, Write};
 
 /// Raised when what is written changes.
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 1;
 
 impl<F: Fleet> Federation<F> {
     /// Writes the state.
@@ -26,9 +26,9 @@ impl<F: Fleet> Federation<F> {
         for table in self.shared.parameters.tables() {
             put_f32s(out, table.values())?;
         }
+        self.distribution.save(out)?;
         self.row_updates.tables().iter().try_for_each(|counts| put_u64s(out, counts))?;
         self.strategy.save(out)?;
-        self.distribution.save(out)?;
         self.fleet.save(out)
     }
 
@@ -58,9 +58,9 @@ impl<F: Fleet> Federation<F> {
         for table in self.shared.parameters.tables_mut() {
             take_f32s(from, table.values_mut())?;
         }
+        self.distribution.restore(ModelVersion(version), from)?;
         self.row_updates.tables_mut().iter_mut().try_for_each(|counts| take_u64s(from, counts))?;
         self.strategy.restore(&self.shared.parameters, from)?;
-        self.distribution.restore(self.shared.version, from)?;
         self.fleet.restore(from)
     }
 }
@@ -81,9 +81,10 @@ impl EpochReport {
             loss,
             seconds,
         } = self.attendance;
-        let counts =
-            [unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded, self.down];
-        put_u64s(out, &counts)?;
+        put_u64s(
+            out,
+            &[unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded, self.down],
+        )?;
         put_f64s(out, &[loss, seconds])
     }
 

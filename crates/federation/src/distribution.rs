@@ -5,7 +5,7 @@
 //! rounded changes, so that errors do not add up; and all devices that have a version hold the same bits, whichever way they
 //! came to it. Rows that hardly moved may wait: what they miss stays in the shared model and is sent once it is worth it.
 
-use crate::state::{put_f32s, put_u64s, take_f32s, take_u64s};
+use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, take_u64s, unfit};
 use crate::{Collected, FederationError};
 use sottovoce_protocol::{
     Difference, Layout, ModelError, ModelVersion, Parameters, SharedModel, Table, ValueEncoding, codec,
@@ -121,33 +121,43 @@ impl Distribution {
         Ok(())
     }
 
+    /// Writes what devices hold.
+    pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        for table in self.held.iter().flat_map(|held| held.parameters.tables()) {
+            put_f32s(out, table.values())?;
+        }
+        self.since.iter().try_for_each(|since| put_u64s(out, since))?;
+        put_u64s(out, &[self.checksums.len() as u64])?;
+        self.checksums.iter().try_for_each(|&checksum| put_u64s(out, &[u64::from(checksum)]))
+    }
+
+    /// Takes it back, as it was at a version.
+    pub(crate) fn restore(&mut self, version: ModelVersion, from: &mut dyn Read) -> io::Result<()> {
+        if let Some(held) = &mut self.held {
+            held.version = version;
+            for table in held.parameters.tables_mut() {
+                take_f32s(from, table.values_mut())?;
+            }
+        }
+        self.since.iter_mut().try_for_each(|since| take_u64s(from, since))?;
+        let [length] = take_numbers(from)?;
+        if length > WINDOW as u64 {
+            return Err(unfit(format!("{length} versions, of which at most {WINDOW} are kept")));
+        }
+        self.checksums.clear();
+        for _ in 0..length {
+            let [checksum] = take_numbers(from)?;
+            self.checksums.push_back(checksum as u32);
+        }
+        Ok(())
+    }
+
     fn note(&mut self) {
         let Some(held) = self.held.as_ref().filter(|_| self.how.by_rows()) else { return };
         if self.checksums.len() == WINDOW {
             self.checksums.pop_front();
         }
         self.checksums.push_back(held.parameters.checksum());
-    }
-
-    pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Some(held) = &self.held else { return Ok(()) };
-        held.parameters.tables().iter().try_for_each(|table| put_f32s(out, table.values()))?;
-        self.since.iter().try_for_each(|since| put_u64s(out, since))?;
-        let checksums: Vec<u64> = self.checksums.iter().map(|&checksum| checksum.into()).collect();
-        put_u64s(out, &checksums)
-    }
-
-    /// Takes back what was written when the shared model had this version.
-    pub(crate) fn restore(&mut self, version: ModelVersion, from: &mut dyn Read) -> io::Result<()> {
-        let Some(held) = &mut self.held else { return Ok(()) };
-        held.version = version;
-        held.parameters.tables_mut().iter_mut().try_for_each(|table| take_f32s(from, table.values_mut()))?;
-        self.since.iter_mut().try_for_each(|since| take_u64s(from, since))?;
-        let count = if self.how.by_rows() { WINDOW.min(version.0.saturating_add(1) as usize) } else { 0 };
-        let mut checksums = vec![0; count];
-        take_u64s(from, &mut checksums)?;
-        self.checksums = checksums.into_iter().map(|checksum| checksum as u32).collect();
-        Ok(())
     }
 
     fn checksum(&self, version: u64, current: u64) -> Option<u32> {

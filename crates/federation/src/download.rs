@@ -46,6 +46,23 @@ pub(crate) struct Downloaded {
 }
 
 impl Downloaded {
+    /// Writes which version each device has. Copies are not written: they only check delivery by bytes.
+    pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_u64s(out, &[self.versions.len() as u64])?;
+        put_u64s(out, &self.versions)
+    }
+
+    /// Takes it back, for so many devices.
+    pub(crate) fn restore(&mut self, devices: usize, from: &mut dyn Read) -> io::Result<()> {
+        let [length] = take_numbers(from)?;
+        if length != 0 && length != devices as u64 {
+            return Err(unfit(format!("versions of {length} devices, where there are {devices}")));
+        }
+        self.copies.clear();
+        self.versions.resize(length as usize, 0);
+        take_u64s(from, &mut self.versions)
+    }
+
     /// Readies a round: what its model costs each of the cohort, and, where it travels in bytes, what they hold then.
     pub(crate) fn ready(
         &mut self,
@@ -65,22 +82,6 @@ impl Downloaded {
         }
         let received = if delivery == Delivery::Bytes { Some(self.receive(offer, &prices)?) } else { None };
         Ok((prices, received))
-    }
-
-    pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
-        put_u64s(out, &[self.versions.len() as u64])?;
-        put_u64s(out, &self.versions)
-    }
-
-    /// What was kept for delivery by bytes is not part of it; it is fetched again.
-    pub(crate) fn restore(&mut self, devices: usize, from: &mut dyn Read) -> io::Result<()> {
-        let [count] = take_numbers(from)?;
-        if count != 0 && count != devices as u64 {
-            return Err(unfit(format!("versions of {count} devices, where there are {devices}")));
-        }
-        self.versions = vec![0; count as usize];
-        self.copies.clear();
-        take_u64s(from, &mut self.versions)
     }
 
     /// Carries every message of the round in bytes; returns what devices hold then, in whichever way they came to it.

@@ -22,10 +22,10 @@ pub(crate) struct Common {
     pub(crate) pi_spread: PiSpread,
     /// How devices write the values they send.
     pub(crate) values: ValueEncoding,
-    /// How the shared model gets to devices.
-    pub(crate) downloads: Downloads,
     /// Who is asked, and what devices are like.
     pub(crate) attending: Attending,
+    /// How the shared model gets to devices.
+    pub(crate) downloads: Downloads,
 }
 
 impl Common {
@@ -76,12 +76,12 @@ impl Common {
             pi: settings.real("pi"),
             pi_spread: PiSpread::named(settings.word("pi_spread")).unwrap_or(PiSpread::Fixed),
             values: encoding(settings.word("values")),
+            attending: Attending::read(settings),
             downloads: Downloads {
                 values: encoding(settings.word("download")),
                 differences: settings.switch("differences"),
                 least_change: settings.real("least_change") as f32,
             },
-            attending: Attending::read(settings),
         }
     }
 

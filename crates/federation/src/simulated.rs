@@ -113,10 +113,8 @@ impl<M: FederatedModel> Simulated<M> {
         let (strategy, values) = (model.strategy(population.devices.len()), common.values);
         let setup = Setup { strategy, plan, population, start, model: spec, values };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
-        Ok((
-            common.attending.apply(federation.distributing(common.downloads)?, train, fit.watch.users())?,
-            vectors,
-        ))
+        let federation = federation.distributing(common.downloads)?;
+        Ok((common.attending.apply(federation, train, fit.watch.users())?, vectors))
     }
 
     /// Ends training: keeps the model and lets the rest go.

@@ -93,8 +93,9 @@ proptest! {
             prop_assert_eq!(round.trained, round.dropped + round.late + round.received());
             prop_assert!(round.received() <= wanted && round.asked <= rules.ask(wanted as usize) as u64);
             prop_assert!(town.clock() >= before);
-            if !away {
-                prop_assert!(deadline.is_none_or(|deadline| round.seconds <= deadline));
+            if !away && straggler_spread.is_none() {
+                // When all are still at work, which takes them a minute, the server waits for one of them first.
+                prop_assert!(deadline.is_none_or(|deadline| round.seconds <= deadline + 60.0));
             }
         }
     }

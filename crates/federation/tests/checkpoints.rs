@@ -40,7 +40,7 @@ impl Strategy for Tiring {
 }
 
 /// A world in which everything that a federation remembers matters.
-fn town(cohort: usize, seed: u64) -> Town {
+fn town(cohort: usize, downloads: Downloads, seed: u64) -> Town {
     let world = World {
         histories: people(90, 30),
         plan: Box::new(move |_| Plan { cohort: Cohort::Count(cohort), triples: 3, rounds: 4 }),
@@ -49,7 +49,7 @@ fn town(cohort: usize, seed: u64) -> Town {
         spread: PiSpread::Uniform,
         values: ValueEncoding::F16,
         delivery: Delivery::Direct,
-        downloads: Downloads { values: ValueEncoding::I8Row, differences: true, least_change: 0.05 },
+        downloads,
         rate: 0.05,
     };
     let habits = Habits {
@@ -60,6 +60,13 @@ fn town(cohort: usize, seed: u64) -> Town {
         ..Habits::default()
     };
     world.found_with(seed, habits).under(RoundRules { over_selection: 1.5, deadline: Some(2000.0) })
+}
+
+const CHANGES: Downloads = Downloads { values: ValueEncoding::I8Row, differences: true, least_change: 0.05 };
+
+fn downloads() -> impl proptest::strategy::Strategy<Value = Downloads> {
+    let rounded = Downloads { differences: false, ..CHANGES };
+    proptest::sample::select(vec![Downloads::default(), rounded, CHANGES])
 }
 
 fn bits(town: &Town) -> (Vec<u32>, Vec<u32>, Vec<u64>, u64, u64) {
@@ -88,12 +95,13 @@ proptest! {
         cohort in 1usize..70,
         before in 0usize..14,
         after in 1usize..14,
+        downloads in downloads(),
         seed in any::<u64>(),
     ) {
-        let mut whole = town(cohort, seed);
+        let mut whole = town(cohort, downloads, seed);
         go_on(&mut whole, before);
         let state = saved(&whole);
-        let mut resumed = town(cohort, seed);
+        let mut resumed = town(cohort, downloads, seed);
         let mut from = &state[..];
         resumed.restore(&mut from).unwrap();
         prop_assert!(from.is_empty());
@@ -104,19 +112,19 @@ proptest! {
 
     #[test]
     fn damage_gives_an_error_or_other_numbers_but_never_a_panic(at in any::<usize>(), to in any::<u8>(), cut in any::<usize>()) {
-        let mut once = town(20, 1);
+        let mut once = town(20, CHANGES, 1);
         go_on(&mut once, 3);
         let mut state = saved(&once);
         let (place, cut) = (at % state.len(), cut % state.len());
-        prop_assert!(town(20, 1).restore(&mut &state[..cut]).is_err());
+        prop_assert!(town(20, CHANGES, 1).restore(&mut &state[..cut]).is_err());
         state[place] = to;
-        drop(town(20, 1).restore(&mut &state[..]));
+        drop(town(20, CHANGES, 1).restore(&mut &state[..]));
     }
 }
 
 #[test]
 fn the_state_of_another_federation_is_refused() {
-    let state = saved(&town(5, 1));
+    let state = saved(&town(5, Downloads::default(), 1));
     let other = World {
         histories: people(90, 31),
         plan: Box::new(|_| Plan { cohort: Cohort::All, triples: 3, rounds: 4 }),
@@ -132,6 +140,6 @@ fn the_state_of_another_federation_is_refused() {
     assert_eq!(error, "the shared model has other tables");
     let mut newer = state;
     newer[0] = 77;
-    let error = town(5, 1).restore(&mut &newer[..]).unwrap_err().to_string();
+    let error = town(5, Downloads::default(), 1).restore(&mut &newer[..]).unwrap_err().to_string();
     assert!(error.contains("format 77"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use super::Strategy;
 use crate::Collected;
-use crate::state::{put_f32s, put_f64s, put_u64s, take_f32s, take_f64s, take_numbers};
+use crate::state::{put_f32s, put_f64s, put_u64s, take_f32s, take_f64s, take_numbers, unfit};
 use sottovoce_protocol::{Parameters, Table};
 use std::io::{self, Read, Write};
 
@@ -89,6 +89,7 @@ impl Strategy for Adaptive {
         format!("take an adaptive_step below {} or a smaller learning_rate", self.step)
     }
 
+    /// Means are taken anew in each round and not written.
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {
         put_u64s(out, &[self.tables.len() as u64])?;
         self.tables.iter().try_for_each(|squares| {
@@ -99,10 +100,13 @@ impl Strategy for Adaptive {
 
     fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
         let [tables] = take_numbers(from)?;
-        self.tables.clear();
-        if tables > 0 {
-            self.tables = shared.tables().iter().map(Squares::of).collect();
+        if tables != 0 && tables != shared.tables().len() as u64 {
+            return Err(unfit(format!(
+                "squares of {tables} tables, where there are {}",
+                shared.tables().len()
+            )));
         }
+        self.tables = shared.tables().iter().take(tables as usize).map(Squares::of).collect();
         self.tables.iter_mut().try_for_each(|squares| {
             take_f32s(from, &mut squares.own)?;
             take_f64s(from, &mut squares.columns)
