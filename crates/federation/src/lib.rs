@@ -3,7 +3,8 @@
 //! A [`Federation`] has a shared model, a [`Plan`] (who is asked into a round, and how many rounds an epoch has), a
 //! [`Strategy`] that turns updates into the next shared model, and a [`Fleet`] that carries a round to the devices and
 //! back. [`InProcess`] is the fleet of the simulator: it keeps many devices' private models in one column and trains them
-//! on all cores. Everything a device proposes passes its owner's disclosure policy ([`Disclosure`]), here as on a phone.
+//! on all cores. [`Downloads`] says how the shared model gets to devices, which train on what they then hold. Everything a
+//! device proposes passes its owner's disclosure policy ([`Disclosure`]), here as on a phone.
 //!
 //! The same seed gives the same bytes on any number of threads: each device and round draws from its own random stream,
 //! and a cohort is cut into parts that depend on its size only, whose sums are merged in order.

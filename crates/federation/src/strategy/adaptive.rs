@@ -135,6 +135,23 @@ mod tests {
     }
 
     #[test]
+    fn what_was_put_down_is_taken_up() {
+        let (mut strategy, mut shared) = (Adaptive::new(0.2), shared());
+        let round = |strategy: &mut Adaptive, shared: &mut Parameters, first| {
+            strategy.absorb(shared, &collected(&[(0, [first, -0.25]), (3, [3.0, 1.5])], 2));
+        };
+        round(&mut strategy, &mut shared, 0.5);
+        let mut state = Vec::new();
+        strategy.save(&mut state).unwrap();
+        let (mut other, mut other_shared) = (Adaptive::new(0.2), shared.clone());
+        other.restore(&shared, &mut &state[..]).unwrap();
+        round(&mut strategy, &mut shared, -2.0);
+        round(&mut other, &mut other_shared, -2.0);
+        assert_eq!((shared, strategy), (other_shared, other));
+        assert!(Adaptive::new(0.2).restore(&after(1), &mut &state[..20]).is_err());
+    }
+
+    #[test]
     fn steps_are_as_written() {
         let found = after(3);
         // Row 0, column 0: sums 1.5, then 3; row 2: 9, -1.125. Four rows.

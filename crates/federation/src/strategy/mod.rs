@@ -14,7 +14,8 @@ use std::io::{self, Read, Write};
 
 /// Turns what a round collected into the next shared model.
 pub trait Strategy: Send + Sync {
-    /// Changes the shared model, which has the layout of what was collected.
+    /// Changes the shared model, which has the layout of what was collected; only rows that were sent, because what devices
+    /// hold follows those.
     fn absorb(&mut self, shared: &mut Parameters, round: &Collected);
 
     /// What to change when the shared model grows without bound.
