@@ -68,11 +68,13 @@ pub struct Values {
     pub per_user: BTreeMap<usize, BTreeMap<Key, Vec<f64>>>,
     /// How often each item was recommended at the main cutoff, by item index.
     pub recommended: Vec<u32>,
+    /// How often each item's row was sent in a federated training, by item index; empty for other models.
+    pub updates: Vec<u64>,
 }
 
 impl Values {
-    /// The columns of an evaluation.
-    pub fn of(evaluation: &Evaluation, main_cutoff: usize) -> Self {
+    /// The columns of an evaluation, and how often each item's row was sent in training.
+    pub fn of(evaluation: &Evaluation, main_cutoff: usize, updates: Vec<u64>) -> Self {
         let per_user = &evaluation.per_user;
         let columns = |cutoff: usize| {
             let column = |key: Key| Some((key, per_user.column(key, cutoff)?.to_vec()));
@@ -82,6 +84,7 @@ impl Values {
             users: per_user.users.clone(),
             per_user: per_user.at.keys().map(|&cutoff| columns(cutoff)).collect(),
             recommended: evaluation.recommended.get(&main_cutoff).cloned().unwrap_or_default(),
+            updates,
         }
     }
 }

@@ -155,16 +155,18 @@ impl Trials for Runner {
             peak_rss_bytes: (self.peak_rss_bytes)().unwrap_or(0),
         };
         let main_cutoff = trial.protocol.cutoffs.first().copied().unwrap_or(10);
+        let figures = figures(&trained.summary);
+        let values = Values::of(&evaluation, main_cutoff, trained.summary.updates_by_item);
         Ok(Outcome {
-            values: Values::of(&evaluation, main_cutoff),
             summary: Summary {
                 metrics: evaluation.at,
                 epochs: trained.summary.epochs,
                 triples: trained.summary.triples,
-                figures: figures(&trained.summary),
+                figures,
                 curve: trained.curve,
                 cost,
             },
+            values,
         })
     }
 }

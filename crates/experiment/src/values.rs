@@ -1,8 +1,8 @@
 //! The binary form of a trial's columns: compressed, exact.
 //!
 //! A zstd frame around: `SVV1`; then sections, each a length and that many bytes, all little-endian. The first section
-//! is a JSON header with the order of the columns; then the users (u32), the recommendation counts (u32), and one
-//! column of f64 for each entry of the header.
+//! is a JSON header with the order of the columns; then the users (u32), the recommendation counts (u32), one column of
+//! f64 for each entry of the header, and, for federated models, how often each item's row was sent (u64).
 
 use crate::outcome::Values;
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,9 @@ pub(crate) fn encode(values: &Values) -> Vec<u8> {
     for column in values.per_user.values().flat_map(BTreeMap::values) {
         section(&mut plain, &column.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
     }
+    if !values.updates.is_empty() {
+        section(&mut plain, &values.updates.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+    }
     // Writing to memory does not fail; if it did, decoding would say so.
     zstd::encode_all(&plain[..], 3).unwrap_or_default()
 }
@@ -60,6 +63,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Values, ValuesError> {
         let (column, _) = take(&mut rest)?.as_chunks::<8>();
         let column = column.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
         values.per_user.entry(cutoff).or_default().insert(key, column);
+    }
+    if !rest.is_empty() {
+        let (counts, _) = take(&mut rest)?.as_chunks::<8>();
+        values.updates = counts.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     }
     Ok(values)
 }
@@ -100,6 +107,7 @@ mod tests {
             users: (0..50).map(|u| u * 3 + 1).collect(),
             per_user: BTreeMap::from([(5, columns(0.1)), (10, columns(0.9))]),
             recommended: vec![7, 0, 3],
+            updates: vec![1, 1 << 40, 0],
         }
     }
 
@@ -107,6 +115,8 @@ mod tests {
     fn values_come_back_bit_for_bit() {
         let values = some_values();
         assert_eq!(decode(&encode(&values)).unwrap(), values);
+        let central = Values { updates: Vec::new(), ..values };
+        assert_eq!(decode(&encode(&central)).unwrap(), central);
     }
 
     proptest! {

@@ -244,6 +244,9 @@ impl Fpl {
                 break;
             }
         }
+        if let Learnt::Federation(federation) = &self.learnt {
+            summary.updates_by_item = federation.row_updates().tables()[0].clone();
+        }
         Ok(summary)
     }
 }

@@ -1,7 +1,10 @@
 //! The round loop.
 
 use crate::cohort::Selector;
-use crate::{Attendance, Collected, FederationError, Fleet, Plan, Population, Strategy};
+use crate::{
+    Attendance, Collected, FederationError, Fleet, Observer, Plan, Population, RoundReport, RowUpdates,
+    Strategy,
+};
 use sottovoce_core::Rng;
 use sottovoce_protocol::{
     Layout, ModelSpec, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, Terms, ValueEncoding,
@@ -55,6 +58,7 @@ pub struct Federation<F> {
     terms_bytes: u64,
     selector: Selector,
     collected: Collected,
+    row_updates: RowUpdates,
     rng: Rng,
 }
 
@@ -75,6 +79,7 @@ impl<F: Fleet> Federation<F> {
             terms_bytes: 0,
             selector: Selector::new(population.devices),
             collected: Collected::new(&layout),
+            row_updates: RowUpdates::new(&layout),
             layout,
             rng,
         }
@@ -95,6 +100,11 @@ impl<F: Fleet> Federation<F> {
         self.terms.round.0
     }
 
+    /// How often each row was sent so far.
+    pub fn row_updates(&self) -> &RowUpdates {
+        &self.row_updates
+    }
+
     /// Fleet and shared model, when training is over.
     pub fn into_parts(self) -> (F, Parameters) {
         (self.fleet, self.shared.parameters)
@@ -110,6 +120,10 @@ impl<F: Fleet> Federation<F> {
     /// # Errors
     /// If a device fails, or the shared model is no longer finite.
     pub fn round(&mut self) -> Result<(Attendance, u64), FederationError> {
+        self.round_before(&mut ())
+    }
+
+    fn round_before(&mut self, observer: &mut dyn Observer) -> Result<(Attendance, u64), FederationError> {
         let round = self.terms.round;
         let rng = self.rng.stream("round", round.0);
         let cohort = self.selector.draw(self.plan.cohort, &mut rng.stream("cohort", 0));
@@ -128,16 +142,19 @@ impl<F: Fleet> Federation<F> {
         self.terms = Terms { round: RoundId(round.0 + 1), ..terms.thaw() };
         let attended = attended?;
         let model_bytes = codec::model_bytes(&self.layout, &self.shared, ValueEncoding::F32);
-        self.absorb(round)?;
-        Ok((attended, attended.asked * self.terms_bytes + attended.sent * model_bytes))
+        let down = attended.asked * self.terms_bytes + attended.sent * model_bytes;
+        let changed = self.absorb(round);
+        let report = RoundReport { round: round.0, attendance: &attended, down, collected: &self.collected };
+        self.row_updates.after_round(&report);
+        observer.after_round(&report);
+        self.collected.clear();
+        changed.map(|()| (attended, down))
     }
 
     fn absorb(&mut self, round: RoundId) -> Result<(), FederationError> {
         self.strategy.absorb(&mut self.shared.parameters, &self.collected);
         self.shared.version = ModelVersion(self.shared.version.0 + 1);
-        let wrong = first_infinite(&self.shared.parameters, &self.collected);
-        self.collected.clear();
-        match wrong {
+        match first_infinite(&self.shared.parameters, &self.collected) {
             Some((table, row)) => {
                 let what = format!("row {row} of table {table:?} is no longer finite");
                 Err(FederationError::Diverged { round: round.0, what })
@@ -151,9 +168,17 @@ impl<F: Fleet> Federation<F> {
     /// # Errors
     /// If a device fails, or training diverges: numbers without bound, or a mean loss far above guessing.
     pub fn epoch(&mut self) -> Result<EpochReport, FederationError> {
+        self.epoch_before(&mut ())
+    }
+
+    /// An epoch of rounds before the eyes of an observer.
+    ///
+    /// # Errors
+    /// As [`epoch`](Self::epoch).
+    pub fn epoch_before(&mut self, observer: &mut dyn Observer) -> Result<EpochReport, FederationError> {
         let mut report = EpochReport::default();
         for _ in 0..self.plan.rounds {
-            let (attendance, down) = self.round()?;
+            let (attendance, down) = self.round_before(observer)?;
             report.attendance.add(&attendance);
             report.down += down;
         }
@@ -162,7 +187,10 @@ impl<F: Fleet> Federation<F> {
                 let what = format!("the mean loss is {loss:.2}, where guessing has 0.69");
                 Err(FederationError::Diverged { round: self.rounds().saturating_sub(1), what })
             }
-            _ => Ok(report),
+            _ => {
+                observer.after_epoch(&report);
+                Ok(report)
+            }
         }
     }
 }

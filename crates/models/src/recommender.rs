@@ -132,7 +132,7 @@ pub struct Fit<'a> {
 }
 
 /// What a training run did.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Epochs or iterations made; 0 for models that do not iterate.
     pub epochs: usize,
@@ -140,6 +140,8 @@ pub struct Summary {
     pub triples: u64,
     /// What went over the wire; nothing for models that are trained in one place.
     pub traffic: Traffic,
+    /// How many updates had each item's row, by item index; empty for models that are trained in one place.
+    pub updates_by_item: Vec<u64>,
 }
 
 /// What a federated training sent.

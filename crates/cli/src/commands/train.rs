@@ -6,6 +6,7 @@ use crate::progress::Bar;
 use crate::{folder, measure, output, tell};
 use anyhow::{Context, Result};
 use serde::Serialize;
+use sottovoce_core::Catalog;
 use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Key, Metrics, Protocol, Question};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
@@ -15,6 +16,7 @@ use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Settings, Value};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
 /// By what epochs are compared.
@@ -205,10 +207,24 @@ fn store(
             &parts.users,
             &parts.catalog,
         )?;
+        if !trained.summary.updates_by_item.is_empty() {
+            store_updates(&folder.join("updates.tsv"), &parts.catalog, &trained.summary.updates_by_item)?;
+        }
         let path = folder.join("run.json");
         std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
             .with_context(|| format!("writing {}", path.display()))
     })
+}
+
+/// How often each item's row was sent, most often first.
+fn store_updates(path: &Path, catalog: &Catalog, updates: &[u64]) -> Result<()> {
+    let mut order: Vec<usize> = (0..updates.len()).collect();
+    order.sort_by_key(|&item| (std::cmp::Reverse(updates[item]), item));
+    let mut text = String::from("item\tupdates\n");
+    for item in order {
+        text.push_str(&format!("{}\t{}\n", &catalog.ids[item], updates[item]));
+    }
+    std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
 fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {

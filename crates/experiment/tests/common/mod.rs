@@ -185,6 +185,7 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
                     ]),
                 )]),
                 recommended: (0..12).map(|item| rng.below(30) / (item + 1)).collect(),
+                updates: Vec::new(),
             },
         },
     }
