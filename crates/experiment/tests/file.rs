@@ -203,6 +203,21 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
         ),
         (
             "sweep = { factors = [5, 10] }",
+            "sweep = { factors = [5, 10] }\nchoose_at = { factors = 20 }",
+            "x.toml:30:13: choose_at: expected one value of each setting of `sweep`, among those it lists",
+        ),
+        (
+            "data = [\"town\"]",
+            "choose_at = {}",
+            "x.toml:23:13: choose_at: there is nothing to choose without a `grid` or a `search`",
+        ),
+        (
+            "every = 5",
+            "if_failed = \"nest\"",
+            "x.toml:19:13: if_failed: expected \"tell\" or \"next\", found \"nest\" (did you mean `next`?)",
+        ),
+        (
+            "sweep = { factors = [5, 10] }",
             "sweep = { factors = [5, 5] }",
             "x.toml:29:25: factors: 5 is there twice",
         ),

@@ -1,7 +1,10 @@
 //! From results to a report: sentences first, then tables, plots, data cards and the configuration.
 
 mod activity;
+mod along;
+mod exposure;
 mod plots;
+mod sweep;
 mod tables;
 mod tests_of_difference;
 
@@ -24,21 +27,28 @@ pub fn compose(
     results: &Results,
     provenance: &[(String, String)],
 ) -> Report {
+    let (shown, which) = sweep::condensed(experiment, results);
     let differences: Vec<Differences> =
-        results.data.iter().map(|data| Differences::of(experiment, data)).collect();
+        shown.data.iter().map(|data| Differences::of(experiment, data)).collect();
     let mut report = Report::new(&results.title).subtitle("experiment");
-    for (data, differences) in results.data.iter().zip(&differences) {
-        report = report.sentence(verdict(experiment, data, differences));
+    for ((data, all), differences) in shown.data.iter().zip(&results.data).zip(&differences) {
+        let sentences = [
+            exposure::verdict(experiment, data),
+            Some(verdict(experiment, data, differences)),
+            along::verdict(experiment, all),
+        ];
+        report = sentences.into_iter().flatten().fold(report, Report::sentence);
     }
     if let Some(question) = &results.question {
         report = report.sentence(format!("The question was: {question}"));
     }
-    for figure in key_figures(experiment, results) {
+    for figure in key_figures(experiment, &shown) {
         report = report.figure(figure);
     }
-    for section in sections(experiment, results, &differences) {
-        report = report.section(section);
-    }
+    let mut parts = leading_sections(experiment, &shown, &differences, &which);
+    parts.extend(along::sections(experiment, results));
+    parts.extend(closing_sections(experiment, results, &shown));
+    report = parts.into_iter().fold(report, Report::section);
     for data in &results.data {
         report = report.data_card(data.card.card.clone());
     }
@@ -50,22 +60,53 @@ pub fn compose(
     provenance.iter().fold(report, |report, (name, value)| report.provenance(name, value))
 }
 
-fn sections(experiment: &Experiment, results: &Results, differences: &[Differences]) -> Vec<Section> {
+/// What was found, a data set at a time, and who saw what.
+fn leading_sections(
+    experiment: &Experiment,
+    shown: &Results,
+    differences: &[Differences],
+    which: &str,
+) -> Vec<Section> {
+    let data = shown.data.iter().zip(differences);
+    let mut sections: Vec<Section> =
+        data.map(|(data, differences)| data_section(experiment, shown, data, differences, which)).collect();
+    sections.extend(exposure::section(experiment, shown));
+    sections
+}
+
+/// What the file asks for, and how the results came about; `shown` has one row a sweep where there are many.
+fn closing_sections(experiment: &Experiment, results: &Results, shown: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
-    for (data, differences) in results.data.iter().zip(differences) {
-        sections.push(data_section(experiment, results, data, differences));
-    }
     let rest = [
         plots::wanted(experiment, results),
-        tables::other_cutoffs(experiment, results),
-        plots::learning(experiment, results),
+        tables::other_cutoffs(experiment, shown),
+        plots::learning(experiment, shown),
+        failures(results),
     ];
     sections.extend(rest.into_iter().flatten());
-    sections.extend([tuning(experiment, results), tables::cost(results)]);
+    sections.extend([tuning(experiment, results, shown), tables::cost(results)]);
     if let Some(notes) = &results.notes {
         sections.push(Section::new("Notes").text(notes.clone()));
     }
     sections
+}
+
+/// Rows without a result, and choices that were given up.
+fn failures(results: &Results) -> Option<Section> {
+    let mut section = Section::new("What failed");
+    for row in results.data.iter().flat_map(|data| &data.rows) {
+        for one in &row.passed_over {
+            let settings = list(one.settings.iter().map(|(key, value)| format!("{key} = {value}")));
+            section = section.note(format!(
+                "**{}**: {settings} was best on the validation part, but trained on both parts it failed ({}); the next best was taken.",
+                row.label, one.reason
+            ));
+        }
+        if let Some(reason) = row.failed() {
+            section = section.note(format!("**{}** has no result: {reason}", row.label));
+        }
+    }
+    (!section.blocks.is_empty()).then_some(section)
 }
 
 fn data_section(
@@ -73,12 +114,13 @@ fn data_section(
     results: &Results,
     data: &DataResults,
     differences: &Differences,
+    which: &str,
 ) -> Section {
     let cutoff = experiment.main_cutoff();
     let title =
         if results.data.len() == 1 { "Results".to_owned() } else { format!("Results on {}", data.label) };
     let mut section = Section::new(title)
-        .text(how_judged(experiment, results))
+        .text(how_judged(experiment, results) + which)
         .table(tables::accuracy(experiment, data, cutoff, differences))
         .plot(plots::bars(experiment, data));
     if let Some(plot) = plots::users(experiment, data) {
@@ -96,11 +138,6 @@ fn data_section(
     }
     if let Some(table) = tables::differences(data, differences) {
         section = section.table(table);
-    }
-    for row in &data.rows {
-        if let Some(reason) = row.failed() {
-            section = section.note(format!("**{}** has no result: {reason}", row.label));
-        }
     }
     section
 }
@@ -122,9 +159,9 @@ fn how_judged(experiment: &Experiment, results: &Results) -> String {
     text
 }
 
-fn tuning(experiment: &Experiment, results: &Results) -> Section {
+fn tuning(experiment: &Experiment, results: &Results, shown: &Results) -> Section {
     let section = Section::new("Settings").table(tables::settings(results));
-    let plots = plots::searches(experiment, results);
+    let plots = plots::searches(experiment, shown);
     plots.into_iter().fold(section, Section::plot)
 }
 

@@ -3,7 +3,7 @@
 use super::Canvas;
 use super::axis::{Ruler, Tick};
 use super::labels::{Area, LABEL_SIZE, Placer, fit, text_width};
-use super::series::Reference;
+use super::series::{Reference, Style};
 use super::svg::Svg;
 use super::theme::Look;
 
@@ -64,8 +64,12 @@ pub(super) fn head(
 }
 
 /// The entries of a legend: names, but not empty ones, with their looks.
-pub(super) fn legend<'a>(canvas: &Canvas<'_>, names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, Look)> {
-    names.filter(|name| !name.is_empty()).map(|name| (name, canvas.colours.look(name))).collect()
+pub(super) fn legend<'a>(
+    canvas: &Canvas<'_>,
+    series: impl Iterator<Item = (&'a str, Style)>,
+) -> Vec<(&'a str, Look)> {
+    let named = series.filter(|(name, _)| !name.is_empty());
+    named.map(|(name, style)| (name, canvas.colours.look_of(name, style))).collect()
 }
 
 fn draw_legend(svg: &mut Svg, legend: &[(&str, Look)], swatch: Swatch, top: f64, width: f64) -> f64 {

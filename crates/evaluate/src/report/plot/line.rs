@@ -24,7 +24,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series]) -> (f64, String) {
     let ends = end_labels_fit(canvas, series, &x);
     let legend = match ends {
         true => Vec::new(),
-        false => frame::legend(canvas, series.iter().map(|s| s.name.as_str())),
+        false => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), s.style))),
     };
     let mut svg = Svg::default();
     let top = frame::head(&mut svg, canvas, &legend, Swatch::Marked, &plot.y.title);
@@ -114,7 +114,7 @@ impl<'a> Curve<'a> {
         let runs = series.points.split(|p| !held(p)).filter(|run| !run.is_empty());
         Curve {
             series,
-            look: canvas.colours.look(&series.name),
+            look: canvas.colours.look_of(&series.name, series.style),
             sparse: series.points.len() > MOST_MARKED,
             runs: runs.map(|run| thin(run.iter().map(place).collect())).collect(),
         }
