@@ -74,7 +74,7 @@ fn rows_are_marked_where_they_differ_from_the_row_they_are_compared_with() {
     assert_eq!(ndcg(2).marks[0].symbol, "▲");
     let (low, high) = ndcg(2).interval.unwrap();
     assert!(low < high && ndcg(2).spread.unwrap() > 0.0);
-    assert_eq!(table.rows[2].detail, "learning_rate 0.04, pi 1");
+    assert_eq!(table.rows[2].detail, "learning_rate 0.04", "pi is in the label");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_metric_is_drawn_along_the_sweep_with_the_others_as_levels() {
     let xs: Vec<f64> = series[0].points.iter().map(|point| point.x).collect();
     assert_eq!(xs, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0], "in order, whatever the file says");
     assert!(series[0].points.iter().all(|point| point.bounds.is_some_and(|(low, high)| low < high)));
-    // MostPop is a quarter of the others: as a line it would leave the curves no room.
+    // MostPop is a fraction of the others: as a line it would leave the curves no room.
     assert!(plot.references.is_empty() && plot.caption.contains("Outside the plot: MostPop 0."), "{}", plot.caption);
 }
 

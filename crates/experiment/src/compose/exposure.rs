@@ -4,7 +4,7 @@ use super::sweep::number;
 use super::{main_metric, metric_title};
 use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row};
-use sottovoce_evaluate::report::{Cell, Column, Format, Section, Table};
+use sottovoce_evaluate::report::{Cell, Column, Format, KeyFigure, Section, Table};
 use sottovoce_evaluate::{Better, report};
 
 /// Whether a row was trained by sending a model to and fro: it has counted what was sent.
@@ -43,10 +43,7 @@ fn table(experiment: &Experiment, data: &DataResults) -> Table {
         )
         .note("Means a person. A share of liked items is drawn anew in every round: over many rounds more of them leave than in one.");
     for row in &data.rows {
-        let share = |name: &str| {
-            let sent = row.figures.get(name).filter(|_| is_federated(row))?;
-            Some(sent.mean / data.card.card.users.max(1) as f64)
-        };
+        let share = |name: &str| is_federated(row).then(|| a_person(data, row, name));
         let value = row.metric(metric.key, metric.cutoff).map(|spread| spread.mean);
         table = table.row(
             report::Row::new(&row.label)
@@ -68,15 +65,33 @@ fn leaves(row: &Row) -> String {
     }
 }
 
+/// What the best federated row is worth and costs, for experiments that have one.
+pub(super) fn key_figures(experiment: &Experiment, data: &DataResults) -> Vec<KeyFigure> {
+    let metric = main_metric(experiment);
+    let ranked = super::ranked(data, metric);
+    let Some(&(row, value)) = ranked.iter().find(|(row, _)| is_federated(row)) else { return Vec::new() };
+    let label = format!("best federated {}", metric_title(metric));
+    let sent = |name: &str| Format::Bytes.show(a_person(data, row, name));
+    let training = "in all of training".to_owned();
+    vec![
+        KeyFigure::new(label, format!("{value:.4}"), &row.label),
+        KeyFigure::new("a device sends", sent("bytes_up"), training.clone()),
+        KeyFigure::new("a device is sent", sent("bytes_down"), training),
+    ]
+}
+
+/// Bytes that were sent for each person.
+fn a_person(data: &DataResults, row: &Row, name: &str) -> f64 {
+    row.figures.get(name).map_or(0.0, |bytes| bytes.mean / data.card.card.users.max(1) as f64)
+}
+
 /// How near the best federated row comes to the best that sees everything, in a sentence.
 pub(super) fn verdict(experiment: &Experiment, data: &DataResults) -> Option<String> {
     let metric = main_metric(experiment);
     let ranked = super::ranked(data, metric);
     let (federated, value) = *ranked.iter().find(|(row, _)| is_federated(row))?;
     let (central, other) = *ranked.iter().find(|(row, _)| !is_federated(row))?;
-    let users = data.card.card.users.max(1) as f64;
-    let sent = |name: &str| federated.figures.get(name).map_or(0.0, |bytes| bytes.mean / users);
-    let size = |bytes: f64| Format::Bytes.show(bytes);
+    let sent = |name: &str| Format::Bytes.show(a_person(data, federated, name));
     Some(format!(
         "With every history left on its device, **{}** reaches {:.0} % of the {} of **{}**, which sees them all ({value:.4} and \
          {other:.4} on {}); a device sent {} and was sent {} in all of training.",
@@ -85,7 +100,7 @@ pub(super) fn verdict(experiment: &Experiment, data: &DataResults) -> Option<Str
         metric_title(metric),
         central.label,
         data.label,
-        size(sent("bytes_up")),
-        size(sent("bytes_down")),
+        sent("bytes_up"),
+        sent("bytes_down"),
     ))
 }

@@ -27,7 +27,7 @@ pub fn compose(
     results: &Results,
     provenance: &[(String, String)],
 ) -> Report {
-    let (shown, which) = sweep::condensed(experiment, results);
+    let (shown, which) = sweep::condensed(experiment, results, sweep::MOST_ROWS);
     let differences: Vec<Differences> =
         shown.data.iter().map(|data| Differences::of(experiment, data)).collect();
     let mut report = Report::new(&results.title).subtitle("experiment");
@@ -45,7 +45,8 @@ pub fn compose(
     for figure in key_figures(experiment, &shown) {
         report = report.figure(figure);
     }
-    let mut parts = leading_sections(experiment, &shown, &differences, &which);
+    let (brief, _) = sweep::condensed(experiment, results, 0);
+    let mut parts = leading_sections(experiment, &shown, &brief, &differences, &which);
     parts.extend(along::sections(experiment, results));
     parts.extend(closing_sections(experiment, results, &shown));
     report = parts.into_iter().fold(report, Report::section);
@@ -60,16 +61,23 @@ pub fn compose(
     provenance.iter().fold(report, |report, (name, value)| report.provenance(name, value))
 }
 
-/// What was found, a data set at a time, and who saw what.
+/// What was found, a data set at a time, and who saw what. `shown` has the rows of tables, `brief` those of crowded plots.
 fn leading_sections(
     experiment: &Experiment,
     shown: &Results,
+    brief: &Results,
     differences: &[Differences],
     which: &str,
 ) -> Vec<Section> {
-    let data = shown.data.iter().zip(differences);
-    let mut sections: Vec<Section> =
-        data.map(|(data, differences)| data_section(experiment, shown, data, differences, which)).collect();
+    let mut sections = Vec::new();
+    for ((data, brief), differences) in shown.data.iter().zip(&brief.data).zip(differences) {
+        let title = match shown.data.len() {
+            1 => "Results".to_owned(),
+            _ => format!("Results on {}", data.label),
+        };
+        let section = Section::new(title).text(how_judged(experiment, shown) + which);
+        sections.push(data_section(section, experiment, data, brief, differences));
+    }
     sections.extend(exposure::section(experiment, shown));
     sections
 }
@@ -110,17 +118,14 @@ fn failures(results: &Results) -> Option<Section> {
 }
 
 fn data_section(
+    section: Section,
     experiment: &Experiment,
-    results: &Results,
     data: &DataResults,
+    brief: &DataResults,
     differences: &Differences,
-    which: &str,
 ) -> Section {
     let cutoff = experiment.main_cutoff();
-    let title =
-        if results.data.len() == 1 { "Results".to_owned() } else { format!("Results on {}", data.label) };
-    let mut section = Section::new(title)
-        .text(how_judged(experiment, results) + which)
+    let mut section = section
         .table(tables::accuracy(experiment, data, cutoff, differences))
         .plot(plots::bars(experiment, data));
     if let Some(plot) = plots::users(experiment, data) {
@@ -130,10 +135,10 @@ fn data_section(
         section = section.table(table);
     }
     section = section.table(tables::beyond(experiment, data, cutoff));
-    for plot in plots::popularity(data) {
+    for plot in plots::popularity(brief) {
         section = section.plot(plot);
     }
-    if let Some(plot) = plots::bias(data) {
+    if let Some(plot) = plots::bias(brief) {
         section = section.plot(plot);
     }
     if let Some(table) = tables::differences(data, differences) {
@@ -231,7 +236,10 @@ fn single_set(experiment: &Experiment, data: &DataResults) -> Vec<KeyFigure> {
     let metric = main_metric(experiment);
     let ranking = ranked(data, metric);
     let Some(&(best, value)) = ranking.first() else { return Vec::new() };
-    let mut figures = Vec::new();
+    let mut figures = exposure::key_figures(experiment, data);
+    if !figures.is_empty() {
+        return figures;
+    }
     let baseline =
         experiment.compare.as_ref().and_then(|label| ranking.iter().find(|(row, _)| row.label == *label));
     if let Some((row, before)) = baseline.filter(|(row, _)| row.label != best.label) {

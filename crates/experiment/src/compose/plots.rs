@@ -176,7 +176,7 @@ pub(super) fn with_levels(
 ) -> Plot {
     let heights = || curves.iter().flat_map(|series| &series.points).map(|point| point.y);
     let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
-    let slack = (high - low).max(high.abs() * 0.2);
+    let slack = (high - low).max(high.abs() * 0.45);
     let (near, far): (Vec<_>, Vec<_>) = rows
         .iter()
         .filter_map(|row| Some((row, value(row)?.mean)))

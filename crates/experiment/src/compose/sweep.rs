@@ -6,8 +6,8 @@ use crate::results::{DataResults, Results, Row};
 use sottovoce_models::settings::Value;
 use std::borrow::Cow;
 
-/// With more rows than this a table shows one row a sweep, and the sweep has tables and plots of its own.
-const MOST_ROWS: usize = 14;
+/// With more rows than this a table shows one row a sweep; the sweep has tables and plots of its own in any case.
+pub(super) const MOST_ROWS: usize = 14;
 
 /// The rows of one sweep, in the order of the swept values.
 pub(super) struct Family<'a> {
@@ -114,13 +114,17 @@ impl<'a> Family<'a> {
     }
 }
 
-/// The results with one row a sweep where there are too many rows to read; and how that row was found, in words.
-pub(super) fn condensed<'a>(experiment: &Experiment, results: &'a Results) -> (Cow<'a, Results>, String) {
+/// The results with one row a sweep where there are more than `most` rows; and how that row was found, in words.
+pub(super) fn condensed<'a>(
+    experiment: &Experiment,
+    results: &'a Results,
+    most: usize,
+) -> (Cow<'a, Results>, String) {
     let mut shown = Cow::Borrowed(results);
     let mut honest = true;
     for (at, data) in results.data.iter().enumerate() {
         let families = families(data);
-        if data.rows.len() <= MOST_ROWS || families.is_empty() {
+        if data.rows.len() <= most || families.is_empty() {
             continue;
         }
         let best: Vec<_> = families.iter().filter_map(|family| family.best(experiment)).collect();

@@ -143,10 +143,11 @@ fn cell(spread: Option<Spread>) -> Cell {
     }
 }
 
-/// The settings of a row that were chosen or swept.
+/// The settings of a row that were chosen or swept, but for those its label tells.
 fn chosen(row: &Row) -> String {
     let varied = row.chosen.map(|at| &row.tried[at].settings);
-    let keys = varied.into_iter().flat_map(BTreeMap::keys).chain(row.swept.keys());
+    let told = |key: &&String| row.family.contains(&format!("{{{key}}}"));
+    let keys = varied.into_iter().flat_map(BTreeMap::keys).chain(row.swept.keys().filter(|key| !told(key)));
     list(keys.filter_map(|key| Some(format!("{key} {}", row.settings.get(key)?))))
 }
 
