@@ -7,12 +7,14 @@
 //! library, so the same seed gives the same bits on every machine and in the browser.
 
 mod catalog;
+mod fastest;
 mod histories;
 pub mod math;
 mod names;
 mod rng;
 
 pub use catalog::{Catalog, Categories};
+pub use fastest::{Work, fastest};
 pub use histories::{Histories, HistoriesBuilder, ShapeError};
 pub use names::Names;
 pub use rng::Rng;

@@ -50,7 +50,8 @@ pub fn exp_f32(x: f32) -> f32 {
     // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer without a branch or a library call.
     const ROUND: f32 = 12_582_912.0;
     let x = x.clamp(-87.0, 88.0);
-    let n = (x * std::f32::consts::LOG2_E + ROUND) - ROUND;
+    let rounded = x * std::f32::consts::LOG2_E + ROUND;
+    let n = rounded - ROUND;
     let r = (x - n * LN2_HIGH) - n * LN2_LOW;
     let mut p = 1.987_569_1e-4;
     p = p * r + 1.398_2e-3;
@@ -59,7 +60,8 @@ pub fn exp_f32(x: f32) -> f32 {
     p = p * r + 1.666_666_5e-1;
     p = p * r + 0.5;
     let value = p * r * r + r + 1.0;
-    let power = f32::from_bits(((n as i32 + 127) as u32) << 23);
+    // The last bits of `rounded` are n, so that they need no conversion to become an exponent.
+    let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0f32.to_bits()));
     value * power
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong in a federation.
 
+use crate::WeightsError;
 use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError};
 use std::fmt;
 use thiserror::Error;
@@ -38,6 +39,17 @@ pub enum FederationError {
         /// What was wrong.
         reason: String,
     },
+    /// Nobody can be asked any more.
+    #[error("round {round}: no device can be reached, neither now ({at:.0} s after the start) nor later")]
+    Nobody {
+        /// The round, from 0.
+        round: u64,
+        /// Virtual seconds since training began.
+        at: f64,
+    },
+    /// Weights that cohorts cannot be drawn by.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
     /// The shared model or a device's numbers grew without bound.
     #[error("diverged in round {round}: {what}")]
     Diverged {

@@ -1,7 +1,8 @@
 //! Carrying a round to devices and back; in one process, over all cores.
 
+use crate::behaviour::{Behaviour, Habits};
 use crate::lane::{Lane, Round};
-use crate::{Collected, Disclosure, FederationError};
+use crate::{Collected, Disclosure, FederationError, RoundRules};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, Rng};
 use sottovoce_models::DevicePart;
@@ -10,45 +11,89 @@ use sottovoce_protocol::{Layout, RoundTerms, SharedModel, ValueEncoding, codec};
 /// Who took part in a round, and what that came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Attendance {
+    /// Devices that would have been asked and could not be reached.
+    pub unavailable: u64,
     /// Devices asked.
     pub asked: u64,
+    /// Devices that trained.
+    pub trained: u64,
+    /// Devices that trained and whose update was lost.
+    pub dropped: u64,
     /// Devices that trained and sent an update.
     pub sent: u64,
+    /// Devices whose update came when the round was over, and was thrown away.
+    pub late: u64,
     /// Samples they learnt from.
     pub samples: u64,
     /// Sum of the samples' losses; a real server does not see it.
     pub loss: f64,
-    /// Rows they sent.
+    /// Rows they sent, late ones included.
     pub rows: u64,
-    /// Bytes they sent, as encoded.
+    /// Bytes they sent, as encoded, late ones included.
     pub bytes: u64,
+    /// Virtual seconds that it took, waiting for somebody to ask included.
+    pub seconds: f64,
 }
 
 impl Attendance {
     pub(crate) fn add(&mut self, other: &Attendance) {
+        self.unavailable += other.unavailable;
         self.asked += other.asked;
+        self.trained += other.trained;
+        self.dropped += other.dropped;
         self.sent += other.sent;
+        self.late += other.late;
         self.samples += other.samples;
         self.loss += other.loss;
         self.rows += other.rows;
         self.bytes += other.bytes;
+        self.seconds += other.seconds;
     }
+
+    /// Updates that came in time.
+    pub fn received(&self) -> u64 {
+        self.sent - self.late
+    }
+}
+
+/// A call for a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// Devices asked, ascending.
+    pub cohort: &'a [u32],
+    /// Updates that are enough.
+    pub wanted: usize,
+    /// When the round is over.
+    pub rules: RoundRules,
+    /// Seconds since training began.
+    pub now: f64,
+}
+
+/// Knows when devices can be asked.
+pub trait Presence {
+    /// Seconds from `at` until a device can be asked, 0 if it can be; `None` if it never can.
+    fn wait(&self, device: u32, at: f64) -> Option<f64>;
 }
 
 /// The devices of a federation, wherever they are.
 pub trait Fleet {
-    /// Asks a cohort (ascending) to train under these terms and adds what they disclose `into` an empty sum.
+    /// Asks a cohort to train under these terms and adds what they disclose in time `into` an empty sum.
     ///
     /// # Errors
     /// If a device fails; the message names it and the stage.
     fn run(
         &mut self,
         terms: &RoundTerms,
-        cohort: &[u32],
+        call: &Call<'_>,
         shared: &SharedModel,
         rng: &Rng,
         into: &mut Collected,
     ) -> Result<Attendance, FederationError>;
+
+    /// Who can be asked when; `None` if everybody can at this time.
+    fn presence(&self) -> Option<&dyn Presence> {
+        None
+    }
 }
 
 /// How models and updates travel in the simulator.
@@ -77,6 +122,7 @@ pub struct InProcess<D: DevicePart> {
     disclosure: Disclosure,
     layout: Layout,
     delivery: Delivery,
+    behaviour: Behaviour,
     lanes: Vec<Lane<D::Scratch>>,
     /// One for each lane if there are several.
     parts: Vec<Collected>,
@@ -91,13 +137,21 @@ impl<D: DevicePart> InProcess<D> {
             device.start(private, &mut rng.stream("private", user as u64));
         }
         let (lanes, parts) = (Vec::new(), Vec::new());
-        Self { device, histories, private, disclosure, layout, delivery: Delivery::Direct, lanes, parts }
+        let (delivery, behaviour) = (Delivery::Direct, Behaviour::new(Habits::default(), rng));
+        Self { device, histories, private, disclosure, layout, delivery, behaviour, lanes, parts }
     }
 
     /// The same with another way of delivery.
     #[must_use]
     pub fn delivering(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
+        self
+    }
+
+    /// The same with devices of other habits.
+    #[must_use]
+    pub fn behaving(mut self, habits: Habits, rng: &Rng) -> Self {
+        self.behaviour = Behaviour::new(habits, rng);
         self
     }
 
@@ -148,25 +202,32 @@ impl<D: DevicePart> Fleet for InProcess<D> {
     fn run(
         &mut self,
         terms: &RoundTerms,
-        cohort: &[u32],
+        call: &Call<'_>,
         shared: &SharedModel,
         rng: &Rng,
         into: &mut Collected,
     ) -> Result<Attendance, FederationError> {
+        let cohort = call.cohort;
         let count = self.parts_of(cohort.len());
         self.grow(count);
         let held = self.distribute(shared)?;
+        let course = self.behaviour.play(cohort, call.wanted, &call.rules, call.now, rng);
+        let seconds = course.seconds;
+        let shared = &held.as_ref().unwrap_or(shared).parameters;
         let round = Round {
             device: &self.device,
             histories: &self.histories,
             disclosure: &self.disclosure,
             terms,
-            shared: &held.as_ref().unwrap_or(shared).parameters,
+            shared,
+            prepared: &self.device.prepare(shared),
             delivery: self.delivery,
+            course,
             rng,
         };
         if count == 1 {
-            return self.lanes[0].run(&round, cohort, 0, &mut self.private, into);
+            let attended = self.lanes[0].run(&round, cohort, 0, &mut self.private, into)?;
+            return Ok(Attendance { seconds, ..attended });
         }
         let width = self.device.private_values();
         let (mut rest, mut first) = (&mut self.private[..], 0);
@@ -184,11 +245,15 @@ impl<D: DevicePart> Fleet for InProcess<D> {
             .with_max_len(1)
             .map(|(lane, part, cohort, first, private)| lane.run(&round, cohort, *first, private, part))
             .collect();
-        let mut all = Attendance::default();
+        let mut all = Attendance { seconds, ..Attendance::default() };
         for (attendance, part) in attended.into_iter().zip(&mut self.parts) {
             all.add(&attendance?);
             into.drain(part);
         }
         Ok(all)
+    }
+
+    fn presence(&self) -> Option<&dyn Presence> {
+        (!self.behaviour.always_there()).then_some(&self.behaviour)
     }
 }

@@ -1,5 +1,6 @@
 //! One worker of the simulator: devices one after the other, in the same memory.
 
+use crate::behaviour::{Course, Fate};
 use crate::{Attendance, Collected, Delivery, Disclosure, FederationError};
 use sottovoce_core::{Histories, Rng};
 use sottovoce_models::{DevicePart, Task};
@@ -8,13 +9,15 @@ use sottovoce_protocol::{
 };
 
 /// What all devices of a round see or are.
-pub(crate) struct Round<'a, D> {
+pub(crate) struct Round<'a, D: DevicePart> {
     pub(crate) device: &'a D,
     pub(crate) histories: &'a Histories,
     pub(crate) disclosure: &'a Disclosure,
     pub(crate) terms: &'a RoundTerms,
     pub(crate) shared: &'a Parameters,
+    pub(crate) prepared: &'a D::Prepared,
     pub(crate) delivery: Delivery,
+    pub(crate) course: &'a Course,
     pub(crate) rng: &'a Rng,
 }
 
@@ -71,7 +74,8 @@ impl<S> Lane<S> {
             return Ok(());
         }
         let mut rng = round.rng.stream("device", u64::from(device));
-        let task = Task { shared: round.shared, private, history: round.histories.of(device as usize) };
+        let history = round.histories.of(device as usize);
+        let task = Task { shared: round.shared, prepared: round.prepared, private, history };
         let lesson = round
             .device
             .train(task, &mut self.scratch, &mut rng, &mut self.trained)
@@ -79,14 +83,26 @@ impl<S> Lane<S> {
         if lesson.samples == 0 {
             return Ok(());
         }
-        attendance.sent += 1;
+        attendance.trained += 1;
         attendance.samples += lesson.samples;
         attendance.loss += lesson.loss;
+        let fate = round.course.fate(device);
+        if fate == Fate::Lost {
+            attendance.dropped += 1;
+            self.trained.clear();
+            return Ok(());
+        }
+        attendance.sent += 1;
         // An empty buffer takes the place of the one that travels; it holds no memory.
         let trained = std::mem::replace(&mut self.trained, Trained::new(&Layout::default()));
         let disclosed = trained
             .disclose(&self.policy, round.terms, 0, &mut self.ledger, &mut rng)
             .map_err(|error| FederationError::disclosing(device, round.terms.round.0, &error))?;
+        if fate == Fate::Late {
+            attendance.late += 1;
+            self.trained = disclosed.recycle();
+            return Ok(());
+        }
         self.deliver(round.delivery, disclosed, into)
             .map_err(|error| FederationError::receiving(device, &error))
     }

@@ -10,25 +10,35 @@
 //!
 //! [`registry`] lists all models: those trained in one place and those trained in a federation.
 
+mod announcement;
+mod behaviour;
+mod closing;
 mod cohort;
 mod collected;
 mod disclosure;
 mod error;
+mod fcf;
 mod fleet;
 mod fpl;
+mod gathering;
 mod lane;
 mod observer;
 mod plan;
 pub mod registry;
 mod rounds;
+mod settings;
+mod simulated;
 mod strategy;
+mod tensors;
 
-pub use cohort::Cohort;
+pub use behaviour::{Availability, Diurnal, Habits, Trace, TraceError};
+pub use closing::{Closing, RoundRules};
+pub use cohort::{Cohort, Drawn, Selector, WeightsError};
 pub use collected::{Collected, Sums};
 pub use disclosure::{Disclosure, PiSpread};
 pub use error::{FederationError, Stage};
-pub use fleet::{Attendance, Delivery, Fleet, InProcess};
+pub use fleet::{Attendance, Call, Delivery, Fleet, InProcess, Presence};
 pub use observer::{Observer, RoundReport, RowUpdates};
 pub use plan::{Configuration, Plan, Population};
 pub use rounds::{EpochReport, Federation, Setup};
-pub use strategy::{Damped, Strategy, Sum};
+pub use strategy::{Adam, AdamSettings, Damped, Descent, Strategy, Sum};

@@ -1,12 +1,12 @@
 //! All models: trained in one place, and trained in a federation.
 
-use crate::fpl;
+use crate::{fcf, fpl};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::{ModelError, central};
 use std::sync::LazyLock;
 
 /// The models that are trained in a federation, in the order in which they are shown.
-pub static FEDERATED: &[Model] = &[fpl::MODEL];
+pub static FEDERATED: &[Model] = &[fpl::MODEL, fcf::MODEL];
 
 static ALL: LazyLock<Vec<Model>> = LazyLock::new(|| [central::MODELS, FEDERATED].concat());
 

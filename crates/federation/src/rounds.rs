@@ -1,14 +1,14 @@
 //! The round loop.
 
-use crate::cohort::Selector;
+use crate::announcement::Announcement;
+use crate::gathering::gather;
 use crate::{
-    Attendance, Collected, FederationError, Fleet, Observer, Plan, Population, RoundReport, RowUpdates,
-    Strategy,
+    Attendance, Call, Collected, FederationError, Fleet, Observer, Plan, Population, RoundReport, RoundRules,
+    RowUpdates, Selector, Strategy,
 };
 use sottovoce_core::Rng;
 use sottovoce_protocol::{
-    Layout, ModelSpec, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, Terms, ValueEncoding,
-    codec,
+    Layout, ModelSpec, ModelVersion, Parameters, RoundId, SharedModel, ValueEncoding, codec,
 };
 
 /// Mean loss of an epoch from which on training counts as diverged. Guessing has ln 2 = 0.69; scores without bound, right
@@ -54,9 +54,11 @@ pub struct Federation<F> {
     plan: Plan,
     shared: SharedModel,
     layout: Layout,
-    terms: Terms,
-    terms_bytes: u64,
+    announcement: Announcement,
     selector: Selector,
+    rules: RoundRules,
+    /// Virtual seconds since training began.
+    clock: f64,
     collected: Collected,
     row_updates: RowUpdates,
     rng: Rng,
@@ -67,22 +69,42 @@ impl<F: Fleet> Federation<F> {
     pub fn new(fleet: F, setup: Setup, rng: Rng) -> Self {
         let Setup { strategy, plan, population, start, model, values } = setup;
         let layout = start.layout();
-        let terms = Terms { model, values, ..Terms::default() };
-        let shared =
-            SharedModel { federation: terms.federation, version: ModelVersion(0), parameters: start };
+        let announcement = Announcement::new(model, values);
+        let shared = SharedModel {
+            federation: announcement.terms().federation,
+            version: ModelVersion(0),
+            parameters: start,
+        };
         Self {
             fleet,
             strategy,
             plan,
             shared,
-            terms,
-            terms_bytes: 0,
+            announcement,
             selector: Selector::new(population.devices),
+            rules: RoundRules::default(),
+            clock: 0.0,
             collected: Collected::new(&layout),
             row_updates: RowUpdates::new(&layout),
             layout,
             rng,
         }
+    }
+
+    /// The same with other rules for asking and for the end of a round.
+    #[must_use]
+    pub fn under(mut self, rules: RoundRules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// The same with cohorts drawn by weight, one a device of the population.
+    ///
+    /// # Errors
+    /// If there is not one weight a device, or a weight is negative or not finite, or all are 0.
+    pub fn weighing(mut self, weights: &[f64]) -> Result<Self, FederationError> {
+        self.selector = self.selector.weighted(weights)?;
+        Ok(self)
     }
 
     /// The fleet.
@@ -97,7 +119,12 @@ impl<F: Fleet> Federation<F> {
 
     /// Rounds done.
     pub fn rounds(&self) -> u64 {
-        self.terms.round.0
+        self.announcement.round().0
+    }
+
+    /// Virtual seconds since training began.
+    pub fn clock(&self) -> f64 {
+        self.clock
     }
 
     /// How often each row was sent so far.
@@ -118,31 +145,32 @@ impl<F: Fleet> Federation<F> {
     /// One round; returns who took part and the bytes sent to them.
     ///
     /// # Errors
-    /// If a device fails, or the shared model is no longer finite.
+    /// If a device fails, nobody can be reached any more, or the shared model is no longer finite.
     pub fn round(&mut self) -> Result<(Attendance, u64), FederationError> {
         self.round_before(&mut ())
     }
 
     fn round_before(&mut self, observer: &mut dyn Observer) -> Result<(Attendance, u64), FederationError> {
-        let round = self.terms.round;
+        let round = self.announcement.round();
         let rng = self.rng.stream("round", round.0);
-        let cohort = self.selector.draw(self.plan.cohort, &mut rng.stream("cohort", 0));
-        let mut terms = std::mem::take(&mut self.terms);
-        terms.version = self.shared.version;
-        terms.cohort_size = cohort.len() as u32;
-        let terms = RoundTerms::freeze(terms)?;
-        // The terms' length changes only where a round's number gets longer.
-        if self.terms_bytes == 0 || (round.0.is_power_of_two() && round.0.trailing_zeros().is_multiple_of(7))
-        {
-            let mut bytes = Vec::new();
-            codec::encode_terms(&terms, &mut bytes);
-            self.terms_bytes = bytes.len() as u64;
-        }
-        let attended = self.fleet.run(&terms, cohort, &self.shared, &rng, &mut self.collected);
-        self.terms = Terms { round: RoundId(round.0 + 1), ..terms.thaw() };
-        let attended = attended?;
+        let wanted = self.plan.cohort.size(self.selector.population().len());
+        let ask = self.rules.ask(wanted);
+        let gathered = gather(&mut self.selector, &self.fleet, ask, (round.0, self.clock), &rng)?;
+        let call = Call {
+            cohort: gathered.drawn.cohort,
+            wanted,
+            rules: self.rules,
+            now: self.clock + gathered.waited,
+        };
+        let terms = self.announcement.freeze(self.shared.version, call.cohort.len())?;
+        let attended = self.fleet.run(&terms, &call, &self.shared, &rng, &mut self.collected);
+        self.announcement.thaw(terms);
+        let mut attended = attended?;
+        attended.unavailable = gathered.drawn.unavailable;
+        attended.seconds += gathered.waited;
+        self.clock += attended.seconds;
         let model_bytes = codec::model_bytes(&self.layout, &self.shared, ValueEncoding::F32);
-        let down = attended.asked * self.terms_bytes + attended.sent * model_bytes;
+        let down = attended.asked * self.announcement.bytes() + attended.trained * model_bytes;
         let changed = self.absorb(round);
         let report = RoundReport { round: round.0, attendance: &attended, down, collected: &self.collected };
         self.row_updates.after_round(&report);

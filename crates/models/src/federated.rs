@@ -19,9 +19,11 @@ pub trait SharedPart {
 }
 
 /// What a device is given to learn from.
-pub struct Task<'a> {
+pub struct Task<'a, P = ()> {
     /// The shared model as it was distributed.
     pub shared: &'a Parameters,
+    /// What [`DevicePart::prepare`] made of that shared model.
+    pub prepared: &'a P,
     /// The private model, [`DevicePart::private_values`] long; changed by training and never sent.
     pub private: &'a mut [f32],
     /// The items the owner has, ascending, each once.
@@ -41,7 +43,14 @@ pub struct Lesson {
 /// devices in one column, and working memory is handed in, so that training allocates nothing once it has grown.
 pub trait DevicePart: Send + Sync {
     /// Working memory, used for one device after the other.
-    type Scratch: Send;
+    type Scratch: Send + Sync;
+
+    /// What follows from the shared model alone and is worth computing once; `()` for most models.
+    type Prepared: Send + Sync;
+
+    /// Computes what follows from a shared model: a phone does so after each download, a simulator once a round for all
+    /// devices, which get it with their [`Task`].
+    fn prepare(&self, shared: &Parameters) -> Self::Prepared;
 
     /// Working memory for a catalog of this size.
     fn scratch(&self, items: usize) -> Self::Scratch;
@@ -58,7 +67,7 @@ pub trait DevicePart: Send + Sync {
     /// If the buffer is not of the shared model's layout.
     fn train(
         &self,
-        task: Task<'_>,
+        task: Task<'_, Self::Prepared>,
         scratch: &mut Self::Scratch,
         rng: &mut Rng,
         into: &mut Trained,

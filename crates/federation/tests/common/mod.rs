@@ -1,8 +1,10 @@
 //! A small world to federate.
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use sottovoce_core::{Histories, Rng};
 use sottovoce_federation::{
-    Delivery, Disclosure, Federation, InProcess, PiSpread, Plan, Population, Setup, Strategy,
+    Delivery, Disclosure, Federation, Habits, InProcess, PiSpread, Plan, Population, Setup, Strategy,
 };
 use sottovoce_models::SharedPart;
 use sottovoce_models::fpl::{Device, Pull, Shared};
@@ -43,6 +45,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn found(self, seed: u64) -> Federation<InProcess<Device>> {
+        self.found_with(seed, Habits::default())
+    }
+
+    pub(crate) fn found_with(self, seed: u64, habits: Habits) -> Federation<InProcess<Device>> {
         let rng = Rng::new(seed);
         let population = Population::of(&self.histories);
         let plan = (self.plan)(&population);
@@ -53,7 +59,8 @@ impl World {
         let start = shared.start(self.histories.catalog_size(), &mut rng.stream("shared", 0)).unwrap();
         let disclosure = Disclosure::spread(self.policy, self.spread, self.histories.users(), &rng);
         let fleet = InProcess::new(device, self.histories, start.layout(), disclosure, &rng)
-            .delivering(self.delivery);
+            .delivering(self.delivery)
+            .behaving(habits, &rng);
         let (strategy, values) = (self.strategy, self.values);
         let setup = Setup { strategy, plan, population, start, model: device.spec(), values };
         Federation::new(fleet, setup, rng)

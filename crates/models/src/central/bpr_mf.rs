@@ -13,16 +13,17 @@
 //! ```
 //! with the w_u of before the step on the right. In each epoch every interaction comes once, with one j drawn uniformly
 //! from what the user does not have. (The paper draws interactions with replacement; going through all of them learns
-//! as well and reads memory in order.) Steps are made one after the other, so results do not depend on threads.
+//! as well and reads memory in order.) Steps are made one after the other, so results do not depend on threads; only the g
+//! of four triples are computed together, from the parameters before the first of the four.
 
 use super::factors::{Factors, MOST_FACTORS, Table, with_stride};
-use super::logistic::Logistic;
 use super::negatives::Owned;
+use super::order::{Order, Pair};
 use crate::loss::Loss;
 use crate::registry::Model;
 use crate::settings::{Setting, Settings};
 use crate::{Fit, Flow, ModelError, Progress, Recommender, Summary, Tensor};
-use sottovoce_core::{Histories, Rng};
+use sottovoce_core::{Histories, Rng, Work, fastest, math};
 use wide::f32x4;
 
 /// The registry's entry.
@@ -101,20 +102,20 @@ impl Recommender for BprMf {
         );
         let owned = Owned::new(train);
         let mut order = Order::new(train, &owned, &mut rng.stream("order", 0));
-        let logistic = Logistic::new();
         let mut summary = Summary::default();
         for epoch in 1..=self.epochs {
             let mut rng = rng.stream("epoch", epoch as u64);
-            let sampler = Sampler { owned: &owned, logistic: &logistic, step: &self.step };
+            let sampler = Sampler { owned: &owned, step: &self.step };
             let factors = &mut self.factors;
-            let loss =
-                with_stride!(factors.items.stride(), N => sampler.pass::<N>(factors, &mut order, &mut rng));
+            let loss = with_stride!(factors.items.stride(), N => {
+                fastest(Pass::<N> { sampler: &sampler, factors, order: &mut order, rng: &mut rng })
+            });
             self.factors.changed();
             if !(loss.is_finite() && self.factors.is_finite()) {
                 return Err(self.diverged(epoch));
             }
             summary.epochs = epoch;
-            summary.triples += order.pairs.len() as u64;
+            summary.triples += order.len() as u64;
             let progress = Progress { epoch, epochs: self.epochs, loss: Some(loss), model: &*self };
             if fit.watch.after_epoch(&progress) == Flow::Stop {
                 break;
@@ -137,84 +138,44 @@ impl Recommender for BprMf {
     }
 }
 
-/// A user and an item they have.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Pair {
-    user: u32,
-    item: u32,
-}
-
-/// Interactions put into one random order as they are learnt from: small enough to be shuffled in a near cache.
-const CHUNK: usize = 2048;
-
-/// All interactions that can be learnt from, in an order that is new in each epoch.
-///
-/// They are shuffled whole once. Each epoch then moves the borders of the chunks, takes the chunks in random order and
-/// shuffles each: as random as learning needs, at a quarter of the cost of shuffling millions of pairs in far memory.
-struct Order {
-    pairs: Vec<Pair>,
-    chunks: Vec<usize>,
-}
-
-impl Order {
-    /// The interactions of all users for whom there is a negative item.
-    fn new(train: &Histories, owned: &Owned, rng: &mut Rng) -> Self {
-        let mut pairs: Vec<Pair> = (0..train.users() as u32)
-            .filter(|&user| !owned.has_all(user))
-            .flat_map(|user| train.of(user as usize).iter().map(move |&item| Pair { user, item }))
-            .collect();
-        rng.shuffle(&mut pairs);
-        let chunks = (0..pairs.len().div_ceil(CHUNK)).collect();
-        Self { pairs, chunks }
-    }
-
-    fn begin_epoch(&mut self, rng: &mut Rng) {
-        if !self.pairs.is_empty() {
-            let shift = rng.index(self.pairs.len().min(CHUNK));
-            self.pairs.rotate_left(shift);
-        }
-        rng.shuffle(&mut self.chunks);
-    }
-
-    /// The chunk at this place of the epoch, freshly shuffled.
-    fn chunk(&mut self, place: usize, rng: &mut Rng) -> &[Pair] {
-        let start = self.chunks[place] * CHUNK;
-        let end = (start + CHUNK).min(self.pairs.len());
-        let chunk = &mut self.pairs[start..end];
-        rng.shuffle(chunk);
-        chunk
-    }
-}
-
-/// Triples that are drawn together. Their look-ups do not wait for each other, nor the steps for memory.
-const BLOCK: usize = 64;
-
 /// What a pass over the interactions needs and does not change.
 struct Sampler<'a> {
     owned: &'a Owned,
-    logistic: &'a Logistic,
     step: &'a Step,
 }
 
-impl Sampler<'_> {
-    /// One epoch; returns the mean loss, which is not finite if a parameter was not.
-    #[inline(never)]
-    fn pass<const N: usize>(&self, factors: &mut Factors, order: &mut Order, rng: &mut Rng) -> f64 {
-        let mut loss = Loss::new();
-        let mut negatives = [0; BLOCK];
-        order.begin_epoch(rng);
-        for place in 0..order.chunks.len() {
-            for block in order.chunk(place, rng).chunks(BLOCK) {
-                let negatives = &mut negatives[..block.len()];
-                self.owned.draw_negatives(&block.iter().map(|pair| pair.user), negatives, rng);
-                if !self.learn::<N>(factors, block, negatives, &mut loss) {
-                    return f64::NAN;
-                }
-            }
-        }
-        loss.mean()
-    }
+/// Triples that are drawn together, so that their look-ups do not wait for each other.
+const BLOCK: usize = 64;
 
+/// One epoch; comes to the mean loss, which is not finite if a parameter was not.
+struct Pass<'a, const N: usize> {
+    sampler: &'a Sampler<'a>,
+    factors: &'a mut Factors,
+    order: &'a mut Order,
+    rng: &'a mut Rng,
+}
+
+impl<const N: usize> Work for Pass<'_, N> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let Pass { sampler, factors, order, rng } = self;
+        let mut loss = Loss::new();
+        let mut finite = true;
+        let mut negatives = [0; BLOCK];
+        order.epoch(rng, |chunk, rng| {
+            for block in chunk.chunks(BLOCK) {
+                let negatives = &mut negatives[..block.len()];
+                sampler.owned.draw_negatives(&block.iter().map(|pair| pair.user), negatives, rng);
+                finite = finite && sampler.learn::<N>(factors, block, negatives, &mut loss);
+            }
+        });
+        if finite { loss.mean() } else { f64::NAN }
+    }
+}
+
+impl Sampler<'_> {
     /// Steps on the triples of a block; false if one of its parameters is not finite.
     #[inline(always)]
     fn learn<const N: usize>(
@@ -224,25 +185,45 @@ impl Sampler<'_> {
         negatives: &[u32],
         loss: &mut Loss,
     ) -> bool {
-        let (users, items) = (factors.users.padded_mut::<N>(), factors.items.padded_mut::<N>());
-        let bias = &mut factors.bias[..];
-        // Finds divergence early, and brings the rows near before the steps, each of which waits for the last.
+        let mut rows = Rows {
+            users: factors.users.padded_mut::<N>(),
+            items: factors.items.padded_mut::<N>(),
+            bias: &mut factors.bias,
+        };
+        // A parameter that is not finite makes its triple's x not finite, and the sum with it.
         let mut probe = 0.0;
-        for (pair, &negative) in block.iter().zip(negatives) {
-            let rows = [&users[pair.user as usize], &items[pair.item as usize], &items[negative as usize]];
-            probe += rows.map(|row| row[0] + row[N - 1]).iter().sum::<f32>();
+        let (fours, rest) = block.as_chunks::<4>();
+        let (four_negatives, rest_negatives) = negatives.as_chunks::<4>();
+        for (pairs, negatives) in fours.iter().zip(four_negatives) {
+            probe += self.step.take(&mut rows, pairs, negatives, loss);
         }
-        for (pair, &negative) in block.iter().zip(negatives) {
-            let [i, j] = [pair.item as usize, negative as usize];
-            // A user does not have their negative item, so the two rows are never the same.
-            if let Ok([positive, negative]) = items.get_disjoint_mut([i, j]) {
-                let rows = [&mut users[pair.user as usize], positive, negative];
-                let (right, new) = self.step.take(self.logistic, rows, [bias[i], bias[j]]);
-                [bias[i], bias[j]] = new;
-                loss.add(right);
-            }
+        for (pair, negative) in rest.iter().zip(rest_negatives) {
+            probe += self.step.take(&mut rows, &[*pair], &[*negative], loss);
         }
         probe.is_finite()
+    }
+}
+
+/// All parameters, in padded rows.
+struct Rows<'a, const N: usize> {
+    users: &'a mut [[f32; N]],
+    items: &'a mut [[f32; N]],
+    bias: &'a mut [f32],
+}
+
+impl<const N: usize> Rows<'_, N> {
+    /// x = score(u, i) - score(u, j).
+    #[inline(always)]
+    fn compare(&self, pair: Pair, negative: u32) -> f32 {
+        let [i, j] = [pair.item as usize, negative as usize];
+        let user = self.users[pair.user as usize].as_chunks::<4>().0;
+        let (positive, negative) = (self.items[i].as_chunks::<4>().0, self.items[j].as_chunks::<4>().0);
+        let mut lanes = f32x4::splat(0.0);
+        for f in 0..N / 4 {
+            lanes += f32x4::from(user[f]) * (f32x4::from(positive[f]) - f32x4::from(negative[f]));
+        }
+        let lanes = lanes.to_array();
+        (self.bias[i] - self.bias[j]) + ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]))
     }
 }
 
@@ -269,32 +250,63 @@ impl Step {
         }
     }
 
-    /// One step on the rows and biases of a user, an item they have and one they do not have; returns the probability
-    /// sigma(x) of the right order before it, and the new biases.
+    /// Steps on K triples after each other. The g of all are computed at once, from the parameters before the first:
+    /// the steps then need not wait for each other. Returns the sum of x.
     #[inline(always)]
-    fn take<const N: usize>(
+    fn take<const N: usize, const K: usize>(
         &self,
-        logistic: &Logistic,
-        [user, positive, negative]: [&mut [f32; N]; 3],
-        bias: [f32; 2],
-    ) -> (f32, [f32; 2]) {
-        let [user, positive, negative] = [user, positive, negative].map(|row| row.as_chunks_mut::<4>().0);
-        let mut lanes = f32x4::splat(0.0);
-        for f in 0..N / 4 {
-            lanes += f32x4::from(user[f]) * (f32x4::from(positive[f]) - f32x4::from(negative[f]));
+        rows: &mut Rows<'_, N>,
+        pairs: &[Pair; K],
+        negatives: &[u32; K],
+        loss: &mut Loss,
+    ) -> f32 {
+        let (mut x, mut wrong, mut right) = ([0.0; K], [0.0; K], [0.0; K]);
+        for k in 0..K {
+            x[k] = rows.compare(pairs[k], negatives[k]);
         }
-        let lanes = lanes.to_array();
-        let x = (bias[0] - bias[1]) + ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
-        let wrong = logistic.at(-x);
-        let pull = self.rate * wrong;
-        for f in 0..N / 4 {
-            let [w, p, n] = [user[f], positive[f], negative[f]].map(f32x4::from);
-            let shift = w * pull;
-            user[f] = (w * self.keep_user + (p - n) * pull).to_array();
-            positive[f] = (p * self.keep_positive + shift).to_array();
-            negative[f] = (n * self.keep_negative - shift).to_array();
+        for k in 0..K {
+            wrong[k] = math::sigmoid(-x[k]);
+            right[k] = 1.0 - wrong[k];
         }
-        (1.0 - wrong, [self.keep_bias * bias[0] + pull, self.keep_bias * bias[1] - pull])
+        loss.add_all(right);
+        for k in 0..K {
+            self.shift(rows, pairs[k], negatives[k], self.rate * wrong[k]);
+        }
+        x.iter().sum()
+    }
+
+    /// Moves the parameters of one triple, with pull = rate * g.
+    #[inline(always)]
+    fn shift<const N: usize>(&self, rows: &mut Rows<'_, N>, pair: Pair, negative: u32, pull: f32) {
+        let [i, j] = [pair.item as usize, negative as usize];
+        // A user does not have their negative item, so the two rows are never the same.
+        let Ok([positive, negative]) = rows.items.get_disjoint_mut([i, j]) else { return };
+        let (user, user_rest) = rows.users[pair.user as usize].as_chunks_mut::<8>();
+        let (positive, positive_rest) = positive.as_chunks_mut::<8>();
+        let (negative, negative_rest) = negative.as_chunks_mut::<8>();
+        for f in 0..N / 8 {
+            self.shift_lanes([&mut user[f], &mut positive[f], &mut negative[f]], pull);
+        }
+        // Rows are padded to a multiple of four.
+        let rest = [user_rest, positive_rest, negative_rest].map(|rest| rest.first_chunk_mut::<4>());
+        if let [Some(user), Some(positive), Some(negative)] = rest {
+            self.shift_lanes([user, positive, negative], pull);
+        }
+        rows.bias[i] = self.keep_bias * rows.bias[i] + pull;
+        rows.bias[j] = self.keep_bias * rows.bias[j] - pull;
+    }
+
+    /// Reads before it writes, so that compilers need not fear that rows overlap.
+    #[inline(always)]
+    fn shift_lanes<const L: usize>(&self, [user, positive, negative]: [&mut [f32; L]; 3], pull: f32) {
+        let (mut w, mut p, mut n) = (*user, *positive, *negative);
+        for lane in 0..L {
+            let (shift, apart) = (w[lane] * pull, p[lane] - n[lane]);
+            w[lane] = w[lane] * self.keep_user + apart * pull;
+            p[lane] = p[lane] * self.keep_positive + shift;
+            n[lane] = n[lane] * self.keep_negative - shift;
+        }
+        (*user, *positive, *negative) = (w, p, n);
     }
 }
 
@@ -303,57 +315,76 @@ mod tests {
     use super::*;
     use proptest::prelude::{Strategy, prop, prop_assert, proptest};
 
-    fn vector() -> impl Strategy<Value = [f32; 8]> {
-        prop::array::uniform8(-1.0f32..1.0)
+    fn vector() -> impl Strategy<Value = [f32; 12]> {
+        prop::array::uniform12(-1.0f32..1.0)
     }
 
     proptest! {
-        /// The step against the equations as the paper has them, in double precision.
+        /// Steps on four triples, of which the last two share all rows with the first, against the equations as the
+        /// paper has them, in double precision, with every g from the parameters before.
         #[test]
-        fn one_step_is_the_papers(w in vector(), p in vector(), n in vector(), b in prop::array::uniform2(-1.0f32..1.0)) {
+        fn steps_are_the_papers(start in prop::collection::vec(vector(), 5), start_bias in prop::array::uniform3(-1.0f32..1.0)) {
             let given = [
                 ("learning_rate", 0.07), ("user_regularisation", 0.1), ("positive_regularisation", 0.2),
                 ("negative_regularisation", 0.3), ("bias_regularisation", 0.4),
             ];
             let given = given.map(|(key, value)| (key, crate::settings::Value::Real(value)));
             let step = Step::new(&MODEL.settings(given).unwrap());
-            let (mut user, mut positive, mut negative) = (w, p, n);
-            let rows = [&mut user, &mut positive, &mut negative];
-            let (right, bias) = step.take(&Logistic::new(), rows, b);
+            let triples = [(0, 2, 1), (1, 0, 1), (0, 2, 1), (0, 1, 2)];
+            let (users, items) = start.split_at(2);
+            let mut exact = Exact::new(users, items, start_bias);
+            let g = triples.map(|triple| exact.g(triple));
+            triples.iter().zip(g).for_each(|(&triple, g)| exact.step(triple, g));
 
-            let wide = |v: f32| f64::from(v);
-            let x: f64 = wide(b[0]) - wide(b[1]) + (0..8).map(|f| wide(w[f]) * (wide(p[f]) - wide(n[f]))).sum::<f64>();
-            let g = 1.0 / (1.0 + x.exp());
-            let near = |found: f32, exact: f64| (wide(found) - exact).abs() < 1e-5;
-            for f in 0..8 {
-                let (w, p, n) = (wide(w[f]), wide(p[f]), wide(n[f]));
-                prop_assert!(near(user[f], w + 0.07 * (g * (p - n) - 0.1 * w)));
-                prop_assert!(near(positive[f], p + 0.07 * (g * w - 0.2 * p)));
-                prop_assert!(near(negative[f], n + 0.07 * (-g * w - 0.3 * n)));
+            let (mut users, mut items, mut bias) = (users.to_vec(), items.to_vec(), start_bias);
+            let mut rows = Rows { users: &mut users, items: &mut items, bias: &mut bias };
+            let pairs = triples.map(|(user, item, _)| Pair { user, item });
+            let mut loss = Loss::new();
+            step.take(&mut rows, &pairs, &triples.map(|(.., negative)| negative), &mut loss);
+
+            let found = users.iter().chain(&items).flatten().chain(&bias).map(|&value| f64::from(value));
+            let expected = exact.users.iter().chain(&exact.items).flatten().chain(&exact.bias);
+            for (found, expected) in found.zip(expected) {
+                prop_assert!((found - expected).abs() < 1e-5, "{found} {expected}");
             }
-            prop_assert!(near(bias[0], wide(b[0]) + 0.07 * (g - 0.4 * wide(b[0]))));
-            prop_assert!(near(bias[1], wide(b[1]) + 0.07 * (-g - 0.4 * wide(b[1]))));
-            prop_assert!(near(right, 1.0 - g));
+            let mean = -g.map(|g| (1.0 - g).ln()).iter().sum::<f64>() / 4.0;
+            prop_assert!((loss.mean() - mean).abs() < 1e-5);
         }
     }
 
-    #[test]
-    fn every_epoch_goes_through_every_interaction_in_a_new_order() {
-        let lists: Vec<Vec<u32>> = (0..50).map(|user| (0..100 + user).collect()).collect();
-        let train = Histories::from_lists(&lists, 150).unwrap();
-        let mut rng = Rng::new(1);
-        let mut order = Order::new(&train, &Owned::new(&train), &mut rng);
-        let mut epoch = || {
-            order.begin_epoch(&mut rng);
-            let mut pairs = Vec::new();
-            (0..order.chunks.len()).for_each(|place| pairs.extend_from_slice(order.chunk(place, &mut rng)));
-            pairs
-        };
-        let (first, mut second) = (epoch(), epoch());
-        assert!(first.iter().zip(&second).filter(|(a, b)| a == b).count() < 20);
-        second.sort_unstable_by_key(|pair| (pair.user, pair.item));
-        let all = |user: u32| (0..100 + user).map(move |item| Pair { user, item });
-        assert_eq!(second, (0..50).flat_map(all).collect::<Vec<_>>());
+    /// The equations at the top of this file, literally.
+    struct Exact {
+        users: Vec<[f64; 12]>,
+        items: Vec<[f64; 12]>,
+        bias: [f64; 3],
+    }
+
+    impl Exact {
+        fn new(users: &[[f32; 12]], items: &[[f32; 12]], bias: [f32; 3]) -> Self {
+            let wide = |rows: &[[f32; 12]]| rows.iter().map(|row| row.map(f64::from)).collect();
+            Self { users: wide(users), items: wide(items), bias: bias.map(f64::from) }
+        }
+
+        fn score(&self, u: u32, i: u32) -> f64 {
+            let (w, h) = (&self.users[u as usize], &self.items[i as usize]);
+            self.bias[i as usize] + (0..12).map(|f| w[f] * h[f]).sum::<f64>()
+        }
+
+        fn g(&self, (u, i, j): (u32, u32, u32)) -> f64 {
+            1.0 / (1.0 + (self.score(u, i) - self.score(u, j)).exp())
+        }
+
+        fn step(&mut self, (u, i, j): (u32, u32, u32), g: f64) {
+            let [u, i, j] = [u, i, j].map(|index| index as usize);
+            for f in 0..12 {
+                let (w, p, n) = (self.users[u][f], self.items[i][f], self.items[j][f]);
+                self.users[u][f] += 0.07 * (g * (p - n) - 0.1 * w);
+                self.items[i][f] += 0.07 * (g * w - 0.2 * p);
+                self.items[j][f] += 0.07 * (-g * w - 0.3 * n);
+            }
+            self.bias[i] += 0.07 * (g - 0.4 * self.bias[i]);
+            self.bias[j] += 0.07 * (-g - 0.4 * self.bias[j]);
+        }
     }
 
     #[test]
@@ -364,8 +395,10 @@ mod tests {
         model.factors.users.padded_mut::<20>()[1][0] = f32::INFINITY;
         let (owned, mut rng) = (Owned::new(&train), Rng::new(1));
         let mut order = Order::new(&train, &owned, &mut rng);
-        let sampler = Sampler { owned: &owned, logistic: &Logistic::new(), step: &model.step };
-        assert!(!sampler.pass::<20>(&mut model.factors, &mut order, &mut rng).is_finite());
+        let sampler = Sampler { owned: &owned, step: &model.step };
+        let pass =
+            Pass::<20> { sampler: &sampler, factors: &mut model.factors, order: &mut order, rng: &mut rng };
+        assert!(!fastest(pass).is_finite());
         let error = model.diverged(3).to_string();
         assert!(error.contains("in epoch 3") && error.contains("learning_rate below 0.02"), "{error}");
     }

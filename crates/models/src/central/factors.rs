@@ -52,7 +52,7 @@ impl Table {
     }
 
     /// From rows without padding.
-    fn from_dense(rows: usize, width: usize, dense: &[f32]) -> Self {
+    pub(crate) fn from_dense(rows: usize, width: usize, dense: &[f32]) -> Self {
         let mut table = Self::zeros(rows, width);
         for (row, values) in table.values.chunks_exact_mut(table.stride).zip(dense.chunks_exact(width)) {
             row[..width].copy_from_slice(values);

@@ -99,14 +99,15 @@ impl Ials {
     fn solve_rows<const N: usize>(&self, rows: &Histories, penalties: &[f32], of: &mut Table, other: &Table) {
         let other = other.padded::<N>();
         let gram = least_squares::gram(other);
-        let solve = |normal: &mut Normal<'_, N>, (row, solution): (usize, &mut [f32; N])| {
-            normal.solve(self.solver, rows.of(row), penalties[row], solution);
+        let normal = Normal::new(&gram, other, self.alpha, self.width);
+        let solve = |matrix: &mut Vec<[f32; N]>, (row, solution): (usize, &mut [f32; N])| {
+            normal.solve(self.solver, rows.of(row), penalties[row], matrix, solution);
         };
         of.padded_mut::<N>()
             .par_iter_mut()
             .enumerate()
             .with_min_len(16)
-            .for_each_init(|| Normal::new(&gram, other, self.alpha, self.width), solve);
+            .for_each_init(|| vec![[0.0; N]; N], solve);
     }
 
     fn diverged(&self, epoch: usize) -> ModelError {

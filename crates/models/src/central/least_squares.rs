@@ -68,23 +68,29 @@ pub(crate) struct Normal<'a, const N: usize> {
     alpha: f32,
     /// Factors without padding.
     width: usize,
-    matrix: Vec<[f32; N]>,
 }
 
 impl<'a, const N: usize> Normal<'a, N> {
     /// With the other side's vectors and their Gram matrix.
     pub(crate) fn new(gram: &'a [[f32; N]], other: &'a [[f32; N]], alpha: f32, width: usize) -> Self {
-        Self { gram, other, alpha, width, matrix: vec![[0.0; N]; N] }
+        Self { gram, other, alpha, width }
     }
 
-    /// Solves for a row that has these columns; `solution` comes with the last one.
-    pub(crate) fn solve(&mut self, solver: Solver, columns: &[u32], penalty: f32, solution: &mut [f32; N]) {
+    /// Solves for a row that has these columns; `solution` comes with the last one, `matrix` is N rows to work in.
+    pub(crate) fn solve(
+        &self,
+        solver: Solver,
+        columns: &[u32],
+        penalty: f32,
+        matrix: &mut [[f32; N]],
+        solution: &mut [f32; N],
+    ) {
         if columns.is_empty() {
             solution.fill(0.0);
             return;
         }
         match solver {
-            Solver::Cholesky => self.solve_exactly(columns, penalty, solution),
+            Solver::Cholesky => self.solve_exactly(columns, penalty, matrix, solution),
             Solver::ConjugateGradient { steps } => self.descend(columns, penalty, steps, solution),
         }
     }
@@ -100,22 +106,22 @@ impl<'a, const N: usize> Normal<'a, N> {
         sum.map(|value| (1.0 + self.alpha) * value)
     }
 
-    fn solve_exactly(&mut self, columns: &[u32], penalty: f32, solution: &mut [f32; N]) {
-        self.matrix.copy_from_slice(self.gram);
+    fn solve_exactly(&self, columns: &[u32], penalty: f32, matrix: &mut [[f32; N]], solution: &mut [f32; N]) {
+        matrix.copy_from_slice(self.gram);
         if self.alpha != 0.0 {
             for four in columns.chunks(4) {
                 let mut rows = [[0.0; N]; 4];
                 for (row, &column) in rows.iter_mut().zip(four) {
                     *row = self.other[column as usize];
                 }
-                add_outer(&mut self.matrix, &rows, self.alpha);
+                add_outer(matrix, &rows, self.alpha);
             }
         }
         for f in 0..self.width {
-            self.matrix[f][f] += penalty;
+            matrix[f][f] += penalty;
         }
         *solution = self.right_side(columns);
-        cholesky_solve(&mut self.matrix, self.width, solution);
+        cholesky_solve(matrix, self.width, solution);
     }
 
     /// A x without forming A: Y'Y x + penalty x + alpha sum y <y, x>.
@@ -264,12 +270,12 @@ mod tests {
             prop_assume!(!columns.is_empty());
             let exact = dense(&other, width, &columns, f64::from(alpha), f64::from(penalty));
             let gram = gram(&other);
-            let mut normal = Normal::new(&gram, &other, alpha, width);
+            let (normal, mut matrix) = (Normal::new(&gram, &other, alpha, width), [[0.0; 8]; 8]);
             // Conjugate gradients end after as many steps as there are unknowns, rounding apart.
             for solver in [Solver::Cholesky, Solver::ConjugateGradient { steps: 40 }] {
                 let mut solution = [0.0; 8];
                 solution[0] = 0.3;
-                normal.solve(solver, &columns, penalty, &mut solution);
+                normal.solve(solver, &columns, penalty, &mut matrix, &mut solution);
                 for f in 0..8 {
                     let exact = exact.get(f).copied().unwrap_or(0.0);
                     prop_assert!((f64::from(solution[f]) - exact).abs() < 2e-3, "{:?} {:?} {:?}", solver, solution, exact);
@@ -282,11 +288,11 @@ mod tests {
     fn a_row_with_nothing_is_zero_and_a_singular_system_stays_finite() {
         let other = [[1.0f32, 2.0, 0.0, 0.0], [2.0, 4.0, 0.0, 0.0]];
         let gram = gram(&other);
-        let mut normal = Normal::new(&gram, &other, 1.0, 4);
+        let (normal, mut matrix) = (Normal::new(&gram, &other, 1.0, 4), [[0.0; 4]; 4]);
         let mut solution = [0.7; 4];
-        normal.solve(Solver::Cholesky, &[], 1.0, &mut solution);
+        normal.solve(Solver::Cholesky, &[], 1.0, &mut matrix, &mut solution);
         assert_eq!(solution, [0.0; 4]);
-        normal.solve(Solver::Cholesky, &[0, 1], 0.0, &mut solution);
+        normal.solve(Solver::Cholesky, &[0, 1], 0.0, &mut matrix, &mut solution);
         assert!(solution.iter().all(|value| value.is_finite()), "{solution:?}");
     }
 }

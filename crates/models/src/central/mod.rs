@@ -6,15 +6,15 @@
 
 mod bpr_mf;
 mod ease;
-mod factors;
+pub(crate) mod factors;
 mod ials;
 mod inverse;
 mod item_knn;
-mod least_squares;
-mod logistic;
+pub(crate) mod least_squares;
 mod mostpop;
 mod negatives;
 mod neighbours;
+mod order;
 mod random;
 mod user_knn;
 

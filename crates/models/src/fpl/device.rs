@@ -172,6 +172,9 @@ impl Device {
 
 impl DevicePart for Device {
     type Scratch = Scratch;
+    type Prepared = ();
+
+    fn prepare(&self, _: &Parameters) {}
 
     fn scratch(&self, items: usize) -> Scratch {
         Scratch {
@@ -199,7 +202,7 @@ impl DevicePart for Device {
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, UpdateError> {
-        let Task { shared, private: user, history } = task;
+        let Task { shared, private: user, history, .. } = task;
         let Some(table) = shared.tables().first() else { return Ok(Lesson::default()) };
         let items = table.shape().rows;
         // Somebody with nothing, or with everything, has no triple.
@@ -290,7 +293,7 @@ mod tests {
             let before = p;
             let mut scratch = device.scratch(ITEMS);
             let mut trained = Trained::new(&parameters.layout());
-            let task = Task { shared: &parameters, private: &mut p, history: &history };
+            let task = Task { shared: &parameters, prepared: &(), private: &mut p, history: &history };
             let lesson = device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
 
             prop_assert_eq!(lesson.samples, triples as u64);
@@ -343,7 +346,7 @@ mod tests {
         for history in [&[][..], &[0, 1, 2]] {
             let mut p = [0.5; FACTORS];
             let mut trained = Trained::new(&shared.layout());
-            let task = Task { shared: &shared, private: &mut p, history };
+            let task = Task { shared: &shared, prepared: &(), private: &mut p, history };
             let lesson = device.train(task, &mut device.scratch(3), &mut Rng::new(1), &mut trained).unwrap();
             assert_eq!((lesson, trained.update().rows(), p), (Lesson::default(), 0, [0.5; FACTORS]));
         }

@@ -13,7 +13,7 @@ mod facts {
     pub(crate) const IMPERSONAL: &[&str] = &["random", "mostpop"];
     /// Models that learn in epochs, and the setting that says how many.
     pub(crate) const ITERATIVE: &[(&str, &str)] =
-        &[("bpr-mf", "epochs"), ("ials", "iterations"), ("fpl", "epochs")];
+        &[("bpr-mf", "epochs"), ("ials", "iterations"), ("fpl", "epochs"), ("fcf", "epochs")];
     /// Models whose devices all learn from as many samples, rounded down: an epoch may fall short of all interactions by
     /// almost one a user.
     pub(crate) const ROUNDS_DOWN: &[&str] = &["fpl"];
@@ -25,6 +25,7 @@ mod facts {
             "ials" => vec![("factors", "2"), ("iterations", "6"), ("regularisation", "0.5")],
             "ease" => vec![("regularisation", "5")],
             "fpl" => vec![("factors", "2"), ("epochs", "60"), ("learning_rate", "0.05")],
+            "fcf" => vec![("factors", "2"), ("epochs", "60"), ("regularisation", "0.5")],
             _ => vec![],
         }
     }

@@ -1,17 +1,9 @@
-//! How the server turns a cohort's updates into the next shared model.
+//! Steps along the sum of what devices propose for a row.
 
+use super::Strategy;
 use crate::Collected;
 use sottovoce_core::math;
 use sottovoce_protocol::Parameters;
-
-/// Turns what a round collected into the next shared model.
-pub trait Strategy: Send + Sync {
-    /// Changes the shared model, which has the layout of what was collected.
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected);
-
-    /// What to change when the shared model grows without bound.
-    fn advice(&self) -> String;
-}
 
 /// The papers': `row += rate * sum`. The step of a row grows with the number of devices that send it, so that a rate that
 /// suits a small population makes a large one diverge.

@@ -1,0 +1,57 @@
+//! Running hot loops with the widest vector instructions of the machine.
+
+/// Work whose hot loops are to be compiled for several instruction sets. Mark [`run`](Self::run) and all it calls
+/// in a loop as `#[inline(always)]`; what is not inlined runs as compiled for the oldest machine.
+pub trait Work {
+    /// What comes out.
+    type Output;
+
+    /// Does it.
+    fn run(self) -> Self::Output;
+}
+
+/// Does work with the instructions that this machine has. The result has the same bits on all of them: lanes are
+/// written out in the source, and no multiplication is fused with an addition.
+#[inline]
+pub fn fastest<W: Work>(work: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2, which is all that `with_avx2` asks for.
+        #[allow(unsafe_code)]
+        return unsafe { with_avx2(work) };
+    }
+    work.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn with_avx2<W: Work>(work: W) -> W::Output {
+    work.run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Dot<'a>(&'a [f32], &'a [f32]);
+
+    impl Work for Dot<'_> {
+        type Output = f32;
+
+        #[inline(always)]
+        fn run(self) -> f32 {
+            crate::math::dot(self.0, self.1)
+        }
+    }
+
+    #[test]
+    fn gives_the_same_bits_as_plain_code() {
+        let mut rng = crate::Rng::new(9);
+        for length in 0..100 {
+            let (mut a, mut b) = (vec![0.0; length], vec![0.0; length]);
+            rng.fill_normal(1.0, &mut a);
+            rng.fill_normal(1.0, &mut b);
+            assert_eq!(fastest(Dot(&a, &b)).to_bits(), Dot(&a, &b).run().to_bits());
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Settings that every model trained in a federation has.
+
+use crate::{Cohort, Disclosure, FederationError, PiSpread};
+use sottovoce_core::Rng;
+use sottovoce_models::settings::{Setting, Settings};
+use sottovoce_protocol::{Policy, ValueEncoding};
+
+/// Ways to write values.
+const VALUES: &[&str] = &["f32", "f16", "i8-row", "i8-table"];
+
+/// Who is asked, for how long, what owners let leave, and how it travels.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Common {
+    /// Who is asked into a round; `None`: as the model says.
+    pub(crate) cohort: Option<Cohort>,
+    /// Epochs.
+    pub(crate) epochs: usize,
+    /// Mean pi of the owners.
+    pub(crate) pi: f64,
+    /// How pi varies around it.
+    pub(crate) pi_spread: PiSpread,
+    /// How devices write the values they send.
+    pub(crate) values: ValueEncoding,
+}
+
+impl Common {
+    /// Their definitions; what an epoch is and how many make a good default is the model's to say.
+    pub(crate) fn settings(epochs: i64, an_epoch: &'static str) -> Vec<Setting> {
+        vec![
+            Setting::integer(
+                "cohort",
+                0,
+                0..=1_000_000_000,
+                "Devices asked into a round; 0: the model's own",
+            ),
+            Setting::real(
+                "pi",
+                1.0,
+                0.0..=1.0,
+                "Share of an owner's liked items whose rows leave the device",
+            ),
+            Setting::choice(
+                "pi_spread",
+                PiSpread::NAMES,
+                "How pi varies from owner to owner, around the same mean",
+            ),
+            Setting::integer("epochs", epochs, 1..=10_000, an_epoch).on_log_scale(),
+            Setting::choice("values", VALUES, "How devices write the values they send"),
+        ]
+    }
+
+    /// From checked settings.
+    pub(crate) fn read(settings: &Settings) -> Self {
+        Self {
+            cohort: chosen(settings, "cohort").map(Cohort::Count),
+            epochs: settings.integer("epochs"),
+            pi: settings.real("pi"),
+            pi_spread: PiSpread::named(settings.word("pi_spread")).unwrap_or(PiSpread::Fixed),
+            values: encoding(settings.word("values")),
+        }
+    }
+
+    /// The policies of a population.
+    pub(crate) fn disclosure(&self, devices: usize, rng: &Rng) -> Result<Disclosure, FederationError> {
+        Ok(Disclosure::spread(Policy::new(self.pi)?, self.pi_spread, devices, rng))
+    }
+}
+
+/// A number of which 0 means that the model decides.
+pub(crate) fn chosen(settings: &Settings, key: &str) -> Option<usize> {
+    Some(settings.integer(key)).filter(|&number| number > 0)
+}
+
+fn encoding(name: &str) -> ValueEncoding {
+    let named = |encoding: &ValueEncoding| encoding.to_string() == name;
+    ValueEncoding::ALL.into_iter().find(named).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_write_values_has_its_name() {
+        assert_eq!(VALUES.iter().map(|name| encoding(name)).collect::<Vec<_>>(), ValueEncoding::ALL);
+    }
+}

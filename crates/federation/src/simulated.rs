@@ -1,0 +1,209 @@
+//! A federated model as a recommender that is trained in the simulator.
+//!
+//! A model's own file says what its halves are and how it plans its rounds ([`FederatedModel`]); everything else that
+//! makes it a [`Recommender`] is here.
+
+use crate::settings::Common;
+use crate::tensors::{self, Part};
+use crate::{EpochReport, Federation, FederationError, InProcess, Plan, Population, Setup, Strategy};
+use sottovoce_core::{Histories, Rng};
+use sottovoce_evaluate::communication::tcc;
+use sottovoce_models::{
+    DevicePart, Fit, Flow, ModelError, Progress, Recommender, SharedPart, Summary, Tensor, stored,
+};
+use sottovoce_protocol::{ModelSpec, Parameters};
+
+/// What a model adds to what all federated ones have.
+pub(crate) trait FederatedModel: Send + Sync {
+    /// The server's half.
+    type Shared: SharedPart;
+    /// The device's half.
+    type Device: DevicePart;
+
+    /// The name in the registry; names the model's random stream too.
+    const NAME: &'static str;
+
+    /// Settings that all federated models have.
+    fn common(&self) -> &Common;
+
+    /// The server's half.
+    fn shared(&self) -> Self::Shared;
+
+    /// How a population's epoch is cut into rounds.
+    fn plan(&self, population: &Population) -> Plan;
+
+    /// The device's half; without a plan one that scores but does not train.
+    fn device(&self, plan: Option<&Plan>) -> Self::Device;
+
+    /// The model as round terms name it, with everything that a device needs to know.
+    fn spec(device: &Self::Device) -> ModelSpec;
+
+    /// How updates become the next shared model, in a population of this many devices that learn.
+    fn strategy(&self, devices: usize) -> Box<dyn Strategy>;
+
+    /// Vectors that an epoch sends in a cohort of this size, as the papers count (CCE).
+    fn vectors(&self, plan: &Plan, cohort: usize, items: usize) -> f64;
+
+    /// The shared model as it is stored: all columns of all tables, by names other than [`USERS`].
+    fn parts(&self) -> Vec<Part>;
+}
+
+/// The tensor of all private models.
+const USERS: &str = "users";
+
+/// A model, and what was learnt with it.
+pub(crate) struct Simulated<M: FederatedModel> {
+    model: M,
+    /// For scores only.
+    device: M::Device,
+    learnt: Learnt<M::Device>,
+}
+
+type Simulation<D> = Federation<InProcess<D>>;
+
+/// Where the model is.
+enum Learnt<D: DevicePart> {
+    /// In training.
+    Federation(Box<Simulation<D>>),
+    /// At rest: the shared model, empty for an empty catalog, and all private ones.
+    Parts(Parameters, Vec<f32>),
+}
+
+impl<M: FederatedModel> Simulated<M> {
+    /// Before any training.
+    pub(crate) fn new(model: M) -> Self {
+        let device = model.device(None);
+        Self { model, device, learnt: Learnt::Parts(Parameters::default(), Vec::new()) }
+    }
+
+    fn shared(&self) -> &Parameters {
+        match &self.learnt {
+            Learnt::Federation(federation) => federation.shared(),
+            Learnt::Parts(shared, _) => shared,
+        }
+    }
+
+    fn private(&self) -> &[f32] {
+        match &self.learnt {
+            Learnt::Federation(federation) => federation.fleet().private(),
+            Learnt::Parts(_, private) => private,
+        }
+    }
+
+    /// A federation of these people, and the vectors that its epochs send.
+    fn found(&self, train: &Histories, seed: u64) -> Result<(Simulation<M::Device>, f64), FederationError> {
+        let (model, common) = (&self.model, self.model.common());
+        let rng = Rng::new(seed).stream(M::NAME, 0);
+        let population = Population::of(train);
+        let plan = model.plan(&population);
+        let cohort = plan.cohort.size(population.devices.len());
+        let vectors = model.vectors(&plan, cohort, train.catalog_size());
+        let start = model.shared().start(train.catalog_size(), &mut rng.stream("shared", 0))?;
+        let device = model.device(Some(&plan));
+        let (spec, disclosure) = (M::spec(&device), common.disclosure(train.users(), &rng)?);
+        let fleet = InProcess::new(device, train.clone(), start.layout(), disclosure, &rng);
+        let (strategy, values) = (model.strategy(population.devices.len()), common.values);
+        let setup = Setup { strategy, plan, population, start, model: spec, values };
+        Ok((Federation::new(fleet, setup, rng.stream("rounds", 0)), vectors))
+    }
+
+    /// Ends training: keeps the model and lets the rest go.
+    fn rest(&mut self) {
+        let nothing = Learnt::Parts(Parameters::default(), Vec::new());
+        self.learnt = match std::mem::replace(&mut self.learnt, nothing) {
+            Learnt::Federation(federation) => {
+                let (fleet, shared) = federation.into_parts();
+                Learnt::Parts(shared, fleet.into_private())
+            }
+            rest => rest,
+        };
+    }
+
+    /// Trains in `self.learnt`, so that the watch sees the model as it is.
+    fn learn(&mut self, vectors: f64, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let epochs = self.model.common().epochs;
+        let mut summary = Summary::default();
+        for epoch in 1..=epochs {
+            let Learnt::Federation(federation) = &mut self.learnt else { break };
+            let report = federation.epoch().map_err(|error| failure(error, epoch, &federation.advice()))?;
+            count(&mut summary, &report, epoch, vectors);
+            let progress = Progress { epoch, epochs, loss: report.loss(), model: &*self };
+            if fit.watch.after_epoch(&progress) == Flow::Stop {
+                break;
+            }
+        }
+        if let Learnt::Federation(federation) = &self.learnt {
+            summary.updates_by_item = federation.row_updates().tables()[0].clone();
+        }
+        Ok(summary)
+    }
+}
+
+fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64) {
+    summary.epochs = epoch;
+    summary.triples += report.attendance.samples;
+    summary.traffic.down += report.down;
+    summary.traffic.up += report.attendance.bytes;
+    summary.traffic.vectors = tcc(vectors, epoch);
+}
+
+fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
+    match error {
+        FederationError::Diverged { what, .. } => {
+            ModelError::Diverged { epoch, advice: format!("{what}; {advice}") }
+        }
+        other => ModelError::Data(other.to_string()),
+    }
+}
+
+/// The same histories with each person's items ascending, each once.
+fn each_once(train: &Histories) -> Result<Histories, ModelError> {
+    let sorted = train.sorted();
+    let mut offsets = Vec::with_capacity(sorted.users() + 1);
+    let mut items: Vec<u32> = Vec::with_capacity(sorted.interactions());
+    offsets.push(0);
+    for user in sorted.iter() {
+        items.extend(user.chunk_by(|a, b| a == b).map(|same| same[0]));
+        offsets.push(items.len());
+    }
+    Histories::from_columns(offsets, items, Vec::new(), Vec::new(), train.catalog_size())
+        .map_err(|error| ModelError::Data(error.to_string()))
+}
+
+impl<M: FederatedModel> Recommender for Simulated<M> {
+    fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        if train.catalog_size() == 0 {
+            let private = vec![0.0; train.users() * self.device.private_values()];
+            self.learnt = Learnt::Parts(Parameters::default(), private);
+            return Ok(Summary::default());
+        }
+        let train = each_once(train)?;
+        let (federation, vectors) = self.found(&train, fit.seed).map_err(|error| failure(error, 0, ""))?;
+        self.learnt = Learnt::Federation(Box::new(federation));
+        let summary = self.learn(vectors, fit);
+        self.rest();
+        summary
+    }
+
+    fn score(&self, user: usize, into: &mut [f32]) {
+        let width = self.device.private_values();
+        self.device.score(self.shared(), &self.private()[user * width..][..width], into);
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        let (width, private) = (self.device.private_values(), self.private());
+        let users = stored::floats(USERS, [private.len() / width, width], private.to_vec());
+        let parts = self.model.parts();
+        std::iter::once(users).chain(parts.iter().map(|part| part.store(self.shared()))).collect()
+    }
+
+    fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
+        let (width, items) = (self.device.private_values(), train.catalog_size());
+        let private = stored::take_floats(tensors, USERS, &[train.users(), width])?.to_vec();
+        let layout = (items > 0).then(|| self.model.shared().layout(items)).transpose();
+        let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
+        let shared = tensors::restore(&self.model.parts(), tensors, layout.as_ref())?;
+        self.learnt = Learnt::Parts(shared, private);
+        Ok(())
+    }
+}
