@@ -128,7 +128,12 @@ impl Prepared {
             }
         }
         let all = train.interactions().max(1) as f64;
-        categories.names().iter().zip(counts).map(|(name, count)| (name.to_owned(), count as f64 / all)).collect()
+        categories
+            .names()
+            .iter()
+            .zip(counts)
+            .map(|(name, count)| (name.to_owned(), count as f64 / all))
+            .collect()
     }
 }
 

@@ -60,7 +60,11 @@ fn the_verdict_names_the_best_row_its_lead_and_its_rival() {
     let first = &report.summary[1];
     assert!(first.starts_with("**Factors, pi 1** ranks best on ml-100k: nDCG@10 of 0."), "{first}");
     assert!(first.contains("% above **Factors, pi 0** (0."), "{first}");
-    assert!(report.summary[2].starts_with("Along π, nDCG@10 of **Factors** on ml-100k is 0."), "{}", report.summary[2]);
+    assert!(
+        report.summary[2].starts_with("Along π, nDCG@10 of **Factors** on ml-100k is 0."),
+        "{}",
+        report.summary[2]
+    );
     assert_eq!(report.summary.len(), 2 * 3 + 1);
 }
 
@@ -168,7 +172,11 @@ fn a_metric_is_drawn_along_the_sweep_with_the_others_as_levels() {
     assert_eq!(xs, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0], "in order, whatever the file says");
     assert!(series[0].points.iter().all(|point| point.bounds.is_some_and(|(low, high)| low < high)));
     // MostPop is a fraction of the others: as a line it would leave the curves no room.
-    assert!(plot.references.is_empty() && plot.caption.contains("Outside the plot: MostPop 0."), "{}", plot.caption);
+    assert!(
+        plot.references.is_empty() && plot.caption.contains("Outside the plot: MostPop 0."),
+        "{}",
+        plot.caption
+    );
 }
 
 #[test]
@@ -193,13 +201,19 @@ fn updates_and_recommendations_are_curves_on_a_ramp() {
     assert_eq!(updates[7].style, Style::Tone(1.0));
     assert!(updates[0].points.windows(2).all(|pair| pair[0].y >= pair[1].y));
     let (_, lists) = lines(&report, "Which items do lists hold? Large on synth:town");
-    assert_eq!((lists.last().unwrap().name.as_str(), lists.last().unwrap().style), ("training part", Style::Reference));
+    assert_eq!(
+        (lists.last().unwrap().name.as_str(), lists.last().unwrap().style),
+        ("training part", Style::Reference)
+    );
 }
 
 #[test]
 fn bias_bars_show_some_values_of_the_sweep_and_no_rare_category() {
     let report = wide();
-    let plot = report.plots().find(|plot| plot.title == "Whose categories gain along π? Small on synth:town").unwrap();
+    let plot = report
+        .plots()
+        .find(|plot| plot.title == "Whose categories gain along π? Small on synth:town")
+        .unwrap();
     let Shape::Bars { categories, series, .. } = &plot.shape else { panic!("{:?}", plot.shape) };
     assert_eq!(categories, &["bars", "parks"], "zoos are rare");
     let names: Vec<&str> = series.iter().map(|bars| bars.name.as_str()).collect();
@@ -213,5 +227,7 @@ fn choices_that_were_given_up_are_told() {
     let experiment = parse(&text);
     let results = run(&experiment, &Fake::default(), folder.path(), 1).unwrap();
     let page = compose(&experiment, &text, &results, &[]).to_html();
-    assert!(page.contains("learning_rate = 0.4 was best on the validation part, but trained on both parts it failed"));
+    assert!(page.contains(
+        "learning_rate = 0.4 was best on the validation part, but trained on both parts it failed"
+    ));
 }

@@ -407,7 +407,9 @@ fn the_next_best_is_taken_if_the_best_diverges_in_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let results = run(&parse(GUIDED), &Fake::default(), folder.path(), 1).unwrap();
     let rows = &results.data[0].rows;
-    assert!(rows.iter().all(|row| row.settings["learning_rate"] == Value::Real(0.002) && row.failed().is_none()));
+    assert!(
+        rows.iter().all(|row| row.settings["learning_rate"] == Value::Real(0.002) && row.failed().is_none())
+    );
     let guide = &rows[2];
     assert_eq!(guide.passed_over.len(), 1);
     assert_eq!(guide.passed_over[0].settings["learning_rate"], Value::Real(0.4));
@@ -421,7 +423,9 @@ fn the_next_best_is_taken_if_the_best_diverges_in_the_end() {
         tempfile::tempdir().unwrap().path(),
         1,
     );
-    assert!(told.unwrap().data[0].rows.iter().all(|row| row.failed().is_some_and(|why| why.contains("epoch 9"))));
+    assert!(
+        told.unwrap().data[0].rows.iter().all(|row| row.failed().is_some_and(|why| why.contains("epoch 9")))
+    );
 }
 
 #[test]

@@ -42,7 +42,8 @@ pub(super) fn verdict(experiment: &Experiment, data: &DataResults) -> Option<Str
         let values = family.rows.iter().filter_map(|(_, row)| mean(row)).map(|value| metric.worth(value));
         values.max_by(f64::total_cmp)
     };
-    let family = families.iter().max_by(|a, b| best(a).partial_cmp(&best(b)).unwrap_or(std::cmp::Ordering::Equal))?;
+    let family =
+        families.iter().max_by(|a, b| best(a).partial_cmp(&best(b)).unwrap_or(std::cmp::Ordering::Equal))?;
     let points: Vec<(f64, f64)> = family.rows.iter().filter_map(|(x, row)| Some((*x, mean(row)?))).collect();
     let (&(first, low), &(last, high)) = (points.first()?, points.last()?);
     let &(top, most) = points.iter().max_by(|a, b| metric.worth(a.1).total_cmp(&metric.worth(b.1)))?;
@@ -74,7 +75,8 @@ impl Sweeps<'_> {
         let main = main_metric(self.experiment);
         let f1 = MetricAt { key: Key::F1, cutoff: main.cutoff };
         let metrics = if main == f1 { vec![main] } else { vec![main, f1] };
-        let mut section = metrics.into_iter().filter_map(|metric| self.against(metric)).fold(section, Section::plot);
+        let mut section =
+            metrics.into_iter().filter_map(|metric| self.against(metric)).fold(section, Section::plot);
         let rest = [self.variety(), self.front("tcc"), self.front("bytes")];
         section = rest.into_iter().flatten().fold(section, Section::plot);
         section.table(tables::along(self.experiment, self.data, &self.families))
@@ -97,7 +99,8 @@ impl Sweeps<'_> {
     fn setting(&self) -> Axis {
         let key = self.key();
         let rows = self.families.iter().flat_map(|family| &family.rows);
-        let models = rows.filter_map(|(_, row)| self.experiment.contenders.iter().find(|c| c.label == row.label));
+        let models =
+            rows.filter_map(|(_, row)| self.experiment.contenders.iter().find(|c| c.label == row.label));
         let help = models.flat_map(|c| (c.model.settings)()).find(|setting| setting.key == key);
         match help.map(|setting| setting.help).filter(|help| !help.is_empty()) {
             Some(help) => Axis::new(format!("{}: {}", sweep::symbol(key), lower_first(help))),
@@ -128,10 +131,8 @@ impl Sweeps<'_> {
     /// Items recommended against precision, along the sweep.
     fn variety(&self) -> Option<Plot> {
         let cutoff = self.experiment.main_cutoff();
-        let series = self.curves(
-            |row| row.metric(Key::ItemCoverage, cutoff),
-            |row| row.metric(Key::Precision, cutoff),
-        );
+        let series = self
+            .curves(|row| row.metric(Key::ItemCoverage, cutoff), |row| row.metric(Key::Precision, cutoff));
         let axis = |key| Axis::new(metric_title(MetricAt { key, cutoff }));
         let items = Axis::new(format!("distinct items in somebody's first {cutoff}"));
         (!series.is_empty()).then(|| {
@@ -168,11 +169,7 @@ impl Sweeps<'_> {
     }
 
     /// A curve a family through the points of its rows; the ends are named.
-    fn curves(
-        &self,
-        x: impl Fn(&Row) -> Option<Spread>,
-        y: impl Fn(&Row) -> Option<Spread>,
-    ) -> Vec<Series> {
+    fn curves(&self, x: impl Fn(&Row) -> Option<Spread>, y: impl Fn(&Row) -> Option<Spread>) -> Vec<Series> {
         let curve = |family: &Family<'_>| {
             let mut points: Vec<Point> = Vec::new();
             let count = family.rows.len();
@@ -214,7 +211,8 @@ impl Sweeps<'_> {
             return None;
         }
         let had: Vec<f64> = self.data.card.popularity.iter().map(|count| f64::from(*count)).collect();
-        let training = frequency("training part", had, MOST_RECOMMENDED).map(|curve| curve.style(Style::Reference));
+        let training =
+            frequency("training part", had, MOST_RECOMMENDED).map(|curve| curve.style(Style::Reference));
         series.extend(training);
         let title = format!("Which items do lists hold? {} on {}", family.name, self.data.label);
         Some(
@@ -250,10 +248,16 @@ impl Sweeps<'_> {
         let bars = picked(rows.len()).map(|at| {
             let (value, row) = rows[at];
             let value_of = |category: &String| row.bias_disparity.get(category).copied().unwrap_or(f64::NAN);
-            Bars::new(sweep::at(family.key, value), categories.iter().map(value_of)).style(tone(at, rows.len()))
+            Bars::new(sweep::at(family.key, value), categories.iter().map(value_of))
+                .style(tone(at, rows.len()))
         });
         let bars = bars.collect();
-        let title = format!("Whose categories gain along {}? {} on {}", sweep::symbol(family.key), family.name, self.data.label);
+        let title = format!(
+            "Whose categories gain along {}? {} on {}",
+            sweep::symbol(family.key),
+            family.name,
+            self.data.label
+        );
         Some(
             Plot::bars(title, Axis::new("bias disparity"), categories, bars)
                 .caption(format!("Above 0: recommended more than chosen; −1: never recommended.{which}"))
@@ -312,7 +316,10 @@ mod tests {
         for of in 1..40 {
             let places: Vec<usize> = picked(of).collect();
             assert_eq!((places[0], places[places.len() - 1]), (0, of - 1), "{of}");
-            assert!(places.windows(2).all(|pair| pair[0] < pair[1]) && places.len() == of.min(BARS), "{places:?}");
+            assert!(
+                places.windows(2).all(|pair| pair[0] < pair[1]) && places.len() == of.min(BARS),
+                "{places:?}"
+            );
         }
     }
 

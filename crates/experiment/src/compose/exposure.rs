@@ -7,6 +7,9 @@ use crate::results::{DataResults, Results, Row};
 use sottovoce_evaluate::report::{Cell, Column, Format, KeyFigure, Section, Table};
 use sottovoce_evaluate::{Better, report};
 
+/// How the captions of the tables begin that say who sees what.
+pub const WHO_SEES_WHAT: &str = "What leaves a device";
+
 /// Whether a row was trained by sending a model to and fro: it has counted what was sent.
 pub(super) fn is_federated(row: &Row) -> bool {
     row.figures.get("bytes_up").is_some_and(|bytes| bytes.mean > 0.0)
@@ -15,7 +18,8 @@ pub(super) fn is_federated(row: &Row) -> bool {
 /// Who sees what, for data sets with a federated row.
 pub(super) fn section(experiment: &Experiment, results: &Results) -> Option<Section> {
     let told = results.data.iter().filter(|data| data.rows.iter().any(is_federated));
-    let section = told.map(|data| table(experiment, data)).fold(Section::new("Who sees what"), Section::table);
+    let section =
+        told.map(|data| table(experiment, data)).fold(Section::new("Who sees what"), Section::table);
     let text = "A centralised model needs every history in one place. In a federated one, histories and the vectors that say what \
                 people like stay on their devices; what leaves a device passes its owner's policy first.";
     (!section.blocks.is_empty()).then(|| section.text(text))
@@ -28,7 +32,7 @@ fn table(experiment: &Experiment, data: &DataResults) -> Table {
         Better::Higher => accuracy.higher(),
         Better::Lower => accuracy.lower(),
     };
-    let mut table = Table::new(format!("What leaves a device on {}", data.label), "Model")
+    let mut table = Table::new(format!("{WHO_SEES_WHAT} on {}", data.label), "Model")
         .column(Column::new("leaves", "Leaves the device").format(Format::Text))
         .column(accuracy)
         .column(

@@ -16,6 +16,8 @@ use sottovoce_evaluate::significance::Comparison;
 use sottovoce_evaluate::{Better, Key};
 use tests_of_difference::Differences;
 
+pub use exposure::WHO_SEES_WHAT;
+
 /// Differences with a corrected p below this are called significant.
 const SIGNIFICANT: f64 = 0.05;
 

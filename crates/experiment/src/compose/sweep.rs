@@ -37,7 +37,9 @@ pub(super) fn families(data: &DataResults) -> Vec<Family<'_>> {
 
 /// The rows that belong to no sweep.
 pub(super) fn single_rows<'a>(data: &'a DataResults, families: &[Family<'_>]) -> Vec<&'a Row> {
-    let swept = |row: &Row| families.iter().flat_map(|family| &family.rows).any(|(_, other)| other.label == row.label);
+    let swept = |row: &Row| {
+        families.iter().flat_map(|family| &family.rows).any(|(_, other)| other.label == row.label)
+    };
     data.rows.iter().filter(|row| !swept(row)).collect()
 }
 
@@ -103,7 +105,8 @@ impl<'a> Family<'a> {
         let tested = |row: &Row| row.metric(metric.key, metric.cutoff).map(|spread| spread.mean);
         let rows = || self.rows.iter().map(|(_, row)| *row).filter(|row| tested(row).is_some());
         let honest = rows().all(|row| validated(row).is_some());
-        let worth = |row: &Row| if honest { validated(row) } else { tested(row) }.map(|value| metric.worth(value));
+        let worth =
+            |row: &Row| if honest { validated(row) } else { tested(row) }.map(|value| metric.worth(value));
         let mut best: Option<(&Row, f64)> = None;
         for (row, worth) in rows().filter_map(|row| Some((row, worth(row)?))) {
             if best.is_none_or(|(_, before)| worth > before) {
@@ -135,7 +138,9 @@ pub(super) fn condensed<'a>(
     }
     let words = match (&shown, honest) {
         (Cow::Borrowed(_), _) => "",
-        (Cow::Owned(_), true) => " Of each sweep, the row that was best on the validation part is shown here.",
+        (Cow::Owned(_), true) => {
+            " Of each sweep, the row that was best on the validation part is shown here."
+        }
         (Cow::Owned(_), false) => " Of each sweep, the row that is best on the test part is shown here.",
     };
     (shown, words.to_owned())

@@ -81,13 +81,21 @@ pub(super) fn along(experiment: &Experiment, data: &DataResults, families: &[Fam
     let keys = [Key::Ndcg, Key::Precision, Key::Recall, Key::F1, Key::ItemCoverage, Key::Gini];
     let figures: Vec<Column> = sent_columns()
         .into_iter()
-        .filter(|column| families.iter().flat_map(|f| &f.rows).any(|(_, row)| row.figures.contains_key(&column.key)))
+        .filter(|column| {
+            families.iter().flat_map(|f| &f.rows).any(|(_, row)| row.figures.contains_key(&column.key))
+        })
         .collect();
     let named = families.first().map_or("", |family| family.key);
-    let mut table = Table::new(format!("The first {cutoff} along {} on {}", symbol(named), data.label), symbol(named));
-    table = keys.iter().map(|key| column(*key)).chain(figures.iter().cloned()).fold(table, Table::column).best_in_group();
+    let mut table =
+        Table::new(format!("The first {cutoff} along {} on {}", symbol(named), data.label), symbol(named));
+    table = keys
+        .iter()
+        .map(|key| column(*key))
+        .chain(figures.iter().cloned())
+        .fold(table, Table::column)
+        .best_in_group();
     for (family, (value, row)) in families.iter().flat_map(|f| f.rows.iter().map(move |row| (f, row))) {
-        let mut line = report::Row::new(value.to_string()).group(&family.name).detail(chosen(row));
+        let mut line = report::Row::new(value.to_string()).group(&family.name);
         line = keys.iter().map(|key| cell(row.metric(*key, cutoff))).fold(line, report::Row::cell);
         let figure = |column: &Column| Cell::maybe(row.figures.get(&column.key).map(|spread| spread.mean));
         table = table.row(figures.iter().map(figure).fold(line, report::Row::cell));
@@ -99,7 +107,9 @@ fn sent_columns() -> [Column; 4] {
     [
         Column::new("epochs", "Epochs").format(Format::Integer),
         Column::new("tcc", "TCC").format(Format::Si).help("Vectors sent both ways in all of training."),
-        Column::new("bytes_down", "Down").format(Format::Bytes).help("Bytes sent to devices in all of training."),
+        Column::new("bytes_down", "Down")
+            .format(Format::Bytes)
+            .help("Bytes sent to devices in all of training."),
         Column::new("bytes_up", "Up").format(Format::Bytes).help("Bytes sent by devices in all of training."),
     ]
 }

@@ -101,9 +101,7 @@ fn choice(top: &Fields<'_>, protocol: &Protocol) -> Result<Choice> {
         every: section.read("every", count)?,
         patience: section.read("patience", count)?,
         test_curve: section.read("test_curve", count)?,
-        next_if_failed: section
-            .read("if_failed", word(&[("tell", false), ("next", true)]))?
-            .unwrap_or(false),
+        next_if_failed: section.read("if_failed", word(&[("tell", false), ("next", true)]))?.unwrap_or(false),
     })
 }
 

@@ -94,7 +94,11 @@ impl Trials for Fake {
             },
             popularity: (0..12).map(|item| 40 / (item + 1)).collect(),
             activity: (0..USERS).map(|user| 3 + user / 4).collect(),
-            categories: BTreeMap::from([("bars".to_owned(), 0.7), ("parks".to_owned(), 0.29), ("zoos".to_owned(), 0.01)]),
+            categories: BTreeMap::from([
+                ("bars".to_owned(), 0.7),
+                ("parks".to_owned(), 0.29),
+                ("zoos".to_owned(), 0.01),
+            ]),
         })
     }
 
@@ -138,7 +142,11 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
     let mean = column.iter().sum::<f64>() / f64::from(USERS);
     let metrics = |cutoff: &usize| {
         let scale = 1.0 + *cutoff as f64 / 100.0;
-        let categories = BTreeMap::from([("bars".to_owned(), Some(worth)), ("parks".to_owned(), Some(-0.2)), ("zoos".to_owned(), Some(9.0 * worth))]);
+        let categories = BTreeMap::from([
+            ("bars".to_owned(), Some(worth)),
+            ("parks".to_owned(), Some(-0.2)),
+            ("zoos".to_owned(), Some(9.0 * worth)),
+        ]);
         let metrics = Metrics {
             precision: mean * 0.7,
             recall: mean * 0.5,

@@ -90,6 +90,9 @@ fn draw_legend(svg: &mut Svg, legend: &[(&str, Look)], swatch: Swatch, top: f64,
 fn draw_swatch(svg: &mut Svg, look: Look, swatch: Swatch, (x, y): (f64, f64)) {
     let class = look.class();
     match swatch {
+        Swatch::Marked if !matches!(look, Look::Place(_) | Look::Plain) => {
+            svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y));
+        }
         Swatch::Block => svg.rect(&format!("pl-fill {class}"), (x + 4.0, y - 6.0), (14.0, 12.0)),
         Swatch::Point => svg.path(&format!("pl-mark {class}"), &look.marker((x + 10.0, y), 4.5)),
         Swatch::Stroke => svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y)),

@@ -4,7 +4,7 @@ use super::Canvas;
 use super::axis::{Axis, Ruler, Slack};
 use super::frame::{self, Plane, Swatch};
 use super::labels::{Area, Placer, fit, stagger, text_width};
-use super::series::{Point, Series};
+use super::series::{Point, Series, Style};
 use super::svg::{Svg, polyline};
 use super::theme::Look;
 
@@ -155,7 +155,9 @@ impl<'a> Curve<'a> {
                     continue;
                 }
                 target = Some(placed.at);
-                let quiet = !must && within(shown, placed.at, INTERVAL);
+                // Curves of a ramp lie close, and their order tells them apart better than markers.
+                let quiet =
+                    !must && (self.series.style != Style::Named || within(shown, placed.at, INTERVAL));
                 if !quiet {
                     shown = Some(placed.at);
                 }

@@ -32,7 +32,8 @@ pub(in crate::report) struct Colours {
 }
 
 impl Colours {
-    /// Reserves a place for each name that several plots use, so that it looks the same in all of them.
+    /// Reserves a place for each name that several plots use, so that it looks the same in all of them; names that more
+    /// plots use come first.
     pub(in crate::report) fn shared<'a>(plots: impl Iterator<Item = Vec<&'a str>>) -> Colours {
         let mut seen: Vec<(&str, usize)> = Vec::new();
         for names in plots {
@@ -44,6 +45,7 @@ impl Colours {
                 }
             }
         }
+        seen.sort_by_key(|(_, plots)| std::cmp::Reverse(*plots));
         let names = seen.into_iter().filter(|(_, plots)| *plots > 1).map(|(name, _)| Some(name.to_string()));
         Colours { names: names.collect() }
     }
@@ -67,10 +69,7 @@ impl Colours {
 
     /// The look of a name; one never seen has the plain look.
     pub(super) fn look(&self, name: &str) -> Look {
-        self.names
-            .iter()
-            .position(|other| other.as_deref() == Some(name))
-            .map_or(Look::Plain, Look::Place)
+        self.names.iter().position(|other| other.as_deref() == Some(name)).map_or(Look::Plain, Look::Place)
     }
 
     /// The look of a series: by its name, unless it has a style of its own.
