@@ -14,6 +14,9 @@ use std::cmp::Reverse;
 const MOST_UPDATED: usize = 1000;
 const MOST_RECOMMENDED: usize = 250;
 
+/// The share of the best that is called enough.
+const ENOUGH: f64 = 0.9;
+
 /// Most values of a sweep whose bars stand side by side.
 const BARS: usize = 6;
 
@@ -52,8 +55,14 @@ pub(super) fn verdict(experiment: &Experiment, data: &DataResults) -> Option<Str
         true => String::new(),
         false => format!(", and most, {}", told(top, most)),
     };
+    let share = |y: f64| y / most;
+    let enough =
+        points.iter().find(|(x, y)| *x < top && share(*y) >= ENOUGH).map_or_else(String::new, |(x, y)| {
+            format!("; {} is enough for {:.0} % of that", sweep::at(family.key, *x), 100.0 * share(*y))
+        });
+    let enough = if metric.key.better() == Better::Higher { enough } else { String::new() };
     Some(format!(
-        "Along {}, {} of **{}** on {} is {} and {}{peak}.",
+        "Along {}, {} of **{}** on {} is {} and {}{peak}{enough}.",
         sweep::symbol(family.key),
         metric_title(metric),
         family.name,
@@ -95,16 +104,16 @@ impl Sweeps<'_> {
         self.families.first().map_or("", |family| family.key)
     }
 
-    /// The swept setting with what it means.
-    fn setting(&self) -> Axis {
+    /// What the swept setting means, in a sentence, for models that say it.
+    fn meaning(&self) -> String {
         let key = self.key();
         let rows = self.families.iter().flat_map(|family| &family.rows);
-        let models =
-            rows.filter_map(|(_, row)| self.experiment.contenders.iter().find(|c| c.label == row.label));
-        let help = models.flat_map(|c| (c.model.settings)()).find(|setting| setting.key == key);
-        match help.map(|setting| setting.help).filter(|help| !help.is_empty()) {
-            Some(help) => Axis::new(format!("{}: {}", sweep::symbol(key), lower_first(help))),
-            None => Axis::new(sweep::symbol(key)),
+        let contenders = &self.experiment.contenders;
+        let models = rows.filter_map(|(_, row)| contenders.iter().find(|other| other.label == row.label));
+        let setting = models.flat_map(|row| (row.model.settings)()).find(|setting| setting.key == key);
+        match setting.map(|setting| setting.help).filter(|help| !help.is_empty()) {
+            Some(help) => format!("{}: {}.", sweep::symbol(key), lower_first(help)),
+            None => String::new(),
         }
     }
 
@@ -123,7 +132,8 @@ impl Sweeps<'_> {
         let title = metric_title(metric);
         let question =
             format!("What does {} change? {title} on {}", sweep::symbol(self.key()), self.data.label);
-        let plot = Plot::lines(question, self.setting(), Axis::new(title), series.clone());
+        let axis = Axis::new(sweep::symbol(self.key()));
+        let plot = Plot::lines(question, axis, Axis::new(title), series.clone()).caption(self.meaning());
         let singles = sweep::single_rows(self.data, &self.families);
         (!series.is_empty()).then(|| plots::with_levels(plot, &series, &singles, value))
     }
