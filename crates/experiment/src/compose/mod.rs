@@ -48,8 +48,13 @@ pub fn compose(
         report = report.figure(figure);
     }
     let (brief, _) = sweep::condensed(experiment, results, 0);
-    let mut parts = leading_sections(experiment, &shown, &brief, &differences, &which);
-    parts.extend(along::sections(experiment, results));
+    let leading = leading_sections(experiment, &shown, &brief, &differences, &which);
+    let along = along::sections(experiment, results);
+    // Where something is federated, who sees what and what is given up for it are the news.
+    let mut parts: Vec<Section> = match exposure::section(experiment, &shown) {
+        Some(exposure) => [exposure].into_iter().chain(along).chain(leading).collect(),
+        None => leading.into_iter().chain(along).collect(),
+    };
     parts.extend(closing_sections(experiment, results, &shown));
     report = parts.into_iter().fold(report, Report::section);
     for data in &results.data {
@@ -63,7 +68,7 @@ pub fn compose(
     provenance.iter().fold(report, |report, (name, value)| report.provenance(name, value))
 }
 
-/// What was found, a data set at a time, and who saw what. `shown` has the rows of tables, `brief` those of crowded plots.
+/// What was found, a data set at a time. `shown` has the rows of tables, `brief` those of crowded plots.
 fn leading_sections(
     experiment: &Experiment,
     shown: &Results,
@@ -80,7 +85,6 @@ fn leading_sections(
         let section = Section::new(title).text(how_judged(experiment, shown) + which);
         sections.push(data_section(section, experiment, data, brief, differences));
     }
-    sections.extend(exposure::section(experiment, shown));
     sections
 }
 
