@@ -134,7 +134,7 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
             "metric = \"recall@1\"",
             "metrik = \"recall@1\"",
             "x.toml:17:1: [choice] has no key `metrik` (did you mean `metric`?); its keys are: metric, seeds, train_on, \
-             every, patience, test_curve",
+             every, patience, test_curve, if_failed",
         ),
         (
             "name = \"mostpop\"",
@@ -214,7 +214,7 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
         (
             "every = 5",
             "if_failed = \"nest\"",
-            "x.toml:19:13: if_failed: expected \"tell\" or \"next\", found \"nest\" (did you mean `next`?)",
+            "x.toml:19:13: if_failed: expected one of tell, next, found `nest` (did you mean `next`?)",
         ),
         (
             "sweep = { factors = [5, 10] }",
