@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use sottovoce_evaluate::report::plot::{
-    Axis, Bars, Front, Orientation, Point, Series, Shape, Summary, Unit, pareto_front,
+    Axis, Bars, Front, Orientation, Point, Series, Shape, Style, Summary, Unit, pareto_front,
 };
 use sottovoce_evaluate::report::{
     Block, Cell, Column, DataCard, Direction, Format, KeyFigure, Mark, Plot, Report, Row, Section, Standing,
@@ -470,6 +470,30 @@ fn a_model_keeps_its_colour_through_the_report() {
         classes[0].to_string()
     };
     assert_eq!([class_of("ials"), class_of("ease"), class_of("bpr")], ["pl-c1", "pl-c2", "pl-c2"]);
+}
+
+#[test]
+fn steps_of_one_quantity_lie_on_a_ramp_and_leave_the_palette_to_names() {
+    let curve = |name: &str| Series::new(name, [(0.0, 1.0), (1.0, 2.0)]);
+    let steps = (0..5).map(|at| curve(&format!("step {at}")).style(Style::Tone(f64::from(at) / 4.0)));
+    let series = steps.chain([curve("crowd").style(Style::Reference), curve("named")]).collect();
+    let plot = Plot::lines("t", Axis::new("x"), Axis::new("y"), series);
+    let page = Report::new("r").section(Section::new("s").plot(plot.clone())).to_html();
+    let class_of = |name: &str| {
+        let mark = page.split(&format!("<title>{name}\n")).nth(1).unwrap();
+        mark.split("pl-mark ").nth(1).unwrap().split('"').next().unwrap().to_string()
+    };
+    // Half-way steps of the ramp are rounded to its eleven colours.
+    let classes = ["step 0", "step 1", "step 2", "step 4", "crowd", "named"].map(class_of);
+    assert_eq!(classes, ["pl-r0", "pl-r3", "pl-r5", "pl-r10", "pl-ink pl-d1", "pl-c1"]);
+    for class in ["pl-r0", "pl-r3", "pl-r10", "pl-ink"] {
+        assert!(page.contains(&format!(".{class}{{--c:")), "{class} has a colour");
+    }
+    let bars = ["a", "b"].map(|name| Bars::new(name, [1.0]).style(Style::Tone(2.0)));
+    let svg = Plot::bars("t", Axis::new("y"), ["c"], bars.to_vec()).to_svg();
+    assert!(svg.contains("pl-fill pl-r10"), "beyond the end of the ramp is its end");
+    let json = serde_json::to_string(&plot).unwrap();
+    assert_eq!(serde_json::from_str::<Plot>(&json).unwrap(), plot);
 }
 
 #[test]

@@ -106,6 +106,9 @@ pub struct DataCard {
     /// Length of each user's training history, by user index, for groups of users by activity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activity: Vec<u32>,
+    /// Share of the training part that each category holds, by name; an interaction counts for all its item's categories.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub categories: BTreeMap<String, f64>,
 }
 
 /// Why a trial has no result.

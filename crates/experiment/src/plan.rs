@@ -164,10 +164,24 @@ impl Place {
         }
     }
 
-    /// How many trials there will be, at most.
+    /// The row of the same sweep whose choice this row follows, if it follows one.
+    pub(crate) fn guide(&self) -> Option<Place> {
+        let fixed = self.contender.guide.clone()?;
+        let contender = Contender { fixed, guide: None, ..self.contender.clone() };
+        Some(Place {
+            data: self.data.clone(),
+            contender,
+            protocol: self.protocol.clone(),
+            seeds: self.seeds.clone(),
+            choice: self.choice.clone(),
+        })
+    }
+
+    /// How many trials there will be, at most, unless a choice is given up.
     pub fn trials(&self) -> usize {
         let points = match &self.contender.alternatives {
             Alternatives::None => 0,
+            _ if self.contender.guide.is_some() => 1,
             Alternatives::Grid(_) => self.grid().len(),
             Alternatives::Search(search) => {
                 let size =
@@ -233,7 +247,7 @@ pub fn fingerprint(experiment: &Experiment) -> String {
                 "method": s.method, "trials": s.trials, "startup": s.startup, "at_once": s.at_once, "space": s.space,
             }),
         };
-        serde_json::json!([row.model.name, row.fixed, row.only, alternatives])
+        serde_json::json!([row.model.name, row.fixed, row.guide, row.only, alternatives])
     };
     let choice = &experiment.choice;
     hash(&serde_json::json!({
@@ -242,7 +256,8 @@ pub fn fingerprint(experiment: &Experiment) -> String {
         "seeds": experiment.seeds,
         "protocol": experiment.protocol,
         "choice": [
-            choice.metric, choice.seeds, choice.refit, choice.every, choice.patience, choice.test_curve
+            choice.metric, choice.seeds, choice.refit, choice.every, choice.patience, choice.test_curve,
+            choice.next_if_failed
         ],
         "contenders": experiment.contenders.iter().map(contender).collect::<Vec<_>>(),
     }))

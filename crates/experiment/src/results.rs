@@ -73,6 +73,9 @@ pub struct Row {
     pub chosen: Option<usize>,
     /// The number of epochs found best on the validation part, if it was asked.
     pub best_epochs: Option<usize>,
+    /// Settings that were better on the validation part, but whose final training failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<PassedOver>,
     /// Columns of the final trials that succeeded, in the order of the seeds.
     #[serde(skip)]
     pub values: Vec<Values>,
@@ -115,6 +118,15 @@ pub struct Tried {
     pub curve: Vec<CurvePoint>,
     /// Time and memory with the first seed.
     pub cost: Cost,
+}
+
+/// A setting that was given up because its final training failed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PassedOver {
+    /// The settings that were varied.
+    pub settings: BTreeMap<String, Value>,
+    /// Why its final training failed.
+    pub reason: String,
 }
 
 impl Spread {
@@ -195,6 +207,7 @@ impl Row {
             tried: line.candidates.iter().map(|candidate| Tried::of(line, candidate, journal)).collect(),
             chosen: line.chosen.as_ref().and_then(|chosen| chosen.candidate),
             best_epochs: line.chosen.as_ref().and_then(|chosen| chosen.epochs),
+            passed_over: line.passed_over.iter().map(|one| PassedOver::of(line, one)).collect(),
             values,
         })
     }
@@ -289,6 +302,13 @@ impl Final {
                 Self { seed, failed: Some(reason.clone()), curve: Vec::new(), cost: Cost::default() }
             }
         }
+    }
+}
+
+impl PassedOver {
+    fn of(line: &Line, one: &crate::engine::PassedOver) -> Self {
+        let point = &line.candidates[one.candidate].point;
+        Self { settings: point.iter().cloned().collect(), reason: one.reason.clone() }
     }
 }
 

@@ -115,7 +115,25 @@ impl Prepared {
         };
         let train = &self.whole.train;
         let activity = train.iter().map(|history| history.len() as u32).collect();
-        DataCard { card, popularity: train.popularity(), activity }
+        DataCard { card, popularity: train.popularity(), activity, categories: self.category_shares() }
+    }
+
+    fn category_shares(&self) -> BTreeMap<String, f64> {
+        let Some(categories) = &self.whole.catalog.categories else { return BTreeMap::new() };
+        let train = &self.whole.train;
+        let mut counts = vec![0u64; categories.names().len()];
+        for (item, count) in train.popularity().into_iter().enumerate() {
+            for &category in categories.of(item) {
+                counts[category as usize] += u64::from(count);
+            }
+        }
+        let all = train.interactions().max(1) as f64;
+        categories
+            .names()
+            .iter()
+            .zip(counts)
+            .map(|(name, count)| (name.to_owned(), count as f64 / all))
+            .collect()
     }
 }
 

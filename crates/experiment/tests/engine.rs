@@ -365,3 +365,75 @@ fn equal_trials_of_two_rows_run_once() {
     assert_eq!(rows[0].metrics, rows[1].metrics);
     assert_ne!(rows[0].metrics, rows[2].metrics);
 }
+
+const GUIDED: &str = r#"
+    title = "One choice for a sweep"
+    data = ["synth:town"]
+    seeds = [3, 5]
+
+    [choice]
+    every = 2
+    if_failed = "next"
+
+    [[model]]
+    name = "factors"
+    label = "At {pi}"
+    sweep = { pi = [0, 0.5, 1] }
+    grid = { learning_rate = [0.0005, 0.4, 0.002] }
+    choose_at = { pi = 1 }
+"#;
+
+#[test]
+fn a_sweep_can_be_chosen_for_at_one_of_its_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = Fake::default();
+    let text = GUIDED.replace("0.4", "0.04");
+    let results = run(&parse(&text), &fake, folder.path(), 2).unwrap();
+    let rows = &results.data[0].rows;
+    let tried: Vec<usize> = rows.iter().map(|row| row.tried.len()).collect();
+    assert_eq!(tried, [1, 1, 3], "only the guide tries all");
+    for row in rows {
+        assert_eq!(row.settings["learning_rate"], Value::Real(0.04), "{}", row.label);
+        assert_eq!(row.best_epochs, Some(6), "epochs are each row's own choice");
+    }
+    // 3 + 1 + 1 on the validation part, 3 x 2 final.
+    assert_eq!(fake.ran.lock().unwrap().len(), 5 + 6);
+    let again = tempfile::tempdir().unwrap();
+    assert_eq!(bytes(&run(&parse(&text), &Fake::default(), again.path(), 1).unwrap()), bytes(&results));
+}
+
+#[test]
+fn the_next_best_is_taken_if_the_best_diverges_in_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = run(&parse(GUIDED), &Fake::default(), folder.path(), 1).unwrap();
+    let rows = &results.data[0].rows;
+    assert!(
+        rows.iter().all(|row| row.settings["learning_rate"] == Value::Real(0.002) && row.failed().is_none())
+    );
+    let guide = &rows[2];
+    assert_eq!(guide.passed_over.len(), 1);
+    assert_eq!(guide.passed_over[0].settings["learning_rate"], Value::Real(0.4));
+    assert!(guide.passed_over[0].reason.contains("diverged in epoch 9"));
+    assert_eq!(guide.chosen, Some(2), "the best of the rest, not the first");
+    assert!(rows[0].passed_over.is_empty(), "rows that follow never tried it");
+
+    let told = run(
+        &parse(&GUIDED.replace("if_failed = \"next\"", "")),
+        &Fake::default(),
+        tempfile::tempdir().unwrap().path(),
+        1,
+    );
+    assert!(
+        told.unwrap().data[0].rows.iter().all(|row| row.failed().is_some_and(|why| why.contains("epoch 9")))
+    );
+}
+
+#[test]
+fn a_row_fails_when_no_choice_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = GUIDED.replace("[0.0005, 0.4, 0.002]", "[0.4, 0.45, 0.7]");
+    let results = run(&parse(&text), &Fake::default(), folder.path(), 1).unwrap();
+    let guide = &results.data[0].rows[2];
+    assert_eq!((guide.passed_over.len(), guide.chosen), (1, Some(1)));
+    assert!(results.data[0].rows.iter().all(|row| row.failed().is_some()));
+}

@@ -134,7 +134,7 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
             "metric = \"recall@1\"",
             "metrik = \"recall@1\"",
             "x.toml:17:1: [choice] has no key `metrik` (did you mean `metric`?); its keys are: metric, seeds, train_on, \
-             every, patience, test_curve",
+             every, patience, test_curve, if_failed",
         ),
         (
             "name = \"mostpop\"",
@@ -200,6 +200,21 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
             "low = 0.001, high = 0.1",
             "low = 0.1, high = 0.1",
             "x.toml:38:22: learning_rate: low = 0.1 must be below high = 0.1",
+        ),
+        (
+            "sweep = { factors = [5, 10] }",
+            "sweep = { factors = [5, 10] }\nchoose_at = { factors = 20 }",
+            "x.toml:30:13: choose_at: expected one value of each setting of `sweep`, among those it lists",
+        ),
+        (
+            "data = [\"town\"]",
+            "choose_at = {}",
+            "x.toml:23:13: choose_at: there is nothing to choose without a `grid` or a `search`",
+        ),
+        (
+            "every = 5",
+            "if_failed = \"nest\"",
+            "x.toml:19:13: if_failed: expected one of tell, next, found `nest` (did you mean `next`?)",
         ),
         (
             "sweep = { factors = [5, 10] }",

@@ -24,7 +24,8 @@ pub(crate) fn run(args: &Demo, common: &Common) -> Result<()> {
     let experiment = Experiment::parse("demo.toml", &text, registry::all())?;
     if !common.json && !common.quiet {
         output::print_line(&format!(
-            "A town of {} residents is invented; seven recommenders learn where they go, and are asked where they go next.\n",
+            "A town of {} residents is invented. Some recommenders see every visit; a federated one, FPL, leaves the visits on the\n\
+             residents' devices and hears of a share π of the places they liked. All are asked where residents go next.\n",
             args.users
         ))?;
     }

@@ -5,9 +5,9 @@ use crate::progress::Bar;
 use crate::{folder, measure, output};
 use anyhow::{Context, Result};
 use sottovoce_data::LoadOptions;
-use sottovoce_evaluate::report::Block;
+use sottovoce_evaluate::report::Table;
 use sottovoce_experiment::Experiment;
-use sottovoce_experiment::compose::compose;
+use sottovoce_experiment::compose::{WHO_SEES_WHAT, compose};
 use sottovoce_experiment::engine::{self, Event, Options};
 use sottovoce_experiment::journal::Existing;
 use sottovoce_experiment::plan::Place;
@@ -130,17 +130,14 @@ pub(super) fn finish(
     for sentence in &report.summary {
         output::print_line(&plain(sentence))?;
     }
-    if let Some(Block::Table(table)) =
-        report.sections.iter().flat_map(|section| &section.blocks).find(is_table)
-    {
+    let tables: Vec<&Table> = report.tables().collect();
+    // Who sees what, where the experiment has federated rows, is said in fewer columns than accuracy.
+    let told = tables.iter().find(|table| table.caption.starts_with(WHO_SEES_WHAT)).or(tables.first());
+    if let Some(table) = told {
         output::print_line(&format!("\n{}", output::table(table)))?;
     }
     output::print_line(&format!("report: {}", path.display()))?;
     Ok(path)
-}
-
-fn is_table(block: &&Block) -> bool {
-    matches!(block, Block::Table(_))
 }
 
 /// Prose without its marks of emphasis.

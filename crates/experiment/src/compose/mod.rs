@@ -1,7 +1,10 @@
 //! From results to a report: sentences first, then tables, plots, data cards and the configuration.
 
 mod activity;
+mod along;
+mod exposure;
 mod plots;
+mod sweep;
 mod tables;
 mod tests_of_difference;
 
@@ -12,6 +15,8 @@ use sottovoce_evaluate::report::{Format, KeyFigure, Report, Section};
 use sottovoce_evaluate::significance::Comparison;
 use sottovoce_evaluate::{Better, Key};
 use tests_of_difference::Differences;
+
+pub use exposure::WHO_SEES_WHAT;
 
 /// Differences with a corrected p below this are called significant.
 const SIGNIFICANT: f64 = 0.05;
@@ -24,21 +29,34 @@ pub fn compose(
     results: &Results,
     provenance: &[(String, String)],
 ) -> Report {
+    let (shown, which) = sweep::condensed(experiment, results, sweep::MOST_ROWS);
     let differences: Vec<Differences> =
-        results.data.iter().map(|data| Differences::of(experiment, data)).collect();
+        shown.data.iter().map(|data| Differences::of(experiment, data)).collect();
     let mut report = Report::new(&results.title).subtitle("experiment");
-    for (data, differences) in results.data.iter().zip(&differences) {
-        report = report.sentence(verdict(experiment, data, differences));
+    for ((data, all), differences) in shown.data.iter().zip(&results.data).zip(&differences) {
+        let sentences = [
+            exposure::verdict(experiment, data),
+            Some(verdict(experiment, data, differences)),
+            along::verdict(experiment, all),
+        ];
+        report = sentences.into_iter().flatten().fold(report, Report::sentence);
     }
     if let Some(question) = &results.question {
         report = report.sentence(format!("The question was: {question}"));
     }
-    for figure in key_figures(experiment, results) {
+    for figure in key_figures(experiment, &shown) {
         report = report.figure(figure);
     }
-    for section in sections(experiment, results, &differences) {
-        report = report.section(section);
-    }
+    let (brief, _) = sweep::condensed(experiment, results, 0);
+    let leading = leading_sections(experiment, &shown, &brief, &differences, &which);
+    let along = along::sections(experiment, results);
+    // Where something is federated, who sees what and what is given up for it are the news.
+    let mut parts: Vec<Section> = match exposure::section(experiment, &shown) {
+        Some(exposure) => [exposure].into_iter().chain(along).chain(leading).collect(),
+        None => leading.into_iter().chain(along).collect(),
+    };
+    parts.extend(closing_sections(experiment, results, &shown));
+    report = parts.into_iter().fold(report, Report::section);
     for data in &results.data {
         report = report.data_card(data.card.card.clone());
     }
@@ -50,35 +68,70 @@ pub fn compose(
     provenance.iter().fold(report, |report, (name, value)| report.provenance(name, value))
 }
 
-fn sections(experiment: &Experiment, results: &Results, differences: &[Differences]) -> Vec<Section> {
+/// What was found, a data set at a time. `shown` has the rows of tables, `brief` those of crowded plots.
+fn leading_sections(
+    experiment: &Experiment,
+    shown: &Results,
+    brief: &Results,
+    differences: &[Differences],
+    which: &str,
+) -> Vec<Section> {
     let mut sections = Vec::new();
-    for (data, differences) in results.data.iter().zip(differences) {
-        sections.push(data_section(experiment, results, data, differences));
+    for ((data, brief), differences) in shown.data.iter().zip(&brief.data).zip(differences) {
+        let title = match shown.data.len() {
+            1 => "Results".to_owned(),
+            _ => format!("Results on {}", data.label),
+        };
+        let section = Section::new(title).text(how_judged(experiment, shown) + which);
+        sections.push(data_section(section, experiment, data, brief, differences));
     }
+    sections
+}
+
+/// What the file asks for, and how the results came about; `shown` has one row a sweep where there are many.
+fn closing_sections(experiment: &Experiment, results: &Results, shown: &Results) -> Vec<Section> {
+    let mut sections = Vec::new();
     let rest = [
         plots::wanted(experiment, results),
-        tables::other_cutoffs(experiment, results),
-        plots::learning(experiment, results),
+        tables::other_cutoffs(experiment, shown),
+        plots::learning(experiment, shown),
+        failures(results),
     ];
     sections.extend(rest.into_iter().flatten());
-    sections.extend([tuning(experiment, results), tables::cost(results)]);
+    sections.extend([tuning(experiment, results, shown), tables::cost(results)]);
     if let Some(notes) = &results.notes {
         sections.push(Section::new("Notes").text(notes.clone()));
     }
     sections
 }
 
+/// Rows without a result, and choices that were given up.
+fn failures(results: &Results) -> Option<Section> {
+    let mut section = Section::new("What failed");
+    for row in results.data.iter().flat_map(|data| &data.rows) {
+        for one in &row.passed_over {
+            let settings = list(one.settings.iter().map(|(key, value)| format!("{key} = {value}")));
+            section = section.note(format!(
+                "**{}**: {settings} was best on the validation part, but trained on both parts it failed ({}); the next best was taken.",
+                row.label, one.reason
+            ));
+        }
+        if let Some(reason) = row.failed() {
+            section = section.note(format!("**{}** has no result: {reason}", row.label));
+        }
+    }
+    (!section.blocks.is_empty()).then_some(section)
+}
+
 fn data_section(
+    section: Section,
     experiment: &Experiment,
-    results: &Results,
     data: &DataResults,
+    brief: &DataResults,
     differences: &Differences,
 ) -> Section {
     let cutoff = experiment.main_cutoff();
-    let title =
-        if results.data.len() == 1 { "Results".to_owned() } else { format!("Results on {}", data.label) };
-    let mut section = Section::new(title)
-        .text(how_judged(experiment, results))
+    let mut section = section
         .table(tables::accuracy(experiment, data, cutoff, differences))
         .plot(plots::bars(experiment, data));
     if let Some(plot) = plots::users(experiment, data) {
@@ -88,19 +141,14 @@ fn data_section(
         section = section.table(table);
     }
     section = section.table(tables::beyond(experiment, data, cutoff));
-    for plot in plots::popularity(data) {
+    for plot in plots::popularity(brief) {
         section = section.plot(plot);
     }
-    if let Some(plot) = plots::bias(data) {
+    if let Some(plot) = plots::bias(brief) {
         section = section.plot(plot);
     }
     if let Some(table) = tables::differences(data, differences) {
         section = section.table(table);
-    }
-    for row in &data.rows {
-        if let Some(reason) = row.failed() {
-            section = section.note(format!("**{}** has no result: {reason}", row.label));
-        }
     }
     section
 }
@@ -122,9 +170,9 @@ fn how_judged(experiment: &Experiment, results: &Results) -> String {
     text
 }
 
-fn tuning(experiment: &Experiment, results: &Results) -> Section {
+fn tuning(experiment: &Experiment, results: &Results, shown: &Results) -> Section {
     let section = Section::new("Settings").table(tables::settings(results));
-    let plots = plots::searches(experiment, results);
+    let plots = plots::searches(experiment, shown);
     plots.into_iter().fold(section, Section::plot)
 }
 
@@ -194,7 +242,10 @@ fn single_set(experiment: &Experiment, data: &DataResults) -> Vec<KeyFigure> {
     let metric = main_metric(experiment);
     let ranking = ranked(data, metric);
     let Some(&(best, value)) = ranking.first() else { return Vec::new() };
-    let mut figures = Vec::new();
+    let mut figures = exposure::key_figures(experiment, data);
+    if !figures.is_empty() {
+        return figures;
+    }
     let baseline =
         experiment.compare.as_ref().and_then(|label| ranking.iter().find(|(row, _)| row.label == *label));
     if let Some((row, before)) = baseline.filter(|(row, _)| row.label != best.label) {

@@ -1,16 +1,19 @@
 //! The plots of the report.
 
-use super::{key_title, main_metric, metric_title};
+use super::sweep::{family_name, number, symbol};
+use super::{key_title, list, main_metric, metric_title};
 use crate::file::{self, Experiment};
 use crate::results::{DataResults, Results, Row, Spread};
 use sottovoce_evaluate::Better;
 use sottovoce_evaluate::report::plot::{Axis, Bars, Front, Point, Series, Summary, Unit};
 use sottovoce_evaluate::report::{Direction, Plot, Section};
-use sottovoce_models::settings::Value;
 use std::cmp::Reverse;
 
 /// Most categories that a plot shows.
 const CATEGORIES: usize = 8;
+
+/// The share of the training part from which a category is not rare.
+const COMMON: f64 = 0.02;
 
 /// Points of a popularity curve: enough for the eye, few enough for the page.
 const CURVE_POINTS: usize = 160;
@@ -106,7 +109,7 @@ fn against_popularity(data: &DataResults, rows: &[(&Row, &[u32])]) -> Option<Plo
 }
 
 /// About evenly spaced places on a logarithmic scale, first and last included.
-fn spaced(n: usize) -> impl Iterator<Item = usize> {
+pub(super) fn spaced(n: usize) -> impl Iterator<Item = usize> {
     let mut last = None;
     (0..CURVE_POINTS).filter_map(move |step| {
         let at = ((n as f64).powf(step as f64 / (CURVE_POINTS - 1) as f64).round() as usize).clamp(1, n) - 1;
@@ -120,19 +123,13 @@ fn spaced(n: usize) -> impl Iterator<Item = usize> {
 /// How much more (or less) categories are recommended than they were chosen.
 pub(super) fn bias(data: &DataResults) -> Option<Plot> {
     let rows: Vec<&Row> = data.rows.iter().filter(|row| !row.bias_disparity.is_empty()).collect();
-    let all = rows.first()?.bias_disparity.len();
-    let categories = telling_categories(&rows);
+    let (categories, which) = telling_categories(data, &rows)?;
     let bars = rows.iter().map(|row| {
         let value = |category: &String| row.bias_disparity.get(category).copied().unwrap_or(f64::NAN);
         Bars::new(&row.label, categories.iter().map(value))
     });
     let bars = bars.collect();
     let title = format!("Bias disparity by category on {}", data.label);
-    let which = if all > CATEGORIES {
-        format!(" The {CATEGORIES} of {all} categories in which the models differ most.")
-    } else {
-        String::new()
-    };
     Some(
         Plot::bars(title, Axis::new("bias disparity"), categories, bars)
             .caption(format!("Above 0: recommended more than chosen; −1: never recommended.{which}"))
@@ -140,21 +137,57 @@ pub(super) fn bias(data: &DataResults) -> Option<Plot> {
     )
 }
 
-/// The categories in which rows differ most, in the order of their names: a plot of all of them nobody reads.
-fn telling_categories(rows: &[&Row]) -> Vec<String> {
+/// The categories in which rows differ most, in the order of their names, among those that are not rare: a plot of all
+/// of them nobody reads, and in rare ones chance decides. With a sentence about those left out.
+pub(super) fn telling_categories(data: &DataResults, rows: &[&Row]) -> Option<(Vec<String>, String)> {
     let spread = |category: &String| {
         let values = rows.iter().filter_map(|row| row.bias_disparity.get(category));
         let (low, high) =
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)));
         high - low
     };
-    let names = rows.first().map(|row| row.bias_disparity.keys()).into_iter().flatten();
-    let mut categories: Vec<(f64, &String)> = names.map(|name| (spread(name), name)).collect();
+    let all = &rows.first()?.bias_disparity;
+    let common = |name: &&String| data.card.categories.get(*name).is_none_or(|share| *share >= COMMON);
+    let mut categories: Vec<(f64, &String)> =
+        all.keys().filter(common).map(|name| (spread(name), name)).collect();
     categories.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     let mut chosen: Vec<String> =
         categories.into_iter().take(CATEGORIES).map(|(_, name)| name.clone()).collect();
     chosen.sort_unstable();
-    chosen
+    let which = match all.len() > chosen.len() {
+        true => format!(
+            " Shown are {} of {} categories: those that differ most, of those with at least {:.0} % of the training part.",
+            chosen.len(),
+            all.len(),
+            COMMON * 100.0
+        ),
+        false => String::new(),
+    };
+    (!chosen.is_empty()).then_some((chosen, which))
+}
+
+/// Draws the levels of rows across a plot of curves. Those far off would leave the curves no room: they are named
+/// under the plot.
+pub(super) fn with_levels(
+    plot: Plot,
+    curves: &[Series],
+    rows: &[&Row],
+    value: impl Fn(&Row) -> Option<Spread>,
+) -> Plot {
+    let heights = || curves.iter().flat_map(|series| &series.points).map(|point| point.y);
+    let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
+    let slack = (high - low).max(high.abs() * 0.45);
+    let (near, far): (Vec<_>, Vec<_>) = rows
+        .iter()
+        .filter_map(|row| Some((row, value(row)?.mean)))
+        .partition(|(_, level)| (low - slack..=high + slack).contains(level));
+    let plot = near.into_iter().fold(plot, |plot, (row, level)| plot.reference(level, &row.label));
+    if far.is_empty() {
+        return plot;
+    }
+    let far = list(far.iter().map(|(row, level)| format!("{} {level:.4}", row.label)));
+    let caption = format!("{} Outside the plot: {far}.", plot.caption).trim().to_owned();
+    plot.caption(caption)
 }
 
 /// Learning curves of final trials and of chosen candidates.
@@ -254,8 +287,12 @@ pub(super) fn wanted(experiment: &Experiment, results: &Results) -> Option<Secti
 
 fn one_wanted(wanted: &file::Plot, data: &DataResults, many: bool) -> Option<Plot> {
     let mut series: Vec<Series> = Vec::new();
+    let mut levels: Vec<&Row> = Vec::new();
     for row in &data.rows {
-        let (Some(x), Some(y)) = (value(row, &wanted.x), value(row, &wanted.y)) else { continue };
+        let (Some(x), Some(y)) = (value(row, &wanted.x), value(row, &wanted.y)) else {
+            levels.push(row);
+            continue;
+        };
         let along: Vec<String> = row.swept.iter().map(|(key, value)| format!("{key} {value}")).collect();
         let mut point = Point::new(x.mean, y.mean);
         if !along.is_empty() && !matches!(wanted.x, file::Axis::Setting(_)) {
@@ -264,9 +301,9 @@ fn one_wanted(wanted: &file::Plot, data: &DataResults, many: bool) -> Option<Plo
         if y.n > 1 {
             point = point.bounds(y.mean - y.sd, y.mean + y.sd);
         }
-        match series.iter_mut().find(|series| series.name == family(row)) {
+        match series.iter_mut().find(|series| series.name == family_name(row)) {
             Some(series) => series.points.push(point),
-            None => series.push(Series::of(family(row), vec![point])),
+            None => series.push(Series::of(family_name(row), vec![point])),
         }
     }
     if series.is_empty() {
@@ -276,36 +313,27 @@ fn one_wanted(wanted: &file::Plot, data: &DataResults, many: bool) -> Option<Plo
     let title = wanted.title.clone().unwrap_or_else(|| format!("{} against {}", y.title, x.title));
     let title = if many { format!("{title}, {}", data.label) } else { title };
     let swept = series.iter().any(|series| series.points.len() > 1);
-    Some(match wanted.front {
+    let curves = series.clone();
+    let plot = match wanted.front {
         true => Plot::pareto(title, x, y, series, Front { x: direction(&wanted.x), y: direction(&wanted.y) }),
         false if swept => Plot::lines(title, x, y, series),
         false => Plot::scatter(title, x, y, series),
-    })
-}
-
-/// Rows of one sweep are one series; its name is the label without the places of the swept values.
-fn family(row: &Row) -> String {
-    let filled =
-        row.swept.keys().fold(row.family.clone(), |name, key| name.replace(&format!("{{{key}}}"), ""));
-    filled.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    Some(with_levels(plot, &curves, &levels, |row| value(row, &wanted.y)))
 }
 
 fn value(row: &Row, axis: &file::Axis) -> Option<Spread> {
     match axis {
         file::Axis::Metric(metric) => row.metric(metric.key, metric.cutoff),
         file::Axis::Figure(name) => row.figures.get(name).copied(),
-        file::Axis::Setting(key) => match row.settings.get(key)? {
-            Value::Integer(n) => Spread::of(&[*n as f64]),
-            Value::Real(x) => Spread::of(&[*x]),
-            Value::Switch(_) | Value::Word(_) => None,
-        },
+        file::Axis::Setting(key) => Spread::of(&[number(row.settings.get(key)?)?]),
     }
 }
 
 fn axis(what: &file::Axis) -> Axis {
     match what {
         file::Axis::Metric(metric) => Axis::new(format!("{}@{}", key_title(metric.key), metric.cutoff)),
-        file::Axis::Setting(key) => Axis::new(key.clone()),
+        file::Axis::Setting(key) => Axis::new(symbol(key)),
         file::Axis::Figure(name) if name.starts_with("bytes") => {
             Axis::new(name.replace('_', " ")).unit(Unit::Bytes).log()
         }

@@ -1,5 +1,6 @@
 //! The tables of the report.
 
+use super::sweep::{Family, symbol};
 use super::tests_of_difference::Differences;
 use super::{key_title, list, main_metric, metric_title};
 use crate::file::Experiment;
@@ -74,6 +75,45 @@ pub(super) fn other_cutoffs(experiment: &Experiment, results: &Results) -> Optio
     (!others.is_empty()).then(|| others.iter().map(table).fold(section, Section::table))
 }
 
+/// Every row of the sweeps: accuracy, variety and what was sent.
+pub(super) fn along(experiment: &Experiment, data: &DataResults, families: &[Family<'_>]) -> Table {
+    let cutoff = experiment.main_cutoff();
+    let keys = [Key::Ndcg, Key::Precision, Key::Recall, Key::F1, Key::ItemCoverage, Key::Gini];
+    let figures: Vec<Column> = sent_columns()
+        .into_iter()
+        .filter(|column| {
+            families.iter().flat_map(|f| &f.rows).any(|(_, row)| row.figures.contains_key(&column.key))
+        })
+        .collect();
+    let named = families.first().map_or("", |family| family.key);
+    let mut table =
+        Table::new(format!("The first {cutoff} along {} on {}", symbol(named), data.label), symbol(named));
+    table = keys
+        .iter()
+        .map(|key| column(*key))
+        .chain(figures.iter().cloned())
+        .fold(table, Table::column)
+        .best_in_group();
+    for (family, (value, row)) in families.iter().flat_map(|f| f.rows.iter().map(move |row| (f, row))) {
+        let mut line = report::Row::new(value.to_string()).group(&family.name);
+        line = keys.iter().map(|key| cell(row.metric(*key, cutoff))).fold(line, report::Row::cell);
+        let figure = |column: &Column| Cell::maybe(row.figures.get(&column.key).map(|spread| spread.mean));
+        table = table.row(figures.iter().map(figure).fold(line, report::Row::cell));
+    }
+    table.note("TCC counts vectors, as the papers do; bytes are what was encoded, over all devices and all of training.")
+}
+
+fn sent_columns() -> [Column; 4] {
+    [
+        Column::new("epochs", "Epochs").format(Format::Integer),
+        Column::new("tcc", "TCC").format(Format::Si).help("Vectors sent both ways in all of training."),
+        Column::new("bytes_down", "Down")
+            .format(Format::Bytes)
+            .help("Bytes sent to devices in all of training."),
+        Column::new("bytes_up", "Up").format(Format::Bytes).help("Bytes sent by devices in all of training."),
+    ]
+}
+
 /// A table of metrics: rows of the data sets, columns that any row has a value of.
 fn metrics(
     experiment: &Experiment,
@@ -113,10 +153,11 @@ fn cell(spread: Option<Spread>) -> Cell {
     }
 }
 
-/// The settings of a row that were chosen or swept.
+/// The settings of a row that were chosen or swept, but for those its label tells.
 fn chosen(row: &Row) -> String {
     let varied = row.chosen.map(|at| &row.tried[at].settings);
-    let keys = varied.into_iter().flat_map(BTreeMap::keys).chain(row.swept.keys());
+    let told = |key: &&String| row.family.contains(&format!("{{{key}}}"));
+    let keys = varied.into_iter().flat_map(BTreeMap::keys).chain(row.swept.keys().filter(|key| !told(key)));
     list(keys.filter_map(|key| Some(format!("{key} {}", row.settings.get(key)?))))
 }
 

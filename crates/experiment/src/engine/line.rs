@@ -30,6 +30,14 @@ pub(crate) struct Chosen {
     pub(crate) epochs: Option<usize>,
 }
 
+/// A choice that was given up because its final training failed.
+pub(crate) struct PassedOver {
+    /// Its place among the candidates.
+    pub(crate) candidate: usize,
+    /// Why its final training failed.
+    pub(crate) reason: String,
+}
+
 /// A row, with the trials it has asked for so far.
 ///
 /// What comes next is a function of the journal, so a run that was interrupted goes on as if it had not been.
@@ -38,6 +46,9 @@ pub(crate) struct Line {
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) finals: Vec<Trial>,
     pub(crate) chosen: Option<Chosen>,
+    pub(crate) passed_over: Vec<PassedOver>,
+    /// The row of the same sweep whose choice this row follows. Its trials are those of that row, and run once.
+    guide: Option<Box<Line>>,
     exhausted: bool,
 }
 
@@ -45,9 +56,17 @@ impl Line {
     /// # Errors
     /// If a combination of settings is refused by the model.
     pub(crate) fn new(place: Place) -> Result<Self, String> {
-        let points = place.grid();
-        let mut line =
-            Self { place, candidates: Vec::new(), finals: Vec::new(), chosen: None, exhausted: false };
+        let guide = place.guide().map(Line::new).transpose()?.map(Box::new);
+        let points = if guide.is_some() { Vec::new() } else { place.grid() };
+        let mut line = Self {
+            place,
+            candidates: Vec::new(),
+            finals: Vec::new(),
+            chosen: None,
+            passed_over: Vec::new(),
+            guide,
+            exhausted: false,
+        };
         for point in points {
             line.add(point)?;
         }
@@ -62,20 +81,67 @@ impl Line {
 
     /// What has to happen next, given what is recorded.
     pub(crate) fn advance(&mut self, journal: &Journal) -> Result<Step, String> {
+        if let Some(guide) = &mut self.guide {
+            match guide.advance(journal)? {
+                Step::Finished => self.follow()?,
+                needed => return Ok(needed),
+            }
+        }
         loop {
             let trials = self.candidates.iter().flat_map(|candidate| &candidate.trials);
             let missing = missing(trials.chain(&self.finals), journal);
             if !missing.is_empty() {
                 return Ok(Step::Need(missing));
             }
-            if self.chosen.is_some() || (!self.propose(journal)? && !self.choose(journal)?) {
+            if self.chosen.is_some() && !self.pass_over(journal) {
+                return Ok(Step::Finished);
+            }
+            if !self.propose(journal)? && !self.choose(journal)? {
                 return Ok(Step::Finished);
             }
         }
     }
 
+    /// Takes over what the guide chose, as the only candidate: the number of epochs may still be this row's own.
+    fn follow(&mut self) -> Result<(), String> {
+        let chosen = self.guide.as_ref().and_then(|guide| guide.point());
+        match chosen.filter(|_| self.candidates.is_empty()) {
+            Some(point) => self.add(point),
+            None => Ok(()),
+        }
+    }
+
+    /// The settings that were chosen among, as they were chosen.
+    fn point(&self) -> Option<Vec<(String, Value)>> {
+        let at = self.chosen.as_ref()?.candidate?;
+        Some(self.candidates[at].point.clone())
+    }
+
+    /// Gives up a choice whose final training failed, if the file asks for that and there is another; only training is
+    /// looked at, never how good the model was on the test part.
+    fn pass_over(&mut self, journal: &Journal) -> bool {
+        let reason = self.finals.iter().find_map(|trial| match journal.trial(&trial.key) {
+            Some(Recorded::Failed(reason)) => Some(reason.clone()),
+            _ => None,
+        });
+        let given_up = self.chosen.as_ref().and_then(|chosen| chosen.candidate).zip(reason);
+        let Some((candidate, reason)) = given_up.filter(|_| self.place.choice().next_if_failed) else {
+            return false;
+        };
+        self.passed_over.push(PassedOver { candidate, reason });
+        if self.best(journal).is_none() {
+            self.passed_over.pop();
+            return false;
+        }
+        self.chosen = None;
+        true
+    }
+
     /// Lets a search propose its next points; false if there is nothing more to try.
     fn propose(&mut self, journal: &Journal) -> Result<bool, String> {
+        if self.guide.is_some() {
+            return Ok(false);
+        }
         let Alternatives::Search(search) = self.place.contender.alternatives.clone() else {
             return Ok(false);
         };
@@ -133,7 +199,8 @@ impl Line {
 
     fn best(&self, journal: &Journal) -> Option<Chosen> {
         let mut best: Option<(f64, usize)> = None;
-        for (at, candidate) in self.candidates.iter().enumerate() {
+        let given_up = |at: usize| self.passed_over.iter().any(|one| one.candidate == at);
+        for (at, candidate) in self.candidates.iter().enumerate().filter(|(at, _)| !given_up(*at)) {
             if let Some(worth) = self.worth(candidate, journal)
                 && best.is_none_or(|(before, _)| worth > before)
             {

@@ -12,7 +12,7 @@ use crate::outcome::{DataCard, Outcome, TrialError};
 use crate::plan::{self, Place, Trial};
 use crate::results::Results;
 use line::Step;
-pub(crate) use line::{Candidate, Line};
+pub(crate) use line::{Candidate, Line, PassedOver};
 use sottovoce_models::Flow;
 use std::any::Any;
 use std::collections::{BTreeMap, HashSet};

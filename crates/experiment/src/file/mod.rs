@@ -107,6 +107,8 @@ pub struct Choice {
     pub patience: Option<usize>,
     /// Judge on the test part every so many epochs, for learning curves only: nothing is chosen by it.
     pub test_curve: Option<usize>,
+    /// Whether the next best setting is taken if the final training of the best fails (diverges, say).
+    pub next_if_failed: bool,
 }
 
 /// A row of the tables: a model, with what is fixed and what is to be chosen.
@@ -124,6 +126,8 @@ pub struct Contender {
     pub swept: Vec<(String, Value)>,
     /// What is chosen on the validation part.
     pub alternatives: Alternatives,
+    /// The fixed and swept settings of the row of the same sweep whose choice this row follows, if it follows one.
+    pub guide: Option<Vec<(String, Value)>>,
     /// The labels of the data sets it takes part in; all if absent.
     pub only: Option<Vec<String>>,
 }

@@ -12,7 +12,7 @@ use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Setting, Value, nearest};
 use toml::de::DeValue;
 
-const MODEL: &[&str] = &["name", "label", "data", "set", "sweep", "grid", "search"];
+const MODEL: &[&str] = &["name", "label", "data", "set", "sweep", "grid", "search", "choose_at"];
 const SEARCH: &[&str] = &["method", "trials", "startup", "at_once", "over"];
 
 /// The rows: one a `[[model]]`, or one a value of its sweep.
@@ -44,16 +44,45 @@ fn model(source: Source<'_>, entry: &Entry<'_>, models: &'static [Model]) -> Res
     once(&fields, &fixed, &sweep, &alternatives)?;
     let family = fields.read("label", text)?.unwrap_or_else(|| model.title.to_owned());
     let only = fields.read("data", names)?;
-    let rows = grid::combinations(&sweep).into_iter().map(|swept| Contender {
+    let combinations = grid::combinations(&sweep);
+    let guide = guide(&fields, &settings, &combinations, &alternatives)?;
+    let with = |swept: &[(String, Value)]| fixed.iter().chain(swept).cloned().collect::<Vec<_>>();
+    let rows = combinations.into_iter().map(|swept| Contender {
         label: label(&family, &swept),
         family: family.clone(),
         model,
-        fixed: fixed.iter().chain(&swept).cloned().collect(),
+        fixed: with(&swept),
         alternatives: alternatives.clone(),
+        guide: guide.as_ref().filter(|guide| **guide != swept).map(|guide| with(guide)),
         only: only.clone(),
         swept,
     });
     Ok(rows.collect())
+}
+
+/// The combination of a sweep at which settings are chosen for all of it, if one is named.
+fn guide(
+    fields: &Fields<'_>,
+    settings: &Vocabulary,
+    combinations: &[Vec<(String, Value)>],
+    alternatives: &Alternatives,
+) -> Result<Option<Vec<(String, Value)>>> {
+    let Some(entry) = fields.get("choose_at") else { return Ok(None) };
+    if *alternatives == Alternatives::None {
+        let message = "choose_at: there is nothing to choose without a `grid` or a `search`";
+        return Err(fields.source.error(entry.span(), message));
+    }
+    let named = settings.values(fields.source, "choose_at", entry)?;
+    let is_named = |row: &&Vec<(String, Value)>| {
+        row.len() == named.len() && named.iter().all(|setting| row.contains(setting))
+    };
+    match combinations.iter().find(is_named) {
+        Some(row) if !row.is_empty() => Ok(Some(row.clone())),
+        _ => {
+            let message = "choose_at: expected one value of each setting of `sweep`, among those it lists";
+            Err(fields.source.error(entry.span(), message))
+        }
+    }
 }
 
 fn find(models: &'static [Model], name: &str) -> std::result::Result<&'static Model, ModelError> {

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 const TOP: &[&str] =
     &["title", "question", "notes", "data", "seeds", "compare", "protocol", "choice", "model", "plot"];
-const CHOICE: &[&str] = &["metric", "seeds", "train_on", "every", "patience", "test_curve"];
+const CHOICE: &[&str] = &["metric", "seeds", "train_on", "every", "patience", "test_curve", "if_failed"];
 
 /// Figures of a final trial that are no metrics; models may add others.
 const FIGURES: &[&str] = &["epochs", "triples", "train_seconds", "bytes_down", "bytes_up", "cce", "tcc"];
@@ -101,6 +101,7 @@ fn choice(top: &Fields<'_>, protocol: &Protocol) -> Result<Choice> {
         every: section.read("every", count)?,
         patience: section.read("patience", count)?,
         test_curve: section.read("test_curve", count)?,
+        next_if_failed: section.read("if_failed", word(&[("tell", false), ("next", true)]))?.unwrap_or(false),
     })
 }
 

@@ -94,6 +94,11 @@ impl Trials for Fake {
             },
             popularity: (0..12).map(|item| 40 / (item + 1)).collect(),
             activity: (0..USERS).map(|user| 3 + user / 4).collect(),
+            categories: BTreeMap::from([
+                ("bars".to_owned(), 0.7),
+                ("parks".to_owned(), 0.29),
+                ("zoos".to_owned(), 0.01),
+            ]),
         })
     }
 
@@ -121,6 +126,9 @@ fn outcome(trial: &Trial, number: usize) -> Result<Outcome, TrialError> {
     if rate > 0.5 {
         return Err(TrialError::Failed("training diverged in epoch 1: lower the learning rate".into()));
     }
+    if rate > 0.3 && trial.stage.is_final() {
+        return Err(TrialError::Failed("training diverged in epoch 9: lower the learning rate".into()));
+    }
     let epochs = trial.settings.integer("epochs");
     let factors = trial.settings.integer("factors") as f64;
     let worth = 0.4 - (rate.log10() + 1.5).powi(2) / 20.0 - (factors.ln() - 3.0).powi(2) / 40.0
@@ -134,7 +142,11 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
     let mean = column.iter().sum::<f64>() / f64::from(USERS);
     let metrics = |cutoff: &usize| {
         let scale = 1.0 + *cutoff as f64 / 100.0;
-        let categories = BTreeMap::from([("bars".to_owned(), Some(worth)), ("parks".to_owned(), Some(-0.2))]);
+        let categories = BTreeMap::from([
+            ("bars".to_owned(), Some(worth)),
+            ("parks".to_owned(), Some(-0.2)),
+            ("zoos".to_owned(), Some(9.0 * worth)),
+        ]);
         let metrics = Metrics {
             precision: mean * 0.7,
             recall: mean * 0.5,
@@ -170,7 +182,7 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
             metrics: trial.protocol.cutoffs.iter().map(metrics).collect(),
             epochs,
             triples: epochs as u64 * 1000,
-            figures: BTreeMap::from([("bytes_up".to_owned(), epochs as f64 * 640.0)]),
+            figures: sent(epochs),
             curve: curve.unwrap_or_default(),
             cost: Cost { train_seconds: number as f64 * 0.1, peak_rss_bytes: 1 << 20, ..Cost::default() },
         },
@@ -186,10 +198,17 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
                     ]),
                 )]),
                 recommended: (0..12).map(|item| rng.below(30) / (item + 1)).collect(),
-                updates: Vec::new(),
+                updates: if epochs > 0 { (0..12).map(|item| 90 / (item + 1)).collect() } else { Vec::new() },
             },
         },
     }
+}
+
+/// Models with epochs send something, others nothing.
+fn sent(epochs: usize) -> BTreeMap<String, f64> {
+    let figures = [("bytes_up", 640.0), ("bytes_down", 12_800.0), ("tcc", 55.0)];
+    let some = figures.into_iter().filter(|_| epochs > 0);
+    some.map(|(name, each)| (name.to_owned(), each * epochs as f64)).collect()
 }
 
 pub fn run_with(

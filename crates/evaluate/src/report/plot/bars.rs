@@ -44,7 +44,7 @@ pub(super) fn draw(
     let mut svg = Svg::default();
     let legend = match series.len() {
         1 => Vec::new(),
-        _ => frame::legend(canvas, series.iter().map(|s| s.name.as_str())),
+        _ => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), s.style))),
     };
     let title = if lying { "" } else { canvas.plot.y.title.as_str() };
     let top = frame::head(&mut svg, canvas, &legend, Swatch::Block, title);
@@ -163,7 +163,7 @@ impl Chart<'_> {
     fn look(&self, series: &Bars) -> String {
         match self.series.len() {
             1 => "pl-fill pl-accent".into(),
-            _ => format!("pl-fill {}", self.canvas.colours.look(&series.name).class()),
+            _ => format!("pl-fill {}", self.canvas.colours.look_of(&series.name, series.style).class()),
         }
     }
 

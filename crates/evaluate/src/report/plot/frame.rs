@@ -3,7 +3,7 @@
 use super::Canvas;
 use super::axis::{Ruler, Tick};
 use super::labels::{Area, LABEL_SIZE, Placer, fit, text_width};
-use super::series::Reference;
+use super::series::{Reference, Style};
 use super::svg::Svg;
 use super::theme::Look;
 
@@ -64,8 +64,12 @@ pub(super) fn head(
 }
 
 /// The entries of a legend: names, but not empty ones, with their looks.
-pub(super) fn legend<'a>(canvas: &Canvas<'_>, names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, Look)> {
-    names.filter(|name| !name.is_empty()).map(|name| (name, canvas.colours.look(name))).collect()
+pub(super) fn legend<'a>(
+    canvas: &Canvas<'_>,
+    series: impl Iterator<Item = (&'a str, Style)>,
+) -> Vec<(&'a str, Look)> {
+    let named = series.filter(|(name, _)| !name.is_empty());
+    named.map(|(name, style)| (name, canvas.colours.look_of(name, style))).collect()
 }
 
 fn draw_legend(svg: &mut Svg, legend: &[(&str, Look)], swatch: Swatch, top: f64, width: f64) -> f64 {
@@ -86,6 +90,9 @@ fn draw_legend(svg: &mut Svg, legend: &[(&str, Look)], swatch: Swatch, top: f64,
 fn draw_swatch(svg: &mut Svg, look: Look, swatch: Swatch, (x, y): (f64, f64)) {
     let class = look.class();
     match swatch {
+        Swatch::Marked if !matches!(look, Look::Place(_) | Look::Plain) => {
+            svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y));
+        }
         Swatch::Block => svg.rect(&format!("pl-fill {class}"), (x + 4.0, y - 6.0), (14.0, 12.0)),
         Swatch::Point => svg.path(&format!("pl-mark {class}"), &look.marker((x + 10.0, y), 4.5)),
         Swatch::Stroke => svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y)),

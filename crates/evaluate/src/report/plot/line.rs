@@ -4,7 +4,7 @@ use super::Canvas;
 use super::axis::{Axis, Ruler, Slack};
 use super::frame::{self, Plane, Swatch};
 use super::labels::{Area, Placer, fit, stagger, text_width};
-use super::series::{Point, Series};
+use super::series::{Point, Series, Style};
 use super::svg::{Svg, polyline};
 use super::theme::Look;
 
@@ -24,7 +24,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series]) -> (f64, String) {
     let ends = end_labels_fit(canvas, series, &x);
     let legend = match ends {
         true => Vec::new(),
-        false => frame::legend(canvas, series.iter().map(|s| s.name.as_str())),
+        false => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), s.style))),
     };
     let mut svg = Svg::default();
     let top = frame::head(&mut svg, canvas, &legend, Swatch::Marked, &plot.y.title);
@@ -114,7 +114,7 @@ impl<'a> Curve<'a> {
         let runs = series.points.split(|p| !held(p)).filter(|run| !run.is_empty());
         Curve {
             series,
-            look: canvas.colours.look(&series.name),
+            look: canvas.colours.look_of(&series.name, series.style),
             sparse: series.points.len() > MOST_MARKED,
             runs: runs.map(|run| thin(run.iter().map(place).collect())).collect(),
         }
@@ -155,7 +155,9 @@ impl<'a> Curve<'a> {
                     continue;
                 }
                 target = Some(placed.at);
-                let quiet = !must && within(shown, placed.at, INTERVAL);
+                // Curves of a ramp lie close, and their order tells them apart better than markers.
+                let quiet =
+                    !must && (self.series.style != Style::Named || within(shown, placed.at, INTERVAL));
                 if !quiet {
                     shown = Some(placed.at);
                 }

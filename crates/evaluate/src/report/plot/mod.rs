@@ -18,7 +18,7 @@ mod theme;
 
 pub use axis::{Axis, Scale, Unit};
 pub use pareto::pareto_front;
-pub use series::{Bars, Counts, Front, Orientation, Point, Reference, Series, Summary};
+pub use series::{Bars, Counts, Front, Orientation, Point, Reference, Series, Style, Summary};
 pub(super) use theme::{Colours, PLOT_CSS, dark_colours, light_colours};
 
 use serde::{Deserialize, Serialize};
@@ -190,15 +190,21 @@ impl Plot {
         svg::document(&self.spoken(), width, height, style, &body)
     }
 
-    /// The names that need a colour, in order: not those written beside their data.
+    /// The names that need a colour, in order: not those written beside their data, nor those with a style of their own.
     pub(super) fn coloured_names(&self) -> Vec<&str> {
-        let written = match &self.shape {
-            Shape::Scatter { series, .. } => scatter::written_beside(series),
-            Shape::Bars { series, .. } => series.len() == 1,
-            Shape::Boxes(_) => true,
-            Shape::Lines(_) | Shape::Histogram { .. } => false,
-        };
-        if written { Vec::new() } else { self.names() }
+        let named = |style: Style| style == Style::Named;
+        match &self.shape {
+            Shape::Scatter { series, .. } if scatter::written_beside(series) => Vec::new(),
+            Shape::Bars { series, .. } if series.len() == 1 => Vec::new(),
+            Shape::Boxes(_) => Vec::new(),
+            Shape::Lines(series) | Shape::Scatter { series, .. } => {
+                series.iter().filter(|s| named(s.style)).map(|s| s.name.as_str()).collect()
+            }
+            Shape::Bars { series, .. } => {
+                series.iter().filter(|s| named(s.style)).map(|s| s.name.as_str()).collect()
+            }
+            Shape::Histogram { .. } => self.names(),
+        }
     }
 
     fn names(&self) -> Vec<&str> {

@@ -29,7 +29,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<Front>)
     let Some((x, y)) = rulers(canvas, series) else { return canvas.empty() };
     let legend = match written_beside(series) {
         true => Vec::new(),
-        false => frame::legend(canvas, series.iter().map(|s| s.name.as_str())),
+        false => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), s.style))),
     };
     let mut svg = Svg::default();
     let top = frame::head(&mut svg, canvas, &legend, Swatch::Point, &plot.y.title);
@@ -53,7 +53,7 @@ fn dots<'a>(canvas: &Canvas<'_>, series: &'a [Series], at: impl Fn(&Point) -> (f
     let single = written_beside(series);
     let looks = match single {
         true => canvas.colours.all_or_plain(series.iter().map(|s| s.name.as_str())),
-        false => series.iter().map(|s| canvas.colours.look(&s.name)).collect(),
+        false => series.iter().map(|s| canvas.colours.look_of(&s.name, s.style)).collect(),
     };
     let mut dots = Vec::new();
     for (s, &look) in series.iter().zip(&looks) {

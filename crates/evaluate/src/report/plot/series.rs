@@ -4,6 +4,25 @@ use crate::report::lenient;
 use crate::report::table::Direction;
 use serde::{Deserialize, Serialize};
 
+/// How a series is told from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Style {
+    /// By a colour and marker of its name's own.
+    #[default]
+    Named,
+    /// By its place, 0 to 1, on a ramp of colours: for series that are steps of one quantity.
+    Tone(f64),
+    /// Dashed, in the colour of text: what the others are held against.
+    Reference,
+}
+
+impl Style {
+    fn is_named(&self) -> bool {
+        *self == Style::Named
+    }
+}
+
 /// A named run of points.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
@@ -11,18 +30,26 @@ pub struct Series {
     pub name: String,
     /// Its points, in the order in which a curve passes them.
     pub points: Vec<Point>,
+    /// How it is told from others.
+    #[serde(default, skip_serializing_if = "Style::is_named")]
+    pub style: Style,
 }
 
 impl Series {
     /// A series from pairs of x and y.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
-        let points = points.into_iter().map(|(x, y)| Point::new(x, y)).collect();
-        Series { name: name.into(), points }
+        Series::of(name, points.into_iter().map(|(x, y)| Point::new(x, y)).collect())
     }
 
     /// A series from points.
     pub fn of(name: impl Into<String>, points: Vec<Point>) -> Series {
-        Series { name: name.into(), points }
+        Series { name: name.into(), points, style: Style::Named }
+    }
+
+    /// Sets how it is told from others.
+    pub fn style(mut self, style: Style) -> Series {
+        self.style = style;
+        self
     }
 }
 
@@ -99,12 +126,22 @@ pub struct Bars {
     /// Lower and upper bounds, one a category, or none at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<(f64, f64)>,
+    /// How it is told from others.
+    #[serde(default, skip_serializing_if = "Style::is_named")]
+    pub style: Style,
 }
 
 impl Bars {
     /// A series of bars.
     pub fn new(name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Bars {
-        Bars { name: name.into(), values: values.into_iter().collect(), bounds: Vec::new() }
+        let values = values.into_iter().collect();
+        Bars { name: name.into(), values, bounds: Vec::new(), style: Style::Named }
+    }
+
+    /// Sets how it is told from others.
+    pub fn style(mut self, style: Style) -> Bars {
+        self.style = style;
+        self
     }
 
     /// Adds lower and upper bounds.

@@ -4,7 +4,7 @@ use super::Canvas;
 use super::axis::{Axis, Ruler, Slack};
 use super::frame::{self, Plane, Swatch};
 use super::labels::{fit, text_width};
-use super::series::{Counts, Summary};
+use super::series::{Counts, Style, Summary};
 use super::svg::{Svg, polyline};
 use super::theme::Look;
 
@@ -25,7 +25,7 @@ pub(super) fn histogram(canvas: &Canvas<'_>, edges: &[f64], series: &[Counts]) -
     let Some((x, y)) = axes.filter(|_| edges.len() > 1) else { return canvas.empty() };
     let legend = match series.len() {
         1 => Vec::new(),
-        _ => frame::legend(canvas, series.iter().map(|s| s.name.as_str())),
+        _ => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), Style::Named))),
     };
     let mut svg = Svg::default();
     let top = frame::head(&mut svg, canvas, &legend, Swatch::Stroke, &plot.y.title);

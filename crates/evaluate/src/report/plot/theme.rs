@@ -1,5 +1,6 @@
 //! Colours, markers and dashes, chosen by the names of series.
 
+use super::series::Style;
 use super::svg::Px;
 
 /// The rules of plots, for pages and for pictures that stand alone.
@@ -21,13 +22,18 @@ pub(in crate::report) fn dark_colours() -> &'static str {
 const COLOURS: usize = 8;
 const MARKERS: usize = 7;
 
+/// The last step of the ramp, from 0: enough for every tenth between 0 and 1. Lightness falls (rises, on a dark page)
+/// from step to step, so that the order is seen without colours as well.
+const TONES: usize = 10;
+
 /// The places of series names in the palette; `None` is a place that is free.
 pub(in crate::report) struct Colours {
     names: Vec<Option<String>>,
 }
 
 impl Colours {
-    /// Reserves a place for each name that several plots use, so that it looks the same in all of them.
+    /// Reserves a place for each name that several plots use, so that it looks the same in all of them; names that more
+    /// plots use come first.
     pub(in crate::report) fn shared<'a>(plots: impl Iterator<Item = Vec<&'a str>>) -> Colours {
         let mut seen: Vec<(&str, usize)> = Vec::new();
         for names in plots {
@@ -39,6 +45,7 @@ impl Colours {
                 }
             }
         }
+        seen.sort_by_key(|(_, plots)| std::cmp::Reverse(*plots));
         let names = seen.into_iter().filter(|(_, plots)| *plots > 1).map(|(name, _)| Some(name.to_string()));
         Colours { names: names.collect() }
     }
@@ -62,35 +69,47 @@ impl Colours {
 
     /// The look of a name; one never seen has the plain look.
     pub(super) fn look(&self, name: &str) -> Look {
-        self.names
-            .iter()
-            .position(|other| other.as_deref() == Some(name))
-            .map_or(Look::PLAIN, |place| Look { place })
+        self.names.iter().position(|other| other.as_deref() == Some(name)).map_or(Look::Plain, Look::Place)
+    }
+
+    /// The look of a series: by its name, unless it has a style of its own.
+    pub(super) fn look_of(&self, name: &str, style: Style) -> Look {
+        match style {
+            Style::Named => self.look(name),
+            Style::Tone(share) => Look::Tone((share.clamp(0.0, 1.0) * TONES as f64).round() as usize),
+            Style::Reference => Look::Reference,
+        }
     }
 
     /// The looks of names that are written beside their data: their own if all have one, otherwise plain ones.
     pub(super) fn all_or_plain<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Vec<Look> {
         let known = names.clone().all(|name| self.names.iter().any(|other| other.as_deref() == Some(name)));
-        names.map(|name| if known { self.look(name) } else { Look::PLAIN }).collect()
+        names.map(|name| if known { self.look(name) } else { Look::Plain }).collect()
     }
 }
 
 /// The colour, marker and dash of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Look {
-    place: usize,
+pub(super) enum Look {
+    /// A dot in the accent colour.
+    Plain,
+    /// A place in the palette.
+    Place(usize),
+    /// A step of the ramp.
+    Tone(usize),
+    /// The colour of text, dashed.
+    Reference,
 }
 
 impl Look {
-    /// A dot in the accent colour.
-    pub(super) const PLAIN: Look = Look { place: usize::MAX };
-
     /// The class that sets the colour, and the dash once the colours start over.
     pub(super) fn class(self) -> String {
-        match self.place / COLOURS {
-            _ if self == Look::PLAIN => "pl-accent".into(),
-            0 => format!("pl-c{}", self.place + 1),
-            again => format!("pl-c{} pl-d{}", self.place % COLOURS + 1, again.min(3)),
+        match self {
+            Look::Plain => "pl-accent".into(),
+            Look::Place(place) if place < COLOURS => format!("pl-c{}", place + 1),
+            Look::Place(place) => format!("pl-c{} pl-d{}", place % COLOURS + 1, (place / COLOURS).min(3)),
+            Look::Tone(step) => format!("pl-r{step}"),
+            Look::Reference => "pl-ink pl-d1".into(),
         }
     }
 
@@ -100,8 +119,8 @@ impl Look {
             let placed: Vec<(f64, f64)> = points.iter().map(|(dx, dy)| (x + dx * r, y + dy * r)).collect();
             super::svg::polyline(&placed) + "Z"
         };
-        match self.place % MARKERS {
-            _ if self == Look::PLAIN => circle(x, y, r),
+        let Look::Place(place) = self else { return circle(x, y, r) };
+        match place % MARKERS {
             0 => circle(x, y, r),
             1 => corners(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
             2 => corners(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]),

@@ -1,0 +1,110 @@
+//! Who sees what, and what it costs to send: federated rows beside those that see every history.
+
+use super::sweep::number;
+use super::{main_metric, metric_title};
+use crate::file::Experiment;
+use crate::results::{DataResults, Results, Row};
+use sottovoce_evaluate::report::{Cell, Column, Format, KeyFigure, Section, Table};
+use sottovoce_evaluate::{Better, report};
+
+/// How the captions of the tables begin that say who sees what.
+pub const WHO_SEES_WHAT: &str = "What leaves a device";
+
+/// Whether a row was trained by sending a model to and fro: it has counted what was sent.
+pub(super) fn is_federated(row: &Row) -> bool {
+    row.figures.get("bytes_up").is_some_and(|bytes| bytes.mean > 0.0)
+}
+
+/// Who sees what, for data sets with a federated row.
+pub(super) fn section(experiment: &Experiment, results: &Results) -> Option<Section> {
+    let told = results.data.iter().filter(|data| data.rows.iter().any(is_federated));
+    let section =
+        told.map(|data| table(experiment, data)).fold(Section::new("Who sees what"), Section::table);
+    let text = "A centralised model needs every history in one place. In a federated one, histories and the vectors that say what \
+                people like stay on their devices; what leaves a device passes its owner's policy first.";
+    (!section.blocks.is_empty()).then(|| section.text(text))
+}
+
+fn table(experiment: &Experiment, data: &DataResults) -> Table {
+    let metric = main_metric(experiment);
+    let accuracy = Column::new(metric.key.name(), metric_title(metric)).digits(4);
+    let accuracy = match metric.key.better() {
+        Better::Higher => accuracy.higher(),
+        Better::Lower => accuracy.lower(),
+    };
+    let mut table = Table::new(format!("{WHO_SEES_WHAT} on {}", data.label), "Model")
+        .column(Column::new("leaves", "Leaves the device").format(Format::Text))
+        .column(accuracy)
+        .column(
+            Column::new("up", "Sent up")
+                .format(Format::Bytes)
+                .help("Bytes a person's device sends in all of training, as encoded."),
+        )
+        .column(
+            Column::new("down", "Sent down")
+                .format(Format::Bytes)
+                .help("Bytes a person's device is sent in all of training, as encoded."),
+        )
+        .note("Means a person. A share of liked items is drawn anew in every round: over many rounds more of them leave than in one.");
+    for row in &data.rows {
+        let share = |name: &str| is_federated(row).then(|| a_person(data, row, name));
+        let value = row.metric(metric.key, metric.cutoff).map(|spread| spread.mean);
+        table = table.row(
+            report::Row::new(&row.label)
+                .cell(Cell::text(leaves(row)))
+                .cell(Cell::maybe(value))
+                .cell(Cell::maybe(share("bytes_up")))
+                .cell(Cell::maybe(share("bytes_down"))),
+        );
+    }
+    table
+}
+
+fn leaves(row: &Row) -> String {
+    match (is_federated(row), row.settings.get("pi").and_then(number)) {
+        (false, _) => "the whole history".to_owned(),
+        (true, None) => "updates of the shared model".to_owned(),
+        (true, Some(0.0)) => "updates, none of liked items".to_owned(),
+        (true, Some(pi)) => format!("updates, {:.0} % of those of liked items", pi * 100.0),
+    }
+}
+
+/// What the best federated row is worth and costs, for experiments that have one.
+pub(super) fn key_figures(experiment: &Experiment, data: &DataResults) -> Vec<KeyFigure> {
+    let metric = main_metric(experiment);
+    let ranked = super::ranked(data, metric);
+    let Some(&(row, value)) = ranked.iter().find(|(row, _)| is_federated(row)) else { return Vec::new() };
+    let label = format!("best federated {}", metric_title(metric));
+    let sent = |name: &str| Format::Bytes.show(a_person(data, row, name));
+    let training = "in all of training".to_owned();
+    vec![
+        KeyFigure::new(label, format!("{value:.4}"), &row.label),
+        KeyFigure::new("a device sends", sent("bytes_up"), training.clone()),
+        KeyFigure::new("a device is sent", sent("bytes_down"), training),
+    ]
+}
+
+/// Bytes that were sent for each person.
+fn a_person(data: &DataResults, row: &Row, name: &str) -> f64 {
+    row.figures.get(name).map_or(0.0, |bytes| bytes.mean / data.card.card.users.max(1) as f64)
+}
+
+/// How near the best federated row comes to the best that sees everything, in a sentence.
+pub(super) fn verdict(experiment: &Experiment, data: &DataResults) -> Option<String> {
+    let metric = main_metric(experiment);
+    let ranked = super::ranked(data, metric);
+    let (federated, value) = *ranked.iter().find(|(row, _)| is_federated(row))?;
+    let (central, other) = *ranked.iter().find(|(row, _)| !is_federated(row))?;
+    let sent = |name: &str| Format::Bytes.show(a_person(data, federated, name));
+    Some(format!(
+        "With every history left on its device, **{}** reaches {:.0} % of the {} of **{}**, which sees them all ({value:.4} and \
+         {other:.4} on {}); a device sent {} and was sent {} in all of training.",
+        federated.label,
+        100.0 * value / other,
+        metric_title(metric),
+        central.label,
+        data.label,
+        sent("bytes_up"),
+        sent("bytes_down"),
+    ))
+}
