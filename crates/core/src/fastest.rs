@@ -15,18 +15,28 @@ pub trait Work {
 #[inline]
 pub fn fastest<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, which is all that `with_avx2` asks for.
+    if *modern::FOUND {
+        // SAFETY: the processor has every feature that `with_all` asks for.
         #[allow(unsafe_code)]
-        return unsafe { with_avx2(work) };
+        return unsafe { modern::with_all(work) };
     }
     work.run()
 }
 
+/// x86 processors since about 2013.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn with_avx2<W: Work>(work: W) -> W::Output {
-    work.run()
+mod modern {
+    use super::Work;
+    use std::arch::is_x86_feature_detected as has;
+    use std::sync::LazyLock;
+
+    pub(super) static FOUND: LazyLock<bool> =
+        LazyLock::new(|| has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt"));
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn with_all<W: Work>(work: W) -> W::Output {
+        work.run()
+    }
 }
 
 #[cfg(test)]

@@ -132,8 +132,12 @@ pub enum Delivery {
 
 /// Devices that a part of the cohort has at least: smaller parts cost more than they gain.
 const LEAST_PART: usize = 32;
-/// Parts a cohort is cut into at most.
-const MOST_PARTS: usize = 16;
+/// Parts a cohort is cut into: adding each to the others costs a pass over the shared model.
+const FEW_PARTS: usize = 8;
+/// Devices of a part for which that cost does not matter, so that there may be more parts for more cores.
+const LARGE_PART: usize = 4096;
+/// Parts at most.
+const MOST_PARTS: usize = 64;
 /// Bytes that the parts' sums may take together.
 const MOST_BYTES: usize = 512 << 20;
 
@@ -200,7 +204,7 @@ impl<D: DevicePart> InProcess<D> {
     fn parts_of(&self, cohort: usize) -> usize {
         let bytes: usize = self.layout.shapes().iter().map(|shape| 4 * shape.values()).sum();
         let affordable = (MOST_BYTES / bytes.max(1)).clamp(1, MOST_PARTS);
-        (cohort / LEAST_PART).clamp(1, affordable)
+        (cohort / LEAST_PART).min(FEW_PARTS).max(cohort / LARGE_PART).clamp(1, affordable)
     }
 
     fn grow(&mut self, lanes: usize) {

@@ -2,18 +2,19 @@
 
 use sottovoce_core::math;
 
-/// Sum and mean of -ln p over many probabilities, with one logarithm for many.
+/// Sum and mean of -ln p over many probabilities, with one logarithm for all.
 pub(crate) struct Loss {
     product: f64,
     factors: u32,
-    sum: f64,
+    /// Powers of two taken out of the product.
+    exponent: i64,
     count: u64,
 }
 
 impl Loss {
     /// Of nothing yet.
     pub(crate) fn new() -> Self {
-        Self { product: 1.0, factors: 0, sum: 0.0, count: 0 }
+        Self { product: 1.0, factors: 0, exponent: 0, count: 0 }
     }
 
     /// A probability under 1e-9 counts as 1e-9, so that 32 of them are within the range of a double.
@@ -43,21 +44,27 @@ impl Loss {
         }
     }
 
+    /// Moves the product's power of two into an exponent of its own, so that it stays within range: the product is a
+    /// normal number, so its exponent is just bits.
+    #[inline(always)]
     fn close(&mut self) {
-        self.sum -= math::ln(self.product);
+        const EXPONENT: u64 = 0x7FF << 52;
+        let bits = self.product.to_bits();
+        self.exponent += (bits >> 52) as i64 - 1023;
+        self.product = f64::from_bits(bits & !EXPONENT | 1.0f64.to_bits());
         self.count += u64::from(self.factors);
-        (self.product, self.factors) = (1.0, 0);
+        self.factors = 0;
     }
 
     /// The sum.
     pub(crate) fn sum(mut self) -> f64 {
         self.close();
-        self.sum
+        -(math::ln(self.product) + self.exponent as f64 * std::f64::consts::LN_2)
     }
 
     /// The mean; 0 of nothing.
-    pub(crate) fn mean(mut self) -> f64 {
-        self.close();
-        self.sum / self.count.max(1) as f64
+    pub(crate) fn mean(self) -> f64 {
+        let count = self.count + u64::from(self.factors);
+        self.sum() / count.max(1) as f64
     }
 }

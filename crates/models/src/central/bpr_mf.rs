@@ -348,7 +348,9 @@ mod tests {
                 prop_assert!((found - expected).abs() < 1e-5, "{found} {expected}");
             }
             let mean = -g.map(|g| (1.0 - g).ln()).iter().sum::<f64>() / 4.0;
-            prop_assert!((loss.mean() - mean).abs() < 1e-5);
+            // 1 - g is a difference of floats: its logarithm is as far off as g's last bit is large beside it.
+            let slack: f64 = g.iter().map(|g| 2e-7 / (1.0 - g)).sum();
+            prop_assert!((loss.mean() - mean).abs() < 1e-5 + slack);
         }
     }
 

@@ -61,7 +61,9 @@ struct Training<'a, const F: usize> {
     device: &'a Device,
     table: &'a Table,
     user: &'a mut [f32],
+    history: &'a [u32],
     scratch: &'a mut Scratch,
+    rng: &'a mut Rng,
     into: &'a mut Trained,
 }
 
@@ -70,31 +72,30 @@ impl<const F: usize> Work for Training<'_, F> {
 
     #[inline(always)]
     fn run(self) -> Self::Output {
-        let Training { device, table, user, scratch, into } = self;
+        let Training { device, table, user, history, scratch, rng, into } = self;
         let user = &mut user[..if F == 0 { device.factors } else { F }];
+        scratch.draw(history, table.shape().rows, device.triples, rng);
         scratch.score(|item| lanes::score(user, table.row(item as usize)));
         let loss = scratch.compare();
-        device.propose(table, user, scratch, into)?;
-        let back = device.triples as f32 * device.pull.user;
-        for (p, change) in user.iter_mut().zip(&scratch.change) {
-            *p += device.rate * (change - back * *p);
-        }
+        device.propose::<F>(table, user, scratch, into)?;
         into.set_samples(device.triples as u64);
         Ok(Lesson { samples: device.triples as u64, loss })
     }
 }
 
 impl Device {
-    /// Puts the rows' changes `into` the update and their part of dp into the scratch.
+    /// Puts the rows' changes `into` the update, and changes the user's vector.
     #[inline(always)]
-    fn propose(
+    fn propose<const F: usize>(
         &self,
         table: &Table,
-        user: &[f32],
+        user: &mut [f32],
         scratch: &mut Scratch,
         into: &mut Trained,
     ) -> Result<(), UpdateError> {
-        let change = &mut scratch.change[..user.len()];
+        // dp without the pull: in registers where its length is known.
+        let mut near = [0.0; F];
+        let change = if F == 0 { &mut scratch.change[..user.len()] } else { &mut near[..] };
         change.fill(0.0);
         let all = into.push_rows(0, &scratch.items, &scratch.marks)?.chunks_exact_mut(user.len() + 1);
         for (((row, &item), &mark), to) in
@@ -106,6 +107,10 @@ impl Device {
             let (to_factors, to_bias) = to.split_at_mut(user.len());
             lanes::gradient([user, factors], [sum, back], to_factors, change);
             to_bias[0] = sum - back * bias[0];
+        }
+        let back = self.triples as f32 * self.pull.user;
+        for (p, change) in user.iter_mut().zip(change) {
+            *p += self.rate * (*change - back * *p);
         }
         Ok(())
     }
@@ -157,9 +162,8 @@ impl DevicePart for Device {
         if history.is_empty() || history.len() >= items as usize {
             return Ok(Lesson::default());
         }
-        scratch.draw(history, items, self.triples, rng);
         with_factors!(self.factors, F => {
-            fastest(Training::<F> { device: self, table, user, scratch, into })
+            fastest(Training::<F> { device: self, table, user, history, scratch, rng, into })
         })
     }
 

@@ -53,6 +53,7 @@ impl Scratch {
     }
 
     /// Draws triples (i, j), both uniform, and lists the items met.
+    #[inline(always)]
     pub(super) fn draw(&mut self, history: &[u32], items: u32, triples: usize, rng: &mut Rng) {
         self.triples.resize(triples, [0; 2]);
         if triples <= FEW {
@@ -62,6 +63,7 @@ impl Scratch {
         }
     }
 
+    #[inline(always)]
     fn draw_few(&mut self, history: &[u32], items: u32, rng: &mut Rng) {
         for triple in &mut self.triples {
             *triple = draw_one(history, items, |item| has(history, item), rng);
@@ -81,6 +83,7 @@ impl Scratch {
         }
     }
 
+    #[inline(always)]
     fn draw_many(&mut self, history: &[u32], items: u32, rng: &mut Rng) {
         let Self { triples, touched, items: met, marks, place, .. } = self;
         touched.begin(history);
@@ -88,17 +91,10 @@ impl Scratch {
             *triple = draw_one(history, items, |item| touched.has(item), rng);
             touched.add(*triple);
         }
-        // Room for all, so that filling it in need not look for room.
-        met.resize(2 * triples.len(), 0);
-        marks.resize(2 * triples.len(), Mark::Other);
-        let mut count = 0;
-        touched.drain(history, |item, mark| {
-            (met[count], marks[count]) = (item, mark);
-            place[item as usize] = count as u32;
-            count += 1;
-        });
-        met.truncate(count);
-        marks.truncate(count);
+        touched.drain(history, met, marks);
+        for (at, &item) in (0..).zip(&*met) {
+            place[item as usize] = at;
+        }
     }
 
     /// Scores each item met, once.
@@ -128,6 +124,7 @@ impl Scratch {
 
 /// Whether an item is in a history, ascending. A short one is read whole: its parts are fetched from memory together,
 /// while a search waits for one after the other.
+#[inline(always)]
 fn has(history: &[u32], item: u32) -> bool {
     if history.len() > 512 {
         return history.binary_search(&item).is_ok();
@@ -135,7 +132,7 @@ fn has(history: &[u32], item: u32) -> bool {
     history.iter().fold(false, |found, &had| found | (had == item))
 }
 
-#[inline]
+#[inline(always)]
 fn draw_one(history: &[u32], items: u32, had: impl Fn(u32) -> bool, rng: &mut Rng) -> [u32; 2] {
     let [place, mut negative] = rng.two_below([history.len() as u32, items]);
     while had(negative) {

@@ -24,18 +24,21 @@ impl Touched {
     }
 
     /// Learns what the owner has.
+    #[inline(always)]
     pub(super) fn begin(&mut self, history: &[u32]) {
-        history.iter().for_each(|&item| self.own[item as usize / 64] |= 1 << (item % 64));
+        for &item in history {
+            self.own[item as usize / 64] |= 1 << (item % 64);
+        }
     }
 
     /// Whether the owner has an item.
-    #[inline]
+    #[inline(always)]
     pub(super) fn has(&self, item: u32) -> bool {
         self.own[item as usize / 64] >> (item % 64) & 1 == 1
     }
 
     /// Adds two items.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, items: [u32; 2]) {
         for item in items {
             self.met[item as usize / 64] |= 1 << (item % 64);
@@ -47,40 +50,48 @@ impl Touched {
         }
     }
 
-    /// Visits the items in ascending order, and forgets them and what the owner has.
-    #[inline]
-    pub(super) fn drain(&mut self, history: &[u32], mut visit: impl FnMut(u32, Mark)) {
+    /// Lists the items in ascending order with their marks, and forgets them and what the owner has.
+    #[inline(always)]
+    pub(super) fn drain(&mut self, history: &[u32], items: &mut Vec<u32>, marks: &mut Vec<Mark>) {
+        items.clear();
         if self.groups.is_empty() {
             for word in 0..self.met.len() {
-                self.drain_word(word, &mut visit);
+                list(word, std::mem::take(&mut self.met[word]), items);
             }
         }
         for group in 0..self.groups.len() {
-            for word in ones(std::mem::take(&mut self.groups[group])) {
-                self.drain_word(group * 64 + word as usize, &mut visit);
+            let mut bits = std::mem::take(&mut self.groups[group]);
+            while bits != 0 {
+                let word = group * 64 + bits.trailing_zeros() as usize;
+                list(word, std::mem::take(&mut self.met[word]), items);
+                bits &= bits - 1;
             }
         }
-        history.iter().for_each(|&item| self.own[item as usize / 64] = 0);
-    }
-
-    #[inline]
-    fn drain_word(&mut self, word: usize, visit: &mut impl FnMut(u32, Mark)) {
-        let own = self.own[word];
-        for bit in ones(std::mem::take(&mut self.met[word])) {
-            let mark = if own >> bit & 1 == 1 { Mark::Consumed } else { Mark::Other };
-            visit(word as u32 * 64 + bit, mark);
+        marks.clear();
+        marks.resize(items.len(), Mark::Other);
+        for (mark, &item) in marks.iter_mut().zip(&*items) {
+            *mark = if self.has(item) { Mark::Consumed } else { Mark::Other };
+        }
+        for &item in history {
+            self.own[item as usize / 64] = 0;
         }
     }
 }
 
-/// Positions of the bits that are set, ascending.
-#[inline]
-fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let place = bits.trailing_zeros();
-        bits &= bits.wrapping_sub(1);
-        (place < 64).then_some(place)
-    })
+/// Appends the positions of the bits that are set. Four are written at once whether they are set or not, and only those
+/// that are set stay: a loop of unknown length for each word would cost more in wrong guesses.
+#[inline(always)]
+fn list(word: usize, mut bits: u64, items: &mut Vec<u32>) {
+    let end = items.len() + bits.count_ones() as usize;
+    while bits != 0 {
+        let mut four = [0; 4];
+        for item in &mut four {
+            *item = word as u32 * 64 + bits.trailing_zeros();
+            bits &= bits.wrapping_sub(1);
+        }
+        items.extend_from_slice(&four);
+    }
+    items.truncate(end);
 }
 
 #[cfg(test)]
@@ -110,8 +121,9 @@ mod tests {
                     touched.add([consumed, other]);
                     expected.extend([(consumed, Mark::Consumed), (other, Mark::Other)]);
                 }
-                let mut found = Vec::new();
-                touched.drain(&history, |item, mark| found.push((item, mark)));
+                let (mut items, mut marks) = (vec![7], vec![]);
+                touched.drain(&history, &mut items, &mut marks);
+                let found: Vec<_> = items.into_iter().zip(marks).collect();
                 prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
                 prop_assert!(history.iter().all(|&item| !touched.has(item)));
             }
