@@ -2,6 +2,7 @@
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use sottovoce_data::{Cleaning, Columns, Format, LoadOptions, Repeats, Split};
+use sottovoce_experiment::checkpoint::Every;
 use sottovoce_models::settings::Value;
 use std::path::PathBuf;
 
@@ -245,6 +246,7 @@ pub(crate) struct SplitArgs {
 #[command(after_help = "Examples:
   sottovoce train --model item-knn --data ml-1m --min-interactions 21 --set k=200
   sottovoce train --model bpr-mf --data synth:town --validation temporal:0.8 --patience 5 --out runs/bpr
+  sottovoce train --model fpl --data ml-1m --set pi=0.5 --checkpoint runs/fpl/kept --out runs/fpl/model
   sottovoce models bpr-mf                                the settings that --set takes")]
 pub(crate) struct Train {
     /// The model; `sottovoce models` lists them
@@ -265,6 +267,24 @@ pub(crate) struct Train {
     /// Stop when nDCG@10 on the validation part has not risen for N epochs, and keep the best epoch
     #[arg(long, value_name = "N", requires = "validation", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) patience: Option<u32>,
+    /// A folder to keep the state of a federated training in; stopped at any moment, the same command goes on from there
+    #[arg(long, value_name = "DIR", help_heading = "Checkpoints")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// How often: after so many epochs, or with 200rounds after so many rounds
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        requires = "checkpoint",
+        help_heading = "Checkpoints"
+    )]
+    pub(crate) checkpoint_every: Every,
+    /// Go on from a checkpoint, and fail if there is none
+    #[arg(long, requires = "checkpoint", help_heading = "Checkpoints")]
+    pub(crate) resume: bool,
+    /// Begin anew although there is a checkpoint
+    #[arg(long, requires = "checkpoint", conflicts_with = "resume", help_heading = "Checkpoints")]
+    pub(crate) fresh: bool,
     /// A folder for the trained model and its report
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

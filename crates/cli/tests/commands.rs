@@ -133,7 +133,7 @@ fn every_model_is_stored_and_read_back() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_on_one_and_two_threads() {
-    for model in ["user-knn", "item-knn", "bpr-mf", "ials", "ease", "fpl"] {
+    for model in ["user-knn", "item-knn", "bpr-mf", "ials", "ease", "fpl", "fcf"] {
         let result = |threads: &str| {
             without_cost(json(&[
                 "train",

@@ -4,6 +4,8 @@
 //! in the simulator must not. Sums of products use eight lanes in a fixed order, which compilers turn into vector
 //! instructions of any width without changing the result.
 
+use crate::{Work, fastest};
+
 /// Natural logarithm.
 #[inline]
 pub fn ln(x: f64) -> f64 {
@@ -99,8 +101,81 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 #[inline]
 pub fn add_scaled(y: &mut [f32], a: f32, x: &[f32]) {
     assert_eq!(y.len(), x.len());
-    for (y, x) in y.iter_mut().zip(x) {
+    // In blocks of four: rows are short, and what is left over by wider blocks goes value by value.
+    let (y_blocks, y_rest) = y.as_chunks_mut::<4>();
+    let (x_blocks, x_rest) = x.as_chunks::<4>();
+    for (y, x) in y_blocks.iter_mut().zip(x_blocks) {
+        for lane in 0..4 {
+            y[lane] += a * x[lane];
+        }
+    }
+    for (y, x) in y_rest.iter_mut().zip(x_rest) {
         *y += a * x;
+    }
+}
+
+/// `y += x`.
+///
+/// # Panics
+/// If the slices differ in length.
+#[inline(always)]
+pub fn add(y: &mut [f32], x: &[f32]) {
+    assert_eq!(y.len(), x.len());
+    let (y, y_rest) = y.as_chunks_mut::<8>();
+    let (x, x_rest) = x.as_chunks::<8>();
+    for (y, x) in y.iter_mut().zip(x) {
+        add_lanes(y, x);
+    }
+    let (y, y_rest) = y_rest.as_chunks_mut::<4>();
+    let (x, x_rest) = x_rest.as_chunks::<4>();
+    for (y, x) in y.iter_mut().zip(x) {
+        add_lanes(y, x);
+    }
+    for (y, x) in y_rest.iter_mut().zip(x_rest) {
+        *y += x;
+    }
+}
+
+/// Reads all before it writes, so that compilers need not fear that the two overlap.
+#[inline(always)]
+fn add_lanes<const L: usize>(y: &mut [f32; L], x: &[f32; L]) {
+    let mut sum = *y;
+    for lane in 0..L {
+        sum[lane] += x[lane];
+    }
+    *y = sum;
+}
+
+/// Whether no value is infinite or not a number. Looks at every value instead of stopping at the first bad one: that is
+/// what runs in whole vectors.
+#[inline]
+pub fn all_finite(values: &[f32]) -> bool {
+    if values.len() < 64 { Finite(values).run() } else { fastest(Finite(values)) }
+}
+
+struct Finite<'a>(&'a [f32]);
+
+impl Work for Finite<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        // Nothing that is finite becomes anything but 0; infinity and not-a-number become not-a-number, and stay so.
+        let (blocks, rest) = self.0.as_chunks::<16>();
+        let (fours, rest) = rest.as_chunks::<4>();
+        let mut lanes = [0.0f32; 16];
+        for block in blocks {
+            for lane in 0..16 {
+                lanes[lane] += block[lane] * 0.0;
+            }
+        }
+        for four in fours {
+            for lane in 0..4 {
+                lanes[lane] += four[lane] * 0.0;
+            }
+        }
+        let sum: f32 = lanes.iter().sum::<f32>() + rest.iter().map(|value| value * 0.0).sum::<f32>();
+        sum == 0.0
     }
 }
 
@@ -125,6 +200,21 @@ mod tests {
         for x in [0.0f32, 0.3, 2.0, 30.0, 1e6] {
             assert!((sigmoid(x) + sigmoid(-x) - 1.0).abs() < 1e-6);
             assert!((0.0..=1.0).contains(&sigmoid(x)));
+        }
+    }
+
+    #[test]
+    fn one_bad_value_is_found_wherever_it_is() {
+        for length in [0, 1, 3, 21, 42, 64, 100] {
+            let mut values: Vec<f32> = (0..length).map(|n| f32::MAX * (n as f32 - 50.0).signum()).collect();
+            assert!(all_finite(&values), "{length}");
+            for place in 0..length {
+                for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                    let good = std::mem::replace(&mut values[place], bad);
+                    assert!(!all_finite(&values), "{bad} at {place} of {length}");
+                    values[place] = good;
+                }
+            }
         }
     }
 

@@ -63,6 +63,18 @@ impl Rng {
         ((u64::from(self.next_u32()) * u64::from(n)) >> 32) as u32
     }
 
+    /// Two independent numbers below these two, each as [`below`](Self::below), for the cost of one.
+    ///
+    /// # Panics
+    /// If one of them is 0.
+    #[inline]
+    pub fn two_below(&mut self, [n, m]: [u32; 2]) -> [u32; 2] {
+        assert!(n > 0 && m > 0, "a number below 0 was asked for");
+        let bits = self.next_u64();
+        let scaled = |bits: u64, n: u32| ((bits * u64::from(n)) >> 32) as u32;
+        [scaled(bits >> 32, n), scaled(bits & u64::from(u32::MAX), m)]
+    }
+
     /// An index below `n`.
     ///
     /// # Panics

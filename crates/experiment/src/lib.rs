@@ -4,6 +4,7 @@
 //! The [`engine`] expands it into [`plan::Trial`]s, runs those that the [`journal`] does not have yet, chooses on
 //! the validation part, and gathers [`results::Results`] that do not depend on order, threads or interruptions.
 
+pub mod checkpoint;
 pub mod compose;
 pub mod engine;
 pub mod file;
@@ -17,5 +18,6 @@ pub mod runner;
 pub mod search;
 pub mod trial;
 mod values;
+mod watching;
 
 pub use file::{Experiment, FileError, ReadError};

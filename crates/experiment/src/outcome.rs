@@ -44,6 +44,12 @@ pub struct CurvePoint {
     /// The metric of choice on the part that is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
+    /// Bytes sent so far in both directions, for models trained in a federation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Virtual seconds so far, for models trained in a federation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_time: Option<f64>,
 }
 
 /// Time and memory: the only part of a result that is not determined by the seed.

@@ -4,7 +4,7 @@ use crate::engine::{Observer, Trials};
 use crate::file::DataSet;
 use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
 use crate::plan::{Stage, Trial, hash};
-use crate::trial::{Checks, ModelPlan, PrepareError, evaluate, load_clean, train};
+use crate::trial::{Checks, Keeping, ModelPlan, PrepareError, evaluate, load_clean, train_keeping};
 use sottovoce_core::Histories;
 use sottovoce_data::{CleaningNotes, Description, LoadOptions, Parts, describe, split};
 use sottovoce_evaluate::{Question, report};
@@ -154,11 +154,13 @@ impl Trials for Runner {
         });
         let plan = ModelPlan { model: trial.model, settings: &trial.settings, seed: trial.seed, checks };
         let mut interrupted = false;
-        let trained = train(&plan, histories, &mut |epoch, epochs| {
+        let mut on_epoch = |epoch, epochs| {
             let flow = observer.epoch(epoch, epochs);
             interrupted |= flow == Flow::Stop;
             flow
-        });
+        };
+        let keeping = Keeping { users: Some(&data.whole.users), store: None };
+        let trained = train_keeping(&plan, histories, &mut on_epoch, keeping);
         let trained = trained.map_err(failure)?;
         if interrupted {
             return Err(TrialError::Interrupted);
@@ -189,7 +191,7 @@ impl Trials for Runner {
     }
 }
 
-/// What a federated training sent; nothing for others.
+/// What a federated training sent, and who took part; nothing for others.
 fn figures(summary: &sottovoce_models::Summary) -> BTreeMap<String, f64> {
     let traffic = &summary.traffic;
     let sent = [
@@ -198,7 +200,22 @@ fn figures(summary: &sottovoce_models::Summary) -> BTreeMap<String, f64> {
         ("tcc", traffic.vectors),
         ("cce", traffic.vectors / summary.epochs.max(1) as f64),
     ];
-    sent.into_iter().filter(|(_, value)| *value > 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
+    let turnout = &summary.turnout;
+    let came = [
+        ("rounds", turnout.rounds),
+        ("unavailable", turnout.unavailable),
+        ("dropped", turnout.dropped),
+        ("late", turnout.late),
+        ("received", turnout.received),
+    ];
+    let came = came.map(|(name, devices)| (name, devices as f64));
+    let time = [("virtual_time", turnout.seconds)];
+    sent.into_iter()
+        .chain(came)
+        .chain(time)
+        .filter(|(_, value)| *value > 0.0)
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// A setting that does not work is a result; a model that is misused is a mistake of ours.

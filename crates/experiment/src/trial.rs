@@ -1,8 +1,10 @@
 //! One trial: prepare the data, train a model, judge it. `train`, `run` and `demo` all go through here.
 
+use crate::checkpoint::Store;
 use crate::metric::MetricAt;
 use crate::outcome::CurvePoint;
-use sottovoce_core::Histories;
+use crate::watching::{Best, Watcher};
+use sottovoce_core::{Histories, Names};
 use sottovoce_data::{
     Cleaning, CleaningNotes, DataError, Dataset, Description, LoadOptions, Notes, Parts, Split, clean,
     describe, load, split,
@@ -10,7 +12,7 @@ use sottovoce_data::{
 use sottovoce_evaluate::{EvaluateError, Evaluation, Protocol, Question, judge};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Settings;
-use sottovoce_models::{Fit, Flow, ModelError, Progress, Recommender, Summary, Tensor, Watch};
+use sottovoce_models::{Fit, Flow, ModelError, Recommender, Summary};
 use std::time::Instant;
 use thiserror::Error;
 
@@ -160,11 +162,36 @@ pub fn train(
     histories: &Histories,
     on_epoch: &mut dyn FnMut(usize, usize) -> Flow,
 ) -> Result<Trained, ModelError> {
+    train_keeping(plan, histories, on_epoch, Keeping::default())
+}
+
+/// What a training has around it.
+#[derive(Default)]
+pub struct Keeping<'a> {
+    /// Where its state is kept on the way, and taken from to begin with.
+    pub store: Option<&'a mut Store>,
+    /// Names of the users, for settings that name files which speak of them.
+    pub users: Option<&'a Names>,
+}
+
+/// Trains a model as [`train`] does, and keeps its state on the way. Interrupted and begun again with the same store,
+/// it gives the same bytes as one that was not interrupted.
+///
+/// # Errors
+/// As [`train`], and if a state cannot be kept or taken back.
+pub fn train_keeping<'a>(
+    plan: &ModelPlan<'a>,
+    histories: &Histories,
+    on_epoch: &'a mut dyn FnMut(usize, usize) -> Flow,
+    keeping: Keeping<'a>,
+) -> Result<Trained, ModelError> {
     let started = Instant::now();
     let mut recommender = (plan.model.build)(plan.settings);
-    let mut watch = Observer { checks: plan.checks, curve: Vec::new(), best: None, on_epoch };
+    let Keeping { store, users } = keeping;
+    let (curve, best, cost) = (Vec::new(), None, None);
+    let mut watch = Watcher { checks: plan.checks, curve, best, on_epoch, store, users, cost };
     let summary = recommender.fit(histories, &mut Fit { seed: plan.seed, watch: &mut watch })?;
-    let Observer { curve, best, .. } = watch;
+    let Watcher { curve, best, .. } = watch;
     let best_epoch = best.as_ref().map(|best| best.epoch);
     if let Some(Best { tensors: Some(tensors), .. }) = best {
         recommender.restore(&tensors, histories)?;
@@ -184,55 +211,9 @@ pub fn evaluate(
     judge(question, protocol, |user, into: &mut [f32]| model.score(user, into))
 }
 
-struct Best {
-    epoch: usize,
-    worth: f64,
-    /// Judgements since.
-    since: usize,
-    tensors: Option<Vec<Tensor>>,
-}
-
-struct Observer<'a> {
-    checks: Option<Checks<'a>>,
-    curve: Vec<CurvePoint>,
-    best: Option<Best>,
-    on_epoch: &'a mut dyn FnMut(usize, usize) -> Flow,
-}
-
-impl Watch for Observer<'_> {
-    fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow {
-        let due = |checks: &Checks<'_>| {
-            progress.epoch.is_multiple_of(checks.every) || progress.epoch == progress.epochs
-        };
-        let checks = self.checks.filter(due);
-        let value = checks.and_then(|checks| checks.value(progress.model));
-        self.curve.push(CurvePoint { epoch: progress.epoch, loss: progress.loss, value });
-        let verdict = checks.map_or(Flow::Continue, |checks| self.compare(&checks, value, progress));
-        match (self.on_epoch)(progress.epoch, progress.epochs) {
-            Flow::Stop => Flow::Stop,
-            Flow::Continue => verdict,
-        }
-    }
-}
-
-impl Observer<'_> {
-    fn compare(&mut self, checks: &Checks<'_>, value: Option<f64>, progress: &Progress<'_>) -> Flow {
-        let worth = value.map_or(f64::NEG_INFINITY, |value| checks.metric.worth(value));
-        match &mut self.best {
-            Some(best) if worth <= best.worth => best.since += 1,
-            _ => {
-                let tensors = checks.keep_best.then(|| progress.model.tensors());
-                self.best = Some(Best { epoch: progress.epoch, worth, since: 0, tensors });
-            }
-        }
-        let since = self.best.as_ref().map_or(0, |best| best.since);
-        if checks.patience.is_some_and(|patience| since >= patience) { Flow::Stop } else { Flow::Continue }
-    }
-}
-
 impl Checks<'_> {
     /// Parts of one data set fit together, so that judging does not fail.
-    fn value(&self, model: &dyn Recommender) -> Option<f64> {
+    pub(crate) fn value(&self, model: &dyn Recommender) -> Option<f64> {
         let protocol = Protocol::all_unrated([self.metric.cutoff]);
         self.metric.of(&evaluate(&self.question, &protocol, model).ok()?.at)
     }

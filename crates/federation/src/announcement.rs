@@ -6,56 +6,64 @@ use sottovoce_protocol::{
 
 /// The terms of the next round, and their length on the wire.
 pub(crate) struct Announcement {
-    terms: Terms,
-    bytes: u64,
+    draft: Terms,
+    /// The draft, checked once: what changes from round to round needs no check. Out while a round goes on.
+    checked: Option<RoundTerms>,
+    round: RoundId,
+    cohort: u32,
+    /// The terms frozen last, as encoded; empty if their length must be found anew.
+    encoded: Vec<u8>,
 }
 
 impl Announcement {
     pub(crate) fn new(model: ModelSpec, values: ValueEncoding) -> Self {
-        Self { terms: Terms { model, values, ..Terms::default() }, bytes: 0 }
+        let draft = Terms { model, values, ..Terms::default() };
+        Self { draft, checked: None, round: RoundId(0), cohort: 0, encoded: Vec::new() }
     }
 
+    /// What all rounds have in common.
     pub(crate) fn terms(&self) -> &Terms {
-        &self.terms
+        &self.draft
     }
 
     /// The round that is next.
     pub(crate) fn round(&self) -> RoundId {
-        self.terms.round
+        self.round
     }
 
     /// Goes on with another round than the first.
     pub(crate) fn go_on_with(&mut self, round: RoundId) {
-        self.terms.round = round;
-        self.bytes = 0;
+        self.round = round;
+        self.encoded.clear();
     }
 
     /// Bytes of the terms frozen last.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.encoded.len() as u64
     }
 
     /// The round's terms, taken out until [`thaw`](Self::thaw) gives them back.
     pub(crate) fn freeze(&mut self, version: ModelVersion, cohort: usize) -> Result<RoundTerms, TermsError> {
-        let mut terms = std::mem::take(&mut self.terms);
-        let round = terms.round.0;
+        let terms = match self.checked.take() {
+            Some(terms) => terms,
+            None => RoundTerms::freeze(self.draft.clone())?,
+        };
+        let cohort = cohort as u32;
+        let terms = terms.for_round(self.round, version, cohort);
         // Their length changes only with the cohort's size and where a round's number gets longer.
-        let resized = terms.cohort_size as usize != cohort;
+        let round = self.round.0;
         let longer = round.is_power_of_two() && round.trailing_zeros().is_multiple_of(7);
-        terms.version = version;
-        terms.cohort_size = cohort as u32;
-        let terms = RoundTerms::freeze(terms)?;
-        if self.bytes == 0 || resized || longer {
-            let mut bytes = Vec::new();
-            codec::encode_terms(&terms, &mut bytes);
-            self.bytes = bytes.len() as u64;
+        if self.encoded.is_empty() || self.cohort != cohort || longer {
+            self.encoded.clear();
+            codec::encode_terms(&terms, &mut self.encoded);
         }
+        self.cohort = cohort;
         Ok(terms)
     }
 
     /// After the round: the next one's.
     pub(crate) fn thaw(&mut self, terms: RoundTerms) {
-        let terms = terms.thaw();
-        self.terms = Terms { round: RoundId(terms.round.0 + 1), ..terms };
+        self.checked = Some(terms);
+        self.round.0 += 1;
     }
 }

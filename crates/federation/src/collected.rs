@@ -1,7 +1,7 @@
 //! What a cohort sent, added up.
 
-use sottovoce_core::math;
-use sottovoce_protocol::{Layout, Update};
+use sottovoce_core::{Work, fastest, math};
+use sottovoce_protocol::{Layout, Rows, Update};
 
 /// The sum of a cohort's updates, by table and row.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl Collected {
     /// Adds an update of the same layout.
     pub fn add(&mut self, update: &Update) {
         for (sums, rows) in self.tables.iter_mut().zip(update.tables()) {
-            rows.iter().for_each(|(row, values)| sums.add(row, values, 1));
+            add_table(sums, rows);
         }
         self.updates += 1;
     }
@@ -65,6 +65,50 @@ impl Collected {
     }
 }
 
+/// One table of an update, to be added; `C` is the number of columns, or 0 for one without a loop of its own.
+struct Adding<'a, const C: usize> {
+    sums: &'a mut Sums,
+    rows: &'a Rows,
+}
+
+impl<const C: usize> Work for Adding<'_, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Adding { sums, rows } = self;
+        let cols = if C == 0 { sums.cols } else { C };
+        let values = rows.values().chunks_exact(cols);
+        // As loops: a closure would not be compiled for the wider instructions.
+        match rows.indices() {
+            Some(indices) => {
+                for (&row, values) in indices.iter().zip(values) {
+                    sums.add(row as usize, values, 1);
+                }
+            }
+            None => {
+                for (row, values) in values.enumerate() {
+                    sums.add(row, values, 1);
+                }
+            }
+        }
+    }
+}
+
+/// Adds a table, in loops of the right length where the number of columns is a common one.
+fn add_table(sums: &mut Sums, rows: &Rows) {
+    match sums.cols {
+        9 => fastest(Adding::<9> { sums, rows }),
+        11 => fastest(Adding::<11> { sums, rows }),
+        17 => fastest(Adding::<17> { sums, rows }),
+        21 => fastest(Adding::<21> { sums, rows }),
+        33 => fastest(Adding::<33> { sums, rows }),
+        51 => fastest(Adding::<51> { sums, rows }),
+        65 => fastest(Adding::<65> { sums, rows }),
+        _ => fastest(Adding::<0> { sums, rows }),
+    }
+}
+
 impl Sums {
     /// Rows that were sent: index, number of updates that had it, sum of their values. In no particular order, but in
     /// the same one on any number of threads.
@@ -76,13 +120,13 @@ impl Sums {
         &self.values[row * self.cols..][..self.cols]
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, row: usize, values: &[f32], updates: u32) {
         if self.counts[row] == 0 {
             self.touched.push(row as u32);
         }
         self.counts[row] += updates;
-        math::add_scaled(&mut self.values[row * self.cols..][..self.cols], 1.0, values);
+        math::add(&mut self.values[row * values.len()..][..values.len()], values);
     }
 
     fn clear(&mut self) {

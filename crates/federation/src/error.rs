@@ -47,6 +47,22 @@ pub enum FederationError {
         /// Virtual seconds since training began.
         at: f64,
     },
+    /// A file that a setting names.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file that no setting names.
+    #[error("{needed_by} needs {key}: the file to read")]
+    NoFile {
+        /// The setting that should name it.
+        key: String,
+        /// The setting that needs it.
+        needed_by: String,
+    },
     /// Weights that cohorts cannot be drawn by.
     #[error(transparent)]
     Weights(#[from] WeightsError),
@@ -67,6 +83,20 @@ pub enum FederationError {
     /// A policy that is none.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The server's own mistake: devices that got to a version in different ways do not hold the same.
+    #[error("devices that have version {version} do not hold the same model")]
+    Parted {
+        /// The version.
+        version: u64,
+    },
+    /// The simulator's own mistake: bytes were counted that were not sent.
+    #[error("a download was counted as {counted} bytes and had {sent}")]
+    Counted {
+        /// Bytes counted.
+        counted: u64,
+        /// Bytes encoded.
+        sent: u64,
+    },
     /// The wire format's own mistake: what was encoded cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),

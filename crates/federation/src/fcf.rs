@@ -20,7 +20,7 @@ pub(crate) const MODEL: Model = Model {
 };
 
 fn settings() -> Vec<Setting> {
-    let mut all = Common::settings(40, "Times all devices are asked");
+    let mut all = Common::settings(50, "Times all devices are asked");
     all.extend([
         Setting::integer("factors", 20, 1..=512, "Length of users' and items' vectors").on_log_scale(),
         Setting::real("alpha", 0.3, 0.0..=1000.0, "Weight that an interaction adds to the 1 of every cell"),
@@ -28,7 +28,7 @@ fn settings() -> Vec<Setting> {
         Setting::real("init_deviation", 0.1, 1e-6..=1.0, "Standard deviation of the first random vectors")
             .on_log_scale(),
         Setting::choice("server", &["adam", "sgd"], "How the server steps down the gradient"),
-        Setting::real("learning_rate", 0.1, 1e-9..=10.0, "Step of the server").on_log_scale(),
+        Setting::real("learning_rate", 0.05, 1e-9..=10.0, "Step of the server").on_log_scale(),
         Setting::real("momentum", 0.1, 0.0..=0.999, "Share of the old mean gradient kept (Adam's beta 1)"),
         Setting::real("memory", 0.99, 0.0..=0.9999, "Share of the old mean square kept (Adam's beta 2)"),
     ]);

@@ -1,12 +1,15 @@
 //! Carrying a round to devices and back; in one process, over all cores.
 
 use crate::behaviour::{Behaviour, Habits};
-use crate::lane::{Lane, Round};
-use crate::{Collected, Disclosure, FederationError, RoundRules};
+use crate::download::Downloaded;
+use crate::lane::{Column, Lane, Round};
+use crate::state::{put_f32s, take_f32s};
+use crate::{Collected, Disclosure, FederationError, Offer, RoundRules};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, Rng};
 use sottovoce_models::DevicePart;
-use sottovoce_protocol::{Layout, RoundTerms, SharedModel, ValueEncoding, codec};
+use sottovoce_protocol::{Layout, RoundTerms};
+use std::io::{self, Read, Write};
 
 /// Who took part in a round, and what that came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -31,6 +34,8 @@ pub struct Attendance {
     pub rows: u64,
     /// Bytes they sent, as encoded, late ones included.
     pub bytes: u64,
+    /// Bytes of the shared model that were sent to those who trained, as encoded.
+    pub downloaded: u64,
     /// Virtual seconds that it took, waiting for somebody to ask included.
     pub seconds: f64,
 }
@@ -47,6 +52,7 @@ impl Attendance {
         self.loss += other.loss;
         self.rows += other.rows;
         self.bytes += other.bytes;
+        self.downloaded += other.downloaded;
         self.seconds += other.seconds;
     }
 
@@ -85,10 +91,28 @@ pub trait Fleet {
         &mut self,
         terms: &RoundTerms,
         call: &Call<'_>,
-        shared: &SharedModel,
+        offer: &Offer<'_>,
         rng: &Rng,
         into: &mut Collected,
     ) -> Result<Attendance, FederationError>;
+
+    /// Writes what it keeps of its devices from round to round, for a checkpoint; nothing where devices keep it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Takes back what [`save`](Self::save) wrote.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
+        let _ = from;
+        Ok(())
+    }
 
     /// Who can be asked when; `None` if everybody can at this time.
     fn presence(&self) -> Option<&dyn Presence> {
@@ -123,6 +147,7 @@ pub struct InProcess<D: DevicePart> {
     layout: Layout,
     delivery: Delivery,
     behaviour: Behaviour,
+    downloaded: Downloaded,
     lanes: Vec<Lane<D::Scratch>>,
     /// One for each lane if there are several.
     parts: Vec<Collected>,
@@ -138,7 +163,8 @@ impl<D: DevicePart> InProcess<D> {
         }
         let (lanes, parts) = (Vec::new(), Vec::new());
         let (delivery, behaviour) = (Delivery::Direct, Behaviour::new(Habits::default(), rng));
-        Self { device, histories, private, disclosure, layout, delivery, behaviour, lanes, parts }
+        let downloaded = Downloaded::default();
+        Self { device, histories, private, disclosure, layout, delivery, behaviour, downloaded, lanes, parts }
     }
 
     /// The same with another way of delivery.
@@ -186,16 +212,6 @@ impl<D: DevicePart> InProcess<D> {
             self.parts.push(Collected::new(&self.layout));
         }
     }
-
-    /// What devices hold after the download.
-    fn distribute(&self, shared: &SharedModel) -> Result<Option<SharedModel>, FederationError> {
-        if self.delivery == Delivery::Direct {
-            return Ok(None);
-        }
-        let mut bytes = Vec::new();
-        codec::encode_model(shared, ValueEncoding::F32, &mut bytes)?;
-        Ok(Some(codec::decode_model(&bytes)?))
-    }
 }
 
 impl<D: DevicePart> Fleet for InProcess<D> {
@@ -203,17 +219,17 @@ impl<D: DevicePart> Fleet for InProcess<D> {
         &mut self,
         terms: &RoundTerms,
         call: &Call<'_>,
-        shared: &SharedModel,
+        offer: &Offer<'_>,
         rng: &Rng,
         into: &mut Collected,
     ) -> Result<Attendance, FederationError> {
         let cohort = call.cohort;
         let count = self.parts_of(cohort.len());
         self.grow(count);
-        let held = self.distribute(shared)?;
+        let (prices, held) = self.downloaded.ready(offer, (cohort, self.histories.users()), self.delivery)?;
+        let shared = &held.as_ref().unwrap_or(offer.model()).parameters;
         let course = self.behaviour.play(cohort, call.wanted, &call.rules, call.now, rng);
         let seconds = course.seconds;
-        let shared = &held.as_ref().unwrap_or(shared).parameters;
         let round = Round {
             device: &self.device,
             histories: &self.histories,
@@ -221,29 +237,33 @@ impl<D: DevicePart> Fleet for InProcess<D> {
             terms,
             shared,
             prepared: &self.device.prepare(shared),
+            prices: &prices,
             delivery: self.delivery,
             course,
             rng,
         };
         if count == 1 {
-            let attended = self.lanes[0].run(&round, cohort, 0, &mut self.private, into)?;
+            let column =
+                Column { first: 0, private: &mut self.private, versions: &mut self.downloaded.versions };
+            let attended = self.lanes[0].run(&round, cohort, column, into)?;
             return Ok(Attendance { seconds, ..attended });
         }
         let width = self.device.private_values();
-        let (mut rest, mut first) = (&mut self.private[..], 0);
+        let mut rest =
+            Column { first: 0, private: &mut self.private, versions: &mut self.downloaded.versions };
         let mut jobs = Vec::with_capacity(count);
         let workers = self.lanes.iter_mut().zip(&mut self.parts);
         for ((lane, part), cohort) in workers.zip(cohort.chunks(cohort.len().div_ceil(count))) {
             // A cohort ascends, so that each part has its own stretch of private models.
-            let end = cohort.last().map_or(first, |&last| last + 1);
-            let (mine, others) = rest.split_at_mut((end - first) as usize * width);
-            jobs.push((lane, part, cohort, first, mine));
-            (rest, first) = (others, end);
+            let end = cohort.last().map_or(rest.first, |&last| last + 1);
+            let (mine, others) = rest.split_before(end, width);
+            jobs.push((lane, part, cohort, mine));
+            rest = others;
         }
         let attended: Vec<_> = jobs
             .par_iter_mut()
             .with_max_len(1)
-            .map(|(lane, part, cohort, first, private)| lane.run(&round, cohort, *first, private, part))
+            .map(|(lane, part, cohort, column)| lane.run(&round, cohort, column.again(), part))
             .collect();
         let mut all = Attendance { seconds, ..Attendance::default() };
         for (attendance, part) in attended.into_iter().zip(&mut self.parts) {
@@ -251,6 +271,18 @@ impl<D: DevicePart> Fleet for InProcess<D> {
             into.drain(part);
         }
         Ok(all)
+    }
+
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_f32s(out, &self.private)?;
+        self.downloaded.save(out)?;
+        self.behaviour.save(out)
+    }
+
+    fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
+        take_f32s(from, &mut self.private)?;
+        self.downloaded.restore(self.histories.users(), from)?;
+        self.behaviour.restore(from)
     }
 
     fn presence(&self) -> Option<&dyn Presence> {

@@ -3,7 +3,7 @@
 use crate::settings::{Common, chosen};
 use crate::simulated::{FederatedModel, Simulated};
 use crate::tensors::Part;
-use crate::{Configuration, Damped, Plan, Population, Strategy, Sum};
+use crate::{Adaptive, Configuration, Damped, Plan, Population, Strategy, Sum};
 use sottovoce_evaluate::communication::cce;
 use sottovoce_models::fpl::{Device, Pull, Shared};
 use sottovoce_models::registry::Model;
@@ -33,6 +33,13 @@ fn settings() -> Vec<Setting> {
             0..=1_000_000,
             "Triples a device draws in a round; 0: as the configuration says",
         ),
+        Setting::integer(
+            "local_work",
+            1,
+            1..=1000,
+            "Times as many triples a device, on as many times fewer devices: fewer downloads",
+        )
+        .on_log_scale(),
     ];
     all.extend(Common::settings(50, "Times as many triples are gone through as there are interactions"));
     all.extend(vectors());
@@ -62,13 +69,20 @@ fn vectors() -> [Setting; 6] {
     ]
 }
 
-fn strategies() -> [Setting; 2] {
+fn strategies() -> [Setting; 3] {
     [
         Setting::choice(
             "strategy",
-            &["sum", "damped"],
-            "How updates are put together: the papers' sum, or one that is stable at any cohort size",
+            &["sum", "adaptive", "damped"],
+            "How updates are put together: the papers' sum, or one of two that are stable at any cohort size",
         ),
+        Setting::real(
+            "adaptive_step",
+            0.2,
+            1e-4..=10.0,
+            "With strategy = adaptive: the longest step of a value",
+        )
+        .on_log_scale(),
         Setting::real(
             "damped_devices",
             100.0,
@@ -84,6 +98,7 @@ struct Fpl {
     common: Common,
     configuration: Configuration,
     triples: Option<usize>,
+    local_work: usize,
     /// With the triples of no plan.
     device: Device,
     strategy: Chosen,
@@ -93,6 +108,7 @@ struct Fpl {
 #[derive(Clone, Copy)]
 enum Chosen {
     Sum(Sum),
+    Adaptive(f32),
     Damped(Damped),
 }
 
@@ -114,6 +130,7 @@ impl Fpl {
         let rate = rate as f32;
         let strategy = match settings.word("strategy") {
             "damped" => Chosen::Damped(Damped { rate, devices: settings.real("damped_devices") as f32 }),
+            "adaptive" => Chosen::Adaptive(settings.real("adaptive_step") as f32),
             _ => Chosen::Sum(Sum { rate }),
         };
         Self {
@@ -121,6 +138,7 @@ impl Fpl {
             configuration: Configuration::named(settings.word("configuration"))
                 .unwrap_or(Configuration::ParallelPlus),
             triples: chosen(settings, "triples"),
+            local_work: settings.integer("local_work"),
             device,
             strategy,
         }
@@ -142,7 +160,9 @@ impl FederatedModel for Fpl {
     }
 
     fn plan(&self, population: &Population) -> Plan {
-        Plan::of(self.configuration, population).with(self.common.cohort, self.triples, population)
+        Plan::of(self.configuration, population)
+            .with(self.common.cohort, self.triples, population)
+            .concentrated(self.local_work, population)
     }
 
     fn device(&self, plan: Option<&Plan>) -> Device {
@@ -156,6 +176,7 @@ impl FederatedModel for Fpl {
     fn strategy(&self, _: usize) -> Box<dyn Strategy> {
         match self.strategy {
             Chosen::Sum(sum) => Box::new(sum),
+            Chosen::Adaptive(step) => Box::new(Adaptive::new(step)),
             Chosen::Damped(damped) => Box::new(damped),
         }
     }

@@ -1,6 +1,7 @@
 //! One worker of the simulator: devices one after the other, in the same memory.
 
 use crate::behaviour::{Course, Fate};
+use crate::download::{Kept, Prices};
 use crate::{Attendance, Collected, Delivery, Disclosure, FederationError};
 use sottovoce_core::{Histories, Rng};
 use sottovoce_models::{DevicePart, Task};
@@ -16,9 +17,40 @@ pub(crate) struct Round<'a, D: DevicePart> {
     pub(crate) terms: &'a RoundTerms,
     pub(crate) shared: &'a Parameters,
     pub(crate) prepared: &'a D::Prepared,
+    pub(crate) prices: &'a Prices,
     pub(crate) delivery: Delivery,
     pub(crate) course: &'a Course,
     pub(crate) rng: &'a Rng,
+}
+
+/// What a stretch of devices keep, from device `first` on.
+pub(crate) struct Column<'a> {
+    pub(crate) first: u32,
+    /// Private models, one device after the other.
+    pub(crate) private: &'a mut [f32],
+    /// Versions of the shared model; empty where they do not matter.
+    pub(crate) versions: &'a mut [Kept],
+}
+
+impl<'a> Column<'a> {
+    /// The devices before `end`, whose private models have `width` values, and the others.
+    pub(crate) fn split_before(self, end: u32, width: usize) -> (Self, Self) {
+        let devices = (end - self.first) as usize;
+        let (private, private_after) = self.private.split_at_mut(devices * width);
+        let (versions, versions_after) = self.versions.split_at_mut(devices.min(self.versions.len()));
+        let mine = Column { first: self.first, private, versions };
+        (mine, Column { first: end, private: private_after, versions: versions_after })
+    }
+
+    /// The same, lent again.
+    pub(crate) fn again(&mut self) -> Column<'_> {
+        Column { first: self.first, private: self.private, versions: self.versions }
+    }
+
+    fn of(&mut self, device: u32, width: usize) -> (&mut [f32], Option<&mut Kept>) {
+        let place = (device - self.first) as usize;
+        (&mut self.private[place * width..][..width], self.versions.get_mut(place))
+    }
 }
 
 /// Memory that one device after the other works in.
@@ -39,21 +71,19 @@ impl<S> Lane<S> {
         Self { scratch, policy, ledger: Ledger::totals_only(), trained, bytes: Vec::new(), received }
     }
 
-    /// Trains a part of the cohort; `private` begins with the private model of device `first`.
+    /// Trains a part of the cohort.
     pub(crate) fn run<D: DevicePart<Scratch = S>>(
         &mut self,
         round: &Round<'_, D>,
         cohort: &[u32],
-        first: u32,
-        private: &mut [f32],
+        mut column: Column<'_>,
         into: &mut Collected,
     ) -> Result<Attendance, FederationError> {
         let width = round.device.private_values();
         let before = self.ledger.totals();
         let mut attendance = Attendance { asked: cohort.len() as u64, ..Attendance::default() };
         for &device in cohort {
-            let private = &mut private[(device - first) as usize * width..][..width];
-            self.one(round, device, private, into, &mut attendance)?;
+            self.one(round, device, column.of(device, width), into, &mut attendance)?;
         }
         let after = self.ledger.totals();
         attendance.rows = after.rows - before.rows;
@@ -65,7 +95,7 @@ impl<S> Lane<S> {
         &mut self,
         round: &Round<'_, D>,
         device: u32,
-        private: &mut [f32],
+        (private, version): (&mut [f32], Option<&mut Kept>),
         into: &mut Collected,
         attendance: &mut Attendance,
     ) -> Result<(), FederationError> {
@@ -84,6 +114,7 @@ impl<S> Lane<S> {
             return Ok(());
         }
         attendance.trained += 1;
+        attendance.downloaded += round.prices.charge(version);
         attendance.samples += lesson.samples;
         attendance.loss += lesson.loss;
         let fate = round.course.fate(device);

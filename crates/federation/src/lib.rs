@@ -3,19 +3,29 @@
 //! A [`Federation`] has a shared model, a [`Plan`] (who is asked into a round, and how many rounds an epoch has), a
 //! [`Strategy`] that turns updates into the next shared model, and a [`Fleet`] that carries a round to the devices and
 //! back. [`InProcess`] is the fleet of the simulator: it keeps many devices' private models in one column and trains them
-//! on all cores. Everything a device proposes passes its owner's disclosure policy ([`Disclosure`]), here as on a phone.
+//! on all cores. [`Downloads`] says how the shared model gets to devices, which train on what they then hold. Everything a
+//! device proposes passes its owner's disclosure policy ([`Disclosure`]), here as on a phone.
 //!
 //! The same seed gives the same bytes on any number of threads: each device and round draws from its own random stream,
 //! and a cohort is cut into parts that depend on its size only, whose sums are merged in order.
 //!
+//! The server's rules, [`Selector`] (whom to ask) and [`Closing`] (when a round is over), do not know whether devices are
+//! simulated. Simulated ones have [`Habits`]: they may be away, slow or lost, on a virtual clock. A federation's state can
+//! be saved after any round and taken up again with the same bytes ([`Federation::save`]); an [`Observer`] is told of each
+//! round and epoch.
+//!
 //! [`registry`] lists all models: those trained in one place and those trained in a federation.
 
 mod announcement;
+mod attending;
 mod behaviour;
+mod checkpoint;
 mod closing;
 mod cohort;
 mod collected;
 mod disclosure;
+mod distribution;
+mod download;
 mod error;
 mod fcf;
 mod fleet;
@@ -28,7 +38,9 @@ pub mod registry;
 mod rounds;
 mod settings;
 mod simulated;
+mod state;
 mod strategy;
+mod summaries;
 mod tensors;
 
 pub use behaviour::{Availability, Diurnal, Habits, Trace, TraceError};
@@ -36,9 +48,10 @@ pub use closing::{Closing, RoundRules};
 pub use cohort::{Cohort, Drawn, Selector, WeightsError};
 pub use collected::{Collected, Sums};
 pub use disclosure::{Disclosure, PiSpread};
+pub use distribution::{Downloads, Message, Offer};
 pub use error::{FederationError, Stage};
 pub use fleet::{Attendance, Call, Delivery, Fleet, InProcess, Presence};
 pub use observer::{Observer, RoundReport, RowUpdates};
 pub use plan::{Configuration, Plan, Population};
 pub use rounds::{EpochReport, Federation, Setup};
-pub use strategy::{Adam, AdamSettings, Damped, Descent, Strategy, Sum};
+pub use strategy::{Adam, AdamSettings, Adaptive, Damped, Descent, Strategy, Sum};

@@ -50,6 +50,12 @@ impl RowUpdates {
     }
 }
 
+impl RowUpdates {
+    pub(crate) fn tables_mut(&mut self) -> &mut [Vec<u64>] {
+        &mut self.tables
+    }
+}
+
 impl Observer for RowUpdates {
     fn after_round(&mut self, round: &RoundReport<'_>) {
         for (counts, sums) in self.tables.iter_mut().zip(round.collected.tables()) {

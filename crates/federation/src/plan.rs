@@ -91,6 +91,16 @@ impl Plan {
         let a_round = cohort.size(population.devices.len()) * triples;
         Self { cohort, triples, rounds: (population.interactions / a_round.max(1)).max(1) }
     }
+
+    /// The same work by so many times fewer devices, each of which draws so many times as many triples.
+    #[must_use]
+    pub fn concentrated(self, times: usize, population: &Population) -> Self {
+        if times <= 1 {
+            return self;
+        }
+        let devices = self.cohort.size(population.devices.len()) / times;
+        self.with(Some(Cohort::Count(devices.max(1))), Some(self.triples * times), population)
+    }
 }
 
 #[cfg(test)]
@@ -127,5 +137,8 @@ mod tests {
         assert_eq!(other, Plan { cohort: Cohort::Count(2), triples: 2, rounds: 2 });
         let other = plan.with(None, Some(7), &population);
         assert_eq!(other, Plan { cohort: Cohort::All, triples: 7, rounds: 1 });
+        assert_eq!(plan.concentrated(1, &population), plan);
+        let other = plan.concentrated(2, &population);
+        assert_eq!(other, Plan { cohort: Cohort::Count(2), triples: 4, rounds: 1 });
     }
 }

@@ -1,15 +1,14 @@
 //! The round loop.
 
 use crate::announcement::Announcement;
+use crate::distribution::Distribution;
 use crate::gathering::gather;
 use crate::{
-    Attendance, Call, Collected, FederationError, Fleet, Observer, Plan, Population, RoundReport, RoundRules,
-    RowUpdates, Selector, Strategy,
+    Attendance, Call, Collected, Downloads, FederationError, Fleet, Observer, Offer, Plan, Population,
+    RoundReport, RoundRules, RowUpdates, Selector, Strategy,
 };
-use sottovoce_core::Rng;
-use sottovoce_protocol::{
-    Layout, ModelSpec, ModelVersion, Parameters, RoundId, SharedModel, ValueEncoding, codec,
-};
+use sottovoce_core::{Rng, math};
+use sottovoce_protocol::{Layout, ModelSpec, ModelVersion, Parameters, RoundId, SharedModel, ValueEncoding};
 
 /// Mean loss of an epoch from which on training counts as diverged. Guessing has ln 2 = 0.69; scores without bound, right
 /// or wrong by chance, come to 10.
@@ -31,6 +30,13 @@ impl EpochReport {
     }
 }
 
+/// An epoch of which some rounds are done.
+#[derive(Default)]
+pub(crate) struct UnderWay {
+    pub(crate) rounds: u64,
+    pub(crate) report: EpochReport,
+}
+
 /// What a federation begins with.
 pub struct Setup {
     /// How updates become the next shared model.
@@ -49,19 +55,21 @@ pub struct Setup {
 
 /// Server, devices, configuration: one training task. One that has failed is over: a failed round is not repeated.
 pub struct Federation<F> {
-    fleet: F,
-    strategy: Box<dyn Strategy>,
-    plan: Plan,
-    shared: SharedModel,
-    layout: Layout,
-    announcement: Announcement,
+    pub(crate) fleet: F,
+    pub(crate) strategy: Box<dyn Strategy>,
+    pub(crate) plan: Plan,
+    pub(crate) shared: SharedModel,
+    pub(crate) distribution: Distribution,
+    pub(crate) layout: Layout,
+    pub(crate) announcement: Announcement,
     selector: Selector,
     rules: RoundRules,
     /// Virtual seconds since training began.
-    clock: f64,
+    pub(crate) clock: f64,
     collected: Collected,
-    row_updates: RowUpdates,
+    pub(crate) row_updates: RowUpdates,
     rng: Rng,
+    pub(crate) under_way: UnderWay,
 }
 
 impl<F: Fleet> Federation<F> {
@@ -79,11 +87,13 @@ impl<F: Fleet> Federation<F> {
             fleet,
             strategy,
             plan,
+            distribution: Distribution::plain(),
             shared,
             announcement,
             selector: Selector::new(population.devices),
             rules: RoundRules::default(),
             clock: 0.0,
+            under_way: UnderWay::default(),
             collected: Collected::new(&layout),
             row_updates: RowUpdates::new(&layout),
             layout,
@@ -96,6 +106,15 @@ impl<F: Fleet> Federation<F> {
     pub fn under(mut self, rules: RoundRules) -> Self {
         self.rules = rules;
         self
+    }
+
+    /// The same with another way to bring the shared model to devices.
+    ///
+    /// # Errors
+    /// If its values cannot be written that way.
+    pub fn distributing(mut self, downloads: Downloads) -> Result<Self, FederationError> {
+        self.distribution = Distribution::new(downloads, &self.shared)?;
+        Ok(self)
     }
 
     /// The same with cohorts drawn by weight, one a device of the population.
@@ -117,6 +136,11 @@ impl<F: Fleet> Federation<F> {
         &self.shared.parameters
     }
 
+    /// The shared model as devices hold it that have its current version.
+    pub fn distributed(&self) -> &Parameters {
+        &self.distribution.held(&self.shared).parameters
+    }
+
     /// Rounds done.
     pub fn rounds(&self) -> u64 {
         self.announcement.round().0
@@ -132,9 +156,9 @@ impl<F: Fleet> Federation<F> {
         &self.row_updates
     }
 
-    /// Fleet and shared model, when training is over.
+    /// Fleet and shared model as devices hold it, when training is over.
     pub fn into_parts(self) -> (F, Parameters) {
-        (self.fleet, self.shared.parameters)
+        (self.fleet, self.distribution.into_held(self.shared).parameters)
     }
 
     /// What to change after divergence.
@@ -163,14 +187,14 @@ impl<F: Fleet> Federation<F> {
             now: self.clock + gathered.waited,
         };
         let terms = self.announcement.freeze(self.shared.version, call.cohort.len())?;
-        let attended = self.fleet.run(&terms, &call, &self.shared, &rng, &mut self.collected);
+        let offer = Offer::new(&self.distribution, &self.shared, &self.layout);
+        let attended = self.fleet.run(&terms, &call, &offer, &rng, &mut self.collected);
         self.announcement.thaw(terms);
         let mut attended = attended?;
         attended.unavailable = gathered.drawn.unavailable;
         attended.seconds += gathered.waited;
         self.clock += attended.seconds;
-        let model_bytes = codec::model_bytes(&self.layout, &self.shared, ValueEncoding::F32);
-        let down = attended.asked * self.announcement.bytes() + attended.trained * model_bytes;
+        let down = attended.asked * self.announcement.bytes() + attended.downloaded;
         let changed = self.absorb(round);
         let report = RoundReport { round: round.0, attendance: &attended, down, collected: &self.collected };
         self.row_updates.after_round(&report);
@@ -187,29 +211,44 @@ impl<F: Fleet> Federation<F> {
                 let what = format!("row {row} of table {table:?} is no longer finite");
                 Err(FederationError::Diverged { round: round.0, what })
             }
-            None => Ok(()),
+            None => self.distribution.follow(&self.shared, &self.collected),
         }
     }
 
-    /// An epoch of rounds.
+    /// The rest of an epoch's rounds; a whole epoch unless one is under way.
     ///
     /// # Errors
-    /// If a device fails, or training diverges: numbers without bound, or a mean loss far above guessing.
+    /// If a device fails, nobody can be reached any more, or training diverges: numbers without bound, or a mean loss far
+    /// above guessing.
     pub fn epoch(&mut self) -> Result<EpochReport, FederationError> {
         self.epoch_before(&mut ())
     }
 
-    /// An epoch of rounds before the eyes of an observer.
+    /// The same before the eyes of an observer.
     ///
     /// # Errors
     /// As [`epoch`](Self::epoch).
     pub fn epoch_before(&mut self, observer: &mut dyn Observer) -> Result<EpochReport, FederationError> {
-        let mut report = EpochReport::default();
-        for _ in 0..self.plan.rounds {
-            let (attendance, down) = self.round_before(observer)?;
-            report.attendance.add(&attendance);
-            report.down += down;
+        loop {
+            if let Some(report) = self.step(observer)? {
+                return Ok(report);
+            }
         }
+    }
+
+    /// The next round of an epoch; returns what the epoch came to if that was its last.
+    ///
+    /// # Errors
+    /// As [`epoch`](Self::epoch).
+    pub fn step(&mut self, observer: &mut dyn Observer) -> Result<Option<EpochReport>, FederationError> {
+        let (attendance, down) = self.round_before(observer)?;
+        self.under_way.report.attendance.add(&attendance);
+        self.under_way.report.down += down;
+        self.under_way.rounds += 1;
+        if self.under_way.rounds < self.plan.rounds as u64 {
+            return Ok(None);
+        }
+        let report = std::mem::take(&mut self.under_way).report;
         match report.loss() {
             Some(loss) if loss.is_nan() || loss > DIVERGED_LOSS => {
                 let what = format!("the mean loss is {loss:.2}, where guessing has 0.69");
@@ -217,7 +256,7 @@ impl<F: Fleet> Federation<F> {
             }
             _ => {
                 observer.after_epoch(&report);
-                Ok(report)
+                Ok(Some(report))
             }
         }
     }
@@ -226,8 +265,7 @@ impl<F: Fleet> Federation<F> {
 /// The first changed row with a value that is not finite.
 fn first_infinite(shared: &Parameters, changed: &Collected) -> Option<(String, usize)> {
     for (table, sums) in shared.tables().iter().zip(changed.tables()) {
-        let infinite =
-            |&(row, ..): &(usize, u32, &[f32])| table.row(row).iter().any(|value| !value.is_finite());
+        let infinite = |&(row, ..): &(usize, u32, &[f32])| !math::all_finite(table.row(row));
         if let Some((row, ..)) = sums.rows().find(infinite) {
             return Some((table.shape().name.clone(), row));
         }

@@ -1,6 +1,7 @@
 //! Settings that every model trained in a federation has.
 
-use crate::{Cohort, Disclosure, FederationError, PiSpread};
+use crate::attending::Attending;
+use crate::{Cohort, Disclosure, Downloads, FederationError, PiSpread};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::{Setting, Settings};
 use sottovoce_protocol::{Policy, ValueEncoding};
@@ -21,12 +22,16 @@ pub(crate) struct Common {
     pub(crate) pi_spread: PiSpread,
     /// How devices write the values they send.
     pub(crate) values: ValueEncoding,
+    /// Who is asked, and what devices are like.
+    pub(crate) attending: Attending,
+    /// How the shared model gets to devices.
+    pub(crate) downloads: Downloads,
 }
 
 impl Common {
     /// Their definitions; what an epoch is and how many make a good default is the model's to say.
     pub(crate) fn settings(epochs: i64, an_epoch: &'static str) -> Vec<Setting> {
-        vec![
+        let mut all = vec![
             Setting::integer(
                 "cohort",
                 0,
@@ -46,7 +51,21 @@ impl Common {
             ),
             Setting::integer("epochs", epochs, 1..=10_000, an_epoch).on_log_scale(),
             Setting::choice("values", VALUES, "How devices write the values they send"),
-        ]
+            Setting::choice("download", VALUES, "How the server writes the values of the shared model"),
+            Setting::switch(
+                "differences",
+                false,
+                "Whether devices get only the rows that changed since the version they have",
+            ),
+            Setting::real(
+                "least_change",
+                0.0,
+                0.0..=1.0,
+                "With differences: rows that moved by no more than this share of their largest value wait",
+            ),
+        ];
+        all.extend(Attending::settings());
+        all
     }
 
     /// From checked settings.
@@ -57,6 +76,12 @@ impl Common {
             pi: settings.real("pi"),
             pi_spread: PiSpread::named(settings.word("pi_spread")).unwrap_or(PiSpread::Fixed),
             values: encoding(settings.word("values")),
+            attending: Attending::read(settings),
+            downloads: Downloads {
+                values: encoding(settings.word("download")),
+                differences: settings.switch("differences"),
+                least_change: settings.real("least_change") as f32,
+            },
         }
     }
 

@@ -4,14 +4,17 @@
 //! makes it a [`Recommender`] is here.
 
 use crate::settings::Common;
+use crate::state::unfit;
+use crate::summaries;
 use crate::tensors::{self, Part};
 use crate::{EpochReport, Federation, FederationError, InProcess, Plan, Population, Setup, Strategy};
 use sottovoce_core::{Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
 use sottovoce_models::{
-    DevicePart, Fit, Flow, ModelError, Progress, Recommender, SharedPart, Summary, Tensor, stored,
+    DevicePart, Fit, Flow, Milestone, ModelError, Progress, Recommender, SharedPart, Summary, Tensor, stored,
 };
 use sottovoce_protocol::{ModelSpec, Parameters};
+use std::io::{self, Read};
 
 /// What a model adds to what all federated ones have.
 pub(crate) trait FederatedModel: Send + Sync {
@@ -78,7 +81,7 @@ impl<M: FederatedModel> Simulated<M> {
 
     fn shared(&self) -> &Parameters {
         match &self.learnt {
-            Learnt::Federation(federation) => federation.shared(),
+            Learnt::Federation(federation) => federation.distributed(),
             Learnt::Parts(shared, _) => shared,
         }
     }
@@ -91,9 +94,13 @@ impl<M: FederatedModel> Simulated<M> {
     }
 
     /// A federation of these people, and the vectors that its epochs send.
-    fn found(&self, train: &Histories, seed: u64) -> Result<(Simulation<M::Device>, f64), FederationError> {
+    fn found(
+        &self,
+        train: &Histories,
+        fit: &Fit<'_>,
+    ) -> Result<(Simulation<M::Device>, f64), FederationError> {
         let (model, common) = (&self.model, self.model.common());
-        let rng = Rng::new(seed).stream(M::NAME, 0);
+        let rng = Rng::new(fit.seed).stream(M::NAME, 0);
         let population = Population::of(train);
         let plan = model.plan(&population);
         let cohort = plan.cohort.size(population.devices.len());
@@ -101,10 +108,13 @@ impl<M: FederatedModel> Simulated<M> {
         let start = model.shared().start(train.catalog_size(), &mut rng.stream("shared", 0))?;
         let device = model.device(Some(&plan));
         let (spec, disclosure) = (M::spec(&device), common.disclosure(train.users(), &rng)?);
-        let fleet = InProcess::new(device, train.clone(), start.layout(), disclosure, &rng);
+        let fleet = InProcess::new(device, train.clone(), start.layout(), disclosure, &rng)
+            .behaving(common.attending.habits()?, &rng);
         let (strategy, values) = (model.strategy(population.devices.len()), common.values);
         let setup = Setup { strategy, plan, population, start, model: spec, values };
-        Ok((Federation::new(fleet, setup, rng.stream("rounds", 0)), vectors))
+        let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
+        let federation = federation.distributing(common.downloads)?;
+        Ok((common.attending.apply(federation, train, fit.watch.users())?, vectors))
     }
 
     /// Ends training: keeps the model and lets the rest go.
@@ -122,20 +132,58 @@ impl<M: FederatedModel> Simulated<M> {
     /// Trains in `self.learnt`, so that the watch sees the model as it is.
     fn learn(&mut self, vectors: f64, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let epochs = self.model.common().epochs;
-        let mut summary = Summary::default();
-        for epoch in 1..=epochs {
+        let mut summary = self.take_up(fit)?;
+        while summary.epochs < epochs {
             let Learnt::Federation(federation) = &mut self.learnt else { break };
-            let report = federation.epoch().map_err(|error| failure(error, epoch, &federation.advice()))?;
-            count(&mut summary, &report, epoch, vectors);
-            let progress = Progress { epoch, epochs, loss: report.loss(), model: &*self };
-            if fit.watch.after_epoch(&progress) == Flow::Stop {
-                break;
+            let epoch = summary.epochs + 1;
+            let report =
+                federation.step(&mut ()).map_err(|error| failure(error, epoch, &federation.advice()))?;
+            let rounds = federation.rounds();
+            if let Some(report) = report {
+                count(&mut summary, &report, epoch, vectors);
+                summary.turnout.rounds = rounds;
+                fit.watch.after_rounds(&summary);
+                let progress = Progress { epoch, epochs, loss: report.loss(), model: &*self };
+                if fit.watch.after_epoch(&progress) == Flow::Stop {
+                    break;
+                }
+            }
+            let (epochs_done, last) = (summary.epochs, summary.epochs == epochs);
+            let milestone = Milestone { epochs: epochs_done, rounds, epoch_over: report.is_some(), last };
+            if fit.watch.due(&milestone) {
+                self.keep(&summary, &milestone, fit)?;
             }
         }
         if let Learnt::Federation(federation) = &self.learnt {
             summary.updates_by_item = federation.row_updates().tables()[0].clone();
         }
         Ok(summary)
+    }
+
+    /// Goes back to where an interrupted training was kept, if it was.
+    fn take_up(&mut self, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let (Learnt::Federation(federation), Some(mut from)) = (&mut self.learnt, fit.watch.resume()?) else {
+            return Ok(Summary::default());
+        };
+        let mut restore = || {
+            let summary = summaries::restore(&mut from)?;
+            federation.restore(&mut from)?;
+            match from.read(&mut [0])? {
+                0 => Ok(summary),
+                _ => Err(unfit("it holds more than this training has")),
+            }
+        };
+        restore().map_err(|error: io::Error| {
+            ModelError::Checkpoint(format!("the checkpoint does not fit: {error}"))
+        })
+    }
+
+    fn keep(&self, summary: &Summary, milestone: &Milestone, fit: &mut Fit<'_>) -> Result<(), ModelError> {
+        let Learnt::Federation(federation) = &self.learnt else { return Ok(()) };
+        fit.watch.keep(milestone, &mut |out| {
+            summaries::save(summary, out)?;
+            federation.save(out)
+        })
     }
 }
 
@@ -145,6 +193,13 @@ fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64
     summary.traffic.down += report.down;
     summary.traffic.up += report.attendance.bytes;
     summary.traffic.vectors = tcc(vectors, epoch);
+    let (turnout, attendance) = (&mut summary.turnout, &report.attendance);
+    turnout.asked += attendance.asked;
+    turnout.unavailable += attendance.unavailable;
+    turnout.dropped += attendance.dropped;
+    turnout.late += attendance.late;
+    turnout.received += attendance.received();
+    turnout.seconds += attendance.seconds;
 }
 
 fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
@@ -152,6 +207,7 @@ fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
         FederationError::Diverged { what, .. } => {
             ModelError::Diverged { epoch, advice: format!("{what}; {advice}") }
         }
+        FederationError::File { .. } | FederationError::NoFile { .. } => ModelError::File(error.to_string()),
         other => ModelError::Data(other.to_string()),
     }
 }
@@ -178,7 +234,7 @@ impl<M: FederatedModel> Recommender for Simulated<M> {
             return Ok(Summary::default());
         }
         let train = each_once(train)?;
-        let (federation, vectors) = self.found(&train, fit.seed).map_err(|error| failure(error, 0, ""))?;
+        let (federation, vectors) = self.found(&train, fit).map_err(|error| failure(error, 0, ""))?;
         self.learnt = Learnt::Federation(Box::new(federation));
         let summary = self.learn(vectors, fit);
         self.rest();

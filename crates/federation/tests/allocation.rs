@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 /// Allocations of 50 rounds, after 50 in which buffers have grown.
-fn allocations(users: usize, cohort: Cohort, triples: usize) -> usize {
+fn allocations(users: usize, cohort: Cohort, triples: usize, habits: Habits, rules: RoundRules) -> usize {
     let mut federation = World {
         histories: people(users, 60),
         plan: Box::new(move |_| Plan { cohort, triples, rounds: 50 }),
@@ -42,9 +42,11 @@ fn allocations(users: usize, cohort: Cohort, triples: usize) -> usize {
         spread: PiSpread::Uniform,
         values: ValueEncoding::F16,
         delivery: Delivery::Direct,
+        downloads: Downloads::default(),
         rate: 0.01,
     }
-    .found(1);
+    .found_with(1, habits)
+    .under(rules);
     federation.epoch().unwrap();
     let before = COUNT.load(Relaxed);
     federation.epoch().unwrap();
@@ -53,10 +55,24 @@ fn allocations(users: usize, cohort: Cohort, triples: usize) -> usize {
 
 #[test]
 fn rounds_allocate_nothing_for_a_triple_or_a_device() {
-    assert_eq!(allocations(100, Cohort::One, 1), 0);
-    assert_eq!(allocations(100, Cohort::One, 40), 0);
-    assert_eq!(allocations(100, Cohort::Count(30), 200), 0);
+    let allocations_of = |users, cohort, triples| {
+        allocations(users, cohort, triples, Habits::default(), RoundRules::default())
+    };
+    assert_eq!(allocations_of(100, Cohort::One, 1), 0);
+    assert_eq!(allocations_of(100, Cohort::One, 40), 0);
+    assert_eq!(allocations_of(100, Cohort::Count(30), 200), 0);
+    let habits = Habits {
+        availability: Availability::Diurnal(Diurnal { hours: 12.0, spread: 8.0 }),
+        dropout: 0.2,
+        straggler_spread: 0.5,
+        ..Habits::default()
+    };
+    let rules = RoundRules { over_selection: 1.5, deadline: Some(90.0) };
+    assert!(
+        allocations(200, Cohort::Count(16), 20, habits, rules) < 5,
+        "lists of lost devices grow a few times"
+    );
     // On several threads a round has a list of parts and the pool's own needs, however many devices there are.
-    let parallel = allocations(3000, Cohort::All, 40);
+    let parallel = allocations_of(3000, Cohort::All, 40);
     assert!(parallel < 50 * 100, "{parallel}");
 }

@@ -15,6 +15,7 @@ fn world(pi: f64) -> World {
         spread: PiSpread::Fixed,
         values: ValueEncoding::F32,
         delivery: Delivery::Direct,
+        downloads: Downloads::default(),
         rate: 0.02,
     }
 }

@@ -16,6 +16,6 @@ pub mod stored;
 
 pub use federated::{DevicePart, Lesson, SharedPart, Task};
 pub use recommender::{
-    Because, Fit, Flow, ModelError, Progress, Quiet, Reason, Recommender, Summary, Tensor, TensorData,
-    Traffic, Watch,
+    Because, Fit, Flow, Milestone, ModelError, Progress, Quiet, Reason, Recommender, Summary, Tensor,
+    TensorData, Traffic, Turnout, Watch,
 };

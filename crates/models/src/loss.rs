@@ -19,22 +19,26 @@ impl Loss {
     /// A probability under 1e-9 counts as 1e-9, so that 32 of them are within the range of a double.
     #[inline(always)]
     pub(crate) fn add(&mut self, probability: f32) {
-        self.product *= f64::from(probability.max(1e-9));
-        self.factors += 1;
-        if self.factors >= 29 {
-            self.close();
-        }
+        self.multiply(probability.max(1e-9), 1);
     }
 
-    /// The same for a few at once, at most four.
+    /// The same for some at once.
     #[inline(always)]
-    pub(crate) fn add_all<const K: usize>(&mut self, probabilities: [f32; K]) {
-        const { assert!(K <= 4) };
-        // Four factors of 1e-9 are within the range of a float.
-        let product: f32 = probabilities.iter().map(|probability| probability.max(1e-9)).product();
+    pub(crate) fn add_all<const K: usize>(&mut self, probabilities: &[f32; K]) {
+        let (fours, rest) = probabilities.as_chunks::<4>();
+        for four in fours {
+            // Four factors of 1e-9 are within the range of a float.
+            let product: f32 = four.iter().map(|probability| probability.max(1e-9)).product();
+            self.multiply(product, 4);
+        }
+        rest.iter().for_each(|&probability| self.add(probability));
+    }
+
+    #[inline(always)]
+    fn multiply(&mut self, product: f32, factors: u32) {
         self.product *= f64::from(product);
-        self.factors += K as u32;
-        if self.factors >= 29 {
+        self.factors += factors;
+        if self.factors > 28 {
             self.close();
         }
     }

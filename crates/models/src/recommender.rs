@@ -1,6 +1,7 @@
 //! What every recommender can do, whichever way it learns.
 
-use sottovoce_core::Histories;
+use sottovoce_core::{Histories, Names};
+use std::io::{self, Read, Write};
 use thiserror::Error;
 
 /// Why a model could not be built, trained or restored.
@@ -53,6 +54,12 @@ pub enum ModelError {
         /// What to change.
         advice: String,
     },
+    /// A file that a setting names.
+    #[error("{0}")]
+    File(String),
+    /// A training that cannot be kept or taken up again.
+    #[error("{0}")]
+    Checkpoint(String),
     /// A stored model that does not fit.
     #[error("the stored model does not fit: {0}")]
     Restore(String),
@@ -140,8 +147,29 @@ pub struct Summary {
     pub triples: u64,
     /// What went over the wire; nothing for models that are trained in one place.
     pub traffic: Traffic,
+    /// Who took part; nobody for models that are trained in one place.
+    pub turnout: Turnout,
     /// How many updates had each item's row, by item index; empty for models that are trained in one place.
     pub updates_by_item: Vec<u64>,
+}
+
+/// Who took part in a federated training, over all rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Turnout {
+    /// Rounds.
+    pub rounds: u64,
+    /// Devices asked.
+    pub asked: u64,
+    /// Devices that would have been asked and could not be reached.
+    pub unavailable: u64,
+    /// Devices that trained and whose update was lost.
+    pub dropped: u64,
+    /// Devices whose update came too late and was thrown away.
+    pub late: u64,
+    /// Updates that came in time.
+    pub received: u64,
+    /// Virtual seconds that training took.
+    pub seconds: f64,
 }
 
 /// What a federated training sent.
@@ -159,6 +187,56 @@ pub struct Traffic {
 pub trait Watch {
     /// Called after each epoch.
     fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow;
+
+    /// Called before [`after_epoch`](Self::after_epoch) by models that are trained in rounds: what they have done so far.
+    fn after_rounds(&mut self, so_far: &Summary) {
+        let _ = so_far;
+    }
+
+    /// Names of the users, for settings that name files which speak of them.
+    fn users(&self) -> Option<&Names> {
+        None
+    }
+
+    /// Whether the state of training should be kept now; asked after each round and each epoch by models that can.
+    fn due(&mut self, milestone: &Milestone) -> bool {
+        let _ = milestone;
+        false
+    }
+
+    /// Keeps the state of training, which `write` writes.
+    ///
+    /// # Errors
+    /// If it cannot be kept; what was kept before stays.
+    fn keep(
+        &mut self,
+        milestone: &Milestone,
+        write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), ModelError> {
+        let _ = (milestone, write);
+        Ok(())
+    }
+
+    /// What was kept last, to go on from.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn resume(&mut self) -> Result<Option<Box<dyn Read>>, ModelError> {
+        Ok(None)
+    }
+}
+
+/// How far a training has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Milestone {
+    /// Epochs done.
+    pub epochs: usize,
+    /// Rounds done.
+    pub rounds: u64,
+    /// Whether an epoch has just ended.
+    pub epoch_over: bool,
+    /// Whether training is at its end.
+    pub last: bool,
 }
 
 /// The state of training after an epoch.

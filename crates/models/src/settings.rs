@@ -45,6 +45,11 @@ impl Setting {
         Self { key, help, default: Value::Switch(default), domain: Domain::Switch }
     }
 
+    /// Any text, such as a path; none by default.
+    pub fn text(key: &'static str, help: &'static str) -> Self {
+        Self { key, help, default: Value::Word(String::new()), domain: Domain::Text }
+    }
+
     /// The same, with searches on a logarithmic scale.
     #[must_use]
     pub fn on_log_scale(mut self) -> Self {
@@ -80,6 +85,8 @@ pub enum Domain {
     Choice(&'static [&'static str]),
     /// `true` or `false`.
     Switch,
+    /// Any text.
+    Text,
 }
 
 impl fmt::Display for Domain {
@@ -89,6 +96,7 @@ impl fmt::Display for Domain {
             Domain::Real { low, high, .. } => write!(f, "a number from {low} to {high}"),
             Domain::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Domain::Switch => f.write_str("true or false"),
+            Domain::Text => f.write_str("a text"),
         }
     }
 }
@@ -199,7 +207,7 @@ impl Settings {
     /// A word.
     ///
     /// # Panics
-    /// If the schema has no choice of this name.
+    /// If the schema has no choice or text of this name.
     pub fn word(&self, key: &str) -> &str {
         match self.values.get(key) {
             Some(Value::Word(v)) => v,
@@ -229,6 +237,7 @@ fn fit_domain(model: &str, setting: &Setting, value: &Value) -> Result<Value, Mo
         (Domain::Real { low, high, .. }, Value::Real(v)) => within(*v, low, high),
         (Domain::Choice(words), Value::Word(v)) => words.contains(&v.as_str()).then(|| value.clone()),
         (Domain::Switch, Value::Switch(_)) => Some(value.clone()),
+        (Domain::Text, _) => Some(Value::Word(value.to_string())),
         _ => None,
     };
     fitted.ok_or_else(|| ModelError::BadValue {

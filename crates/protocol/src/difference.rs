@@ -6,8 +6,8 @@
 use crate::error::{ModelError, ValueError};
 use crate::parameters::{SharedModel, Table};
 use crate::rows::Rows;
-use crate::values::all_finite;
 use crate::{FederationId, ModelVersion, ValueEncoding};
+use sottovoce_core::math::all_finite;
 
 /// What the rows of a difference are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,35 @@ impl Difference {
             encoding: settle.encoding,
             tables,
         })
+    }
+
+    /// What brings devices that hold an older version, of this checksum, to `held`, by new values of those rows that have
+    /// changed since; `changed` is asked by table and row. Both sides hold the same bits if these rows came from rounding
+    /// by the same encoding, each row by itself.
+    ///
+    /// # Errors
+    /// If a value cannot be encoded.
+    pub fn catching_up(
+        held: &SharedModel,
+        (base, base_checksum): (ModelVersion, u32),
+        encoding: ValueEncoding,
+        changed: impl Fn(usize, usize) -> bool,
+    ) -> Result<Self, ModelError> {
+        let layout = held.parameters.layout();
+        let mut tables = Rows::of_layout(&layout);
+        for ((index, rows), table) in tables.iter_mut().enumerate().zip(held.parameters.tables()) {
+            for row in (0..table.shape().rows).filter(|&row| changed(index, row as usize)) {
+                rows.indices.push(row);
+                rows.values.extend_from_slice(table.row(row as usize));
+            }
+            if !encoding.carries(&rows.values) {
+                return Err(ValueError { table: index, encoding }.into());
+            }
+            let cols = rows.cols();
+            encoding.round(&mut rows.values, cols);
+        }
+        let (federation, version, layout) = (held.federation, held.version, layout.fingerprint());
+        Ok(Self { federation, base, version, layout, base_checksum, how: How::Replace, encoding, tables })
     }
 
     /// The version it is made for.

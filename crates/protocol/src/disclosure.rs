@@ -54,6 +54,10 @@ impl Trained {
             Keyed::Items => (policy.hidden(), 0),
             Keyed::Others => (&[][..], (table as u64 + 1) << 32),
         };
+        // The commonest case, in which no row stays at home.
+        if policy.pi() >= 1.0 && hidden.is_empty() {
+            return;
+        }
         rows.retain(|place, row| {
             let goes = marks[place] == Mark::Other || draws.at(space + u64::from(row)) < policy.pi();
             goes && (hidden.is_empty() || hidden.binary_search(&row).is_err())

@@ -234,6 +234,16 @@ pub enum UpdateError {
         /// Row before it.
         last: u32,
     },
+    /// Every row has a mark.
+    #[error("table {table}: {rows} rows with {marks} marks")]
+    Marks {
+        /// Index of the table.
+        table: usize,
+        /// Rows.
+        rows: usize,
+        /// Marks.
+        marks: usize,
+    },
     /// Only dense tables go whole; rows that concern somebody's items need their mark.
     #[error("table {table} is not dense: push its rows one by one, with their marks")]
     NeedsMarks {

@@ -117,7 +117,7 @@ impl Table {
             let (found, rows, cols) = (values.len(), shape.rows, shape.cols);
             return Err(ModelError::Values { table: shape.name, found, rows, cols });
         }
-        if !crate::values::all_finite(&values) {
+        if !sottovoce_core::math::all_finite(&values) {
             return Err(ModelError::NotFinite(shape.name));
         }
         Ok(Self { shape, values })

@@ -113,6 +113,13 @@ impl RoundTerms {
         Ok(Self(terms))
     }
 
+    /// The same terms for another round, which is not worth reading them all again.
+    #[must_use]
+    pub fn for_round(mut self, round: RoundId, version: ModelVersion, cohort_size: u32) -> Self {
+        (self.0.round, self.0.version, self.0.cohort_size) = (round, version, cohort_size);
+        self
+    }
+
     /// The terms to start the next round's from.
     pub fn thaw(self) -> Terms {
         self.0

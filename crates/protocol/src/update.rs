@@ -109,21 +109,45 @@ impl Trained {
     /// If the table is dense, or the row is past its end or out of order.
     #[inline]
     pub fn push_row(&mut self, table: usize, row: u32, mark: Mark) -> Result<&mut [f32], UpdateError> {
+        self.push_rows(table, &[row], &[mark])
+    }
+
+    /// Adds rows, ascending, all zero, and lends the values of all of them to be filled, one row after the other.
+    ///
+    /// # Errors
+    /// As [`push_row`](Self::push_row), or if there is not one mark a row; then none of them is added.
+    pub fn push_rows(
+        &mut self,
+        table: usize,
+        added: &[u32],
+        marks: &[Mark],
+    ) -> Result<&mut [f32], UpdateError> {
         let tables = self.update.tables.len();
         let rows = self.update.tables.get_mut(table).ok_or(UpdateError::Table { table, tables })?;
         if rows.keyed == Keyed::Dense {
             return Err(UpdateError::NeedsWhole { table });
         }
-        if row >= rows.rows {
-            return Err(UpdateError::Row { table, row, rows: rows.rows });
+        if added.len() != marks.len() {
+            return Err(UpdateError::Marks { table, rows: added.len(), marks: marks.len() });
         }
-        if let Some(&last) = rows.indices.last().filter(|&&last| last >= row) {
+        let last = rows.indices.last().copied();
+        if let (Some(&first), Some(last)) = (added.first(), last.filter(|last| added.first() <= Some(last))) {
+            return Err(UpdateError::Order { table, row: first, last });
+        }
+        // Looks at all pairs instead of stopping at the first bad one: that is what runs in whole vectors.
+        let pairs = || added.iter().zip(added.iter().skip(1));
+        if !pairs().fold(true, |fine, (one, next)| fine & (one < next)) {
+            let wrong = pairs().find(|(one, next)| one >= next);
+            let (&last, &row) = wrong.unwrap_or((&0, &0));
             return Err(UpdateError::Order { table, row, last });
         }
-        rows.indices.push(row);
-        self.marks[table].push(mark);
-        let start = rows.values.len();
-        rows.values.resize(start + rows.cols as usize, 0.0);
+        if let Some(&row) = added.last().filter(|&&row| row >= rows.rows) {
+            return Err(UpdateError::Row { table, row, rows: rows.rows });
+        }
+        let start = rows.indices.len() * rows.cols as usize;
+        rows.indices.extend_from_slice(added);
+        self.marks[table].extend_from_slice(marks);
+        rows.values.resize(rows.indices.len() * rows.cols as usize, 0.0);
         Ok(&mut rows.values[start..])
     }
 
@@ -345,6 +369,12 @@ mod tests {
         for (error, text) in wrong {
             assert_eq!(error.to_string(), text);
         }
+        for added in [[3, 4], [3, 3], [2, 3]] {
+            assert!(trained.push_rows(0, &added, &[Mark::Other; 2]).is_err());
+            assert_eq!((trained.update().rows(), trained.marks(0).len()), (1, 1));
+        }
+        let error = trained.push_rows(0, &[3], &[]).unwrap_err();
+        assert_eq!(error.to_string(), "table 0: 1 rows with 0 marks");
         trained.report(3, 0.5).unwrap();
         for (criterion, value) in [(3, 0.1), (4, f64::NAN), (32, 0.0)] {
             assert_eq!(trained.report(criterion, value), Err(UpdateError::Criterion { criterion }));

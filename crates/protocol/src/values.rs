@@ -4,6 +4,7 @@ use crate::codec::wire::Reader;
 use crate::error::DecodeError;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use sottovoce_core::math::all_finite;
 use std::fmt;
 
 /// How the values of a message are written. All rounding is to nearest, ties to even, the same on every machine.
@@ -63,7 +64,7 @@ impl ValueEncoding {
     }
 
     /// Whether these values can be written: finite, and within the encoding's range.
-    pub(crate) fn carries(self, values: &[f32]) -> bool {
+    pub fn carries(self, values: &[f32]) -> bool {
         if self == ValueEncoding::F32 {
             return all_finite(values);
         }
@@ -104,8 +105,8 @@ impl ValueEncoding {
         if all_finite(&into[start..]) { Ok(()) } else { Err(DecodeError::Value { field: "values", at }) }
     }
 
-    /// Changes values into what the other side will hold after [`write`](Self::write) and [`read`](Self::read).
-    pub(crate) fn round(self, values: &mut [f32], cols: usize) {
+    /// Changes rows of `cols` values into what the other side will hold. Rounding again changes nothing.
+    pub fn round(self, values: &mut [f32], cols: usize) {
         match self {
             ValueEncoding::F32 => (),
             ValueEncoding::F16 => round_f16(values),
@@ -118,12 +119,6 @@ impl ValueEncoding {
 /// The largest magnitude as bits; a value that is not finite counts as larger than all that are.
 fn largest_bits(values: &[f32]) -> u32 {
     values.iter().fold(0, |largest, value| largest.max(value.to_bits() & !SIGN))
-}
-
-/// Looks at every value instead of stopping at the first bad one: that is what runs in whole vectors.
-pub(crate) fn all_finite(values: &[f32]) -> bool {
-    const EXPONENT: u32 = 0x7F80_0000;
-    !values.iter().fold(false, |found, value| found | (value.to_bits() & EXPONENT == EXPONENT))
 }
 
 /// Hands out values as little-endian bytes, without a copy where the machine stores them so.

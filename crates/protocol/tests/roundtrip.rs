@@ -127,6 +127,7 @@ proptest! {
             let difference = Difference::between(&held_by_server, &server, settle).unwrap();
             let mut bytes = Vec::new();
             codec::encode_difference(&difference, &mut bytes).unwrap();
+            prop_assert_eq!(bytes.len() as u64, codec::difference_bytes(&difference));
             codec::apply_difference(&bytes, &mut device).unwrap();
             difference.apply(&mut held_by_server).unwrap();
             prop_assert_eq!(bits(&device.parameters), bits(&held_by_server.parameters));
@@ -142,6 +143,37 @@ proptest! {
             });
             prop_assert!(!far);
         }
+    }
+
+    #[test]
+    fn who_missed_versions_catches_up_to_the_same_bits(
+        shapes in shapes(), seed in any::<u64>(), encoding in 0usize..3, missed in 1usize..5,
+    ) {
+        let layout = Layout::new(shapes).unwrap();
+        let mut rng = Rng::new(seed);
+        let encoding = ValueEncoding::ALL[encoding];
+        let rounded = |mut model: SharedModel| {
+            for table in model.parameters.tables_mut() {
+                let cols = table.shape().cols as usize;
+                encoding.round(table.values_mut(), cols);
+            }
+            model
+        };
+        let mut server = random_model(&layout, 7, &mut rng);
+        let mut device = rounded(server.clone());
+        for _ in 0..missed {
+            server = moved(&server, &mut rng);
+        }
+        let (old, held) = (device.clone(), rounded(server));
+        let row = |model: &SharedModel, table: usize, row: usize| model.parameters.tables()[table].row(row).to_vec();
+        let changed = |table, place| row(&old, table, place) != row(&held, table, place);
+        let base = (old.version, old.parameters.checksum());
+        let difference = Difference::catching_up(&held, base, encoding, changed).unwrap();
+        let mut bytes = Vec::new();
+        codec::encode_difference(&difference, &mut bytes).unwrap();
+        codec::apply_difference(&bytes, &mut device).unwrap();
+        prop_assert_eq!(bits(&device.parameters), bits(&held.parameters));
+        prop_assert_eq!(device.version, held.version);
     }
 
     #[test]

@@ -69,6 +69,7 @@ fn describe_setting(setting: &Setting) -> Json {
         Domain::Real { low, high, log } => json!({"kind": "real", "low": low, "high": high, "log": log}),
         Domain::Choice(words) => json!({"kind": "choice", "of": words}),
         Domain::Switch => json!({"kind": "switch"}),
+        Domain::Text => json!({"kind": "text"}),
     };
     json!({"key": setting.key, "help": setting.help, "default": setting.default, "domain": domain})
 }

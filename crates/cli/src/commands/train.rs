@@ -2,19 +2,21 @@
 
 use crate::args::{Common, Train};
 use crate::model_dir::{self, About};
+use crate::output::Usage;
 use crate::progress::Bar;
 use crate::{folder, measure, output, tell};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
 use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Key, Metrics, Protocol, Question};
+use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
-use sottovoce_experiment::trial::{self, Checks, DataPlan, ModelPlan, Prepared, Trained};
+use sottovoce_experiment::trial::{self, Checks, DataPlan, Keeping, ModelPlan, Prepared, Trained};
 use sottovoce_federation::registry;
 use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::{Settings, Value};
+use sottovoce_models::settings::{Domain, Settings, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -42,6 +44,9 @@ pub(crate) struct Outcome<'a> {
     /// The same as the papers count it (TCC), for federated models.
     #[serde(skip_serializing_if = "Option::is_none")]
     vectors: Option<f64>,
+    /// Who took part, for federated models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turnout: Option<Turnout>,
     seconds: Seconds,
     peak_rss_bytes: Option<u64>,
 }
@@ -64,6 +69,44 @@ struct DataFacts<'a> {
 struct Bytes {
     down: u64,
     up: u64,
+}
+
+#[derive(Serialize)]
+struct Turnout {
+    rounds: u64,
+    asked: u64,
+    unavailable: u64,
+    dropped: u64,
+    late: u64,
+    received: u64,
+    virtual_seconds: f64,
+}
+
+impl Turnout {
+    fn of(turnout: &sottovoce_models::Turnout) -> Option<Self> {
+        let sottovoce_models::Turnout { rounds, asked, unavailable, dropped, late, received, seconds } =
+            *turnout;
+        let shown = Self { rounds, asked, unavailable, dropped, late, received, virtual_seconds: seconds };
+        (rounds > 0).then_some(shown)
+    }
+
+    fn told(&self) -> String {
+        let mut text = format!(
+            "{} rounds in {:.1} virtual hours: {} devices asked, {} updates received",
+            output::grouped(self.rounds),
+            self.virtual_seconds / 3600.0,
+            output::grouped(self.asked),
+            output::grouped(self.received),
+        );
+        for (what, devices) in
+            [("late", self.late), ("lost", self.dropped), ("devices unavailable", self.unavailable)]
+        {
+            if devices > 0 {
+                text.push_str(&format!(", {} {what}", output::grouped(devices)));
+            }
+        }
+        text
+    }
 }
 
 #[derive(Serialize)]
@@ -97,6 +140,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         curve: &trained.curve,
         bytes: Bytes { down: traffic.down, up: traffic.up },
         vectors: (traffic.vectors > 0.0).then_some(traffic.vectors),
+        turnout: Turnout::of(&trained.summary.turnout),
         seconds,
         peak_rss_bytes: measure::peak_rss_bytes(),
     };
@@ -130,6 +174,7 @@ fn fit(
     settings: &Settings,
     data: &Prepared,
 ) -> Result<Trained> {
+    let mut store = keep(args, common, model, settings, data)?;
     let mut bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
     let checks = data.parts.validation.as_ref().map(|held_out| Checks {
         question: Question::new(&data.parts.train, held_out),
@@ -143,8 +188,63 @@ fn fit(
         bar.set(done as u64, all as u64);
         Flow::Continue
     };
-    trial::train(&plan, &data.parts.train, &mut on_epoch)
+    let keeping = Keeping { store: store.as_mut(), users: Some(&data.parts.users) };
+    trial::train_keeping(&plan, &data.parts.train, &mut on_epoch, keeping)
         .with_context(|| format!("training {} on {}", model.name, data.name))
+}
+
+/// Where the state of training is kept, and goes on from.
+fn keep(
+    args: &Train,
+    common: &Common,
+    model: &Model,
+    settings: &Settings,
+    data: &Prepared,
+) -> Result<Option<Store>> {
+    let Some(folder) = &args.checkpoint else { return Ok(None) };
+    if !registry::FEDERATED.iter().any(|each| each.name == model.name) {
+        let names: Vec<&str> = registry::FEDERATED.iter().map(|each| each.name).collect();
+        let message = format!("{} keeps no checkpoints; models that do: {}", model.name, names.join(", "));
+        return Err(Usage(message).into());
+    }
+    let begin = match (args.resume, args.fresh) {
+        (true, _) => Begin::MustGoOn,
+        (_, true) => Begin::Fresh,
+        _ => Begin::GoOn,
+    };
+    let store =
+        Store::open(folder, identity(args, common, model, settings, data), args.checkpoint_every, begin)?;
+    if let Some(found) = store.found().filter(|_| !common.quiet) {
+        output::note(&format!(
+            "going on after epoch {} (round {}), kept in {}",
+            found.epochs,
+            output::grouped(found.rounds),
+            store.path().display()
+        ));
+    }
+    Ok(Some(store))
+}
+
+/// Everything that the trained model depends on.
+fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, data: &Prepared) -> Identity {
+    let parts = [
+        ("model", model.name.to_owned()),
+        ("seed", common.seed.to_string()),
+        ("program", env!("CARGO_PKG_VERSION").to_owned()),
+        ("data", data.name.clone()),
+        ("data fingerprint", data.description.fingerprint.clone()),
+        ("split", data.split.to_string()),
+        ("validation", args.split.validation.map_or("none".to_owned(), |split| split.to_string())),
+        ("patience", args.patience.map_or("none".to_owned(), |patience| patience.to_string())),
+    ];
+    let files = (model.settings)().into_iter().filter(|setting| matches!(setting.domain, Domain::Text));
+    let files = files.filter(|setting| !settings.word(setting.key).is_empty());
+    let contents = files.map(|file| {
+        (format!("contents of {}", file.key), checkpoint::contents(Path::new(settings.word(file.key))))
+    });
+    let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
+    let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));
+    parts.chain(settings).chain(contents).collect()
 }
 
 fn protocol(args: &Train, common: &Common) -> Protocol {
@@ -250,6 +350,9 @@ fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
             output::grouped(outcome.bytes.down),
             output::grouped(outcome.bytes.up)
         ))?;
+    }
+    if let Some(turnout) = &outcome.turnout {
+        output::print_line(&turnout.told())?;
     }
     if let Some(out) = &args.out {
         output::print_line(&format!("model written to {}", out.display()))?;

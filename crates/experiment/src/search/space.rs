@@ -54,6 +54,8 @@ impl Range {
                 Range::Choice(words.iter().map(|word| Value::Word((*word).to_owned())).collect())
             }
             Domain::Switch => Range::Choice(vec![Value::Switch(false), Value::Switch(true)]),
+            // Texts cannot be thought up: a search keeps the one that is there.
+            Domain::Text => Range::Choice(vec![setting.default.clone()]),
         }
     }
 

@@ -173,6 +173,7 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
             epoch,
             loss: Some(1.0 / epoch as f64),
             value: Some(mean - (epoch as f64 - 6.0).powi(2) / 1000.0),
+            ..CurvePoint::default()
         };
         (1..=epochs).filter(|epoch| epoch % curve.every == 0).map(at).collect()
     });

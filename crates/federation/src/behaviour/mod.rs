@@ -9,10 +9,11 @@
 mod availability;
 mod trace;
 
+use crate::state::{put_u64s, take_numbers, unfit};
 use crate::{Closing, Presence, RoundRules};
 pub use availability::{Availability, Diurnal};
 use sottovoce_core::{Rng, math};
-use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 pub use trace::{Trace, TraceError};
 
 /// What a population is like. The default: everybody is there, equally fast, and comes back.
@@ -87,8 +88,8 @@ struct Answer {
 pub(crate) struct Behaviour {
     habits: Habits,
     rng: Rng,
-    /// Devices that were still at work when their round was over, and until when.
-    busy: BTreeMap<u32, f64>,
+    /// Devices that were still at work when their round was over, ascending, and until when.
+    busy: Vec<(u32, f64)>,
     answers: Vec<Answer>,
     course: Course,
 }
@@ -96,7 +97,7 @@ pub(crate) struct Behaviour {
 impl Behaviour {
     pub(crate) fn new(habits: Habits, rng: &Rng) -> Self {
         let rng = rng.stream("behaviour", 0);
-        Self { habits, rng, busy: BTreeMap::new(), answers: Vec::new(), course: Course::default() }
+        Self { habits, rng, busy: Vec::new(), answers: Vec::new(), course: Course::default() }
     }
 
     /// Whether everybody can always be asked.
@@ -105,12 +106,25 @@ impl Behaviour {
     }
 
     /// Devices still at work in a round that is over, and until when.
-    pub(crate) fn busy(&self) -> &BTreeMap<u32, f64> {
+    #[cfg(test)]
+    fn busy(&self) -> &[(u32, f64)] {
         &self.busy
     }
 
-    pub(crate) fn set_busy(&mut self, busy: BTreeMap<u32, f64>) {
-        self.busy = busy;
+    pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_u64s(out, &[self.busy.len() as u64])?;
+        self.busy.iter().try_for_each(|&(device, until)| put_u64s(out, &[u64::from(device), until.to_bits()]))
+    }
+
+    pub(crate) fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
+        self.busy.clear();
+        let [busy] = take_numbers(from)?;
+        for _ in 0..busy {
+            let [device, until] = take_numbers(from)?;
+            let device = u32::try_from(device).map_err(|_| unfit(format!("device {device}")))?;
+            self.busy.push((device, f64::from_bits(until)));
+        }
+        Ok(())
     }
 
     /// Plays a round in which a cohort was asked at `now`.
@@ -122,7 +136,7 @@ impl Behaviour {
         now: f64,
         round: &Rng,
     ) -> &Course {
-        self.busy.retain(|_, until| *until > now);
+        self.busy.retain(|&(_, until)| until > now);
         self.course.missing.clear();
         if self.is_even()
             && cohort.len() <= wanted
@@ -149,6 +163,7 @@ impl Behaviour {
         self.course.missing.sort_unstable_by_key(|&(device, _)| device);
         let at_work = self.answers.iter().filter(|answer| answer.at > end);
         self.busy.extend(at_work.map(|answer| (answer.device, now + answer.at)));
+        self.busy.sort_unstable_by_key(|&(device, _)| device);
         &self.course
     }
 
@@ -189,7 +204,8 @@ impl Behaviour {
 
 impl Presence for Behaviour {
     fn wait(&self, device: u32, at: f64) -> Option<f64> {
-        let free = self.busy.get(&device).map_or(at, |&until| until.max(at));
+        let place = self.busy.binary_search_by_key(&device, |&(device, _)| device);
+        let free = place.map_or(at, |place| self.busy[place].1.max(at));
         let wait = self.habits.availability.wait(device, free, &self.rng)?;
         Some(free - at + wait)
     }
@@ -217,7 +233,7 @@ mod tests {
         let (course, behaviour) = played(habits.clone(), rules, 1300, 1000);
         assert_eq!(count(&course, 1300, Fate::Late), 300);
         assert_eq!(behaviour.busy().len(), 300);
-        let (&slow, &until) = behaviour.busy().iter().next().unwrap();
+        let (slow, until) = behaviour.busy()[0];
         assert!(until > 100.0 + course.seconds);
         assert_eq!(behaviour.wait(slow, 100.0 + course.seconds), Some(until - 100.0 - course.seconds));
         assert!(!behaviour.always_there());

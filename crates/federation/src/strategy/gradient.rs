@@ -8,7 +8,9 @@
 
 use super::Strategy;
 use crate::Collected;
+use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use sottovoce_protocol::Parameters;
+use std::io::{self, Read, Write};
 
 /// Gradient descent: `q -= rate * g`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,5 +106,71 @@ impl Strategy for Adam {
 
     fn advice(&self) -> String {
         format!("take a learning_rate below {}", self.settings.rate)
+    }
+
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_u64s(out, &[self.steps as u64])?;
+        self.means.iter().try_for_each(|means| put_f32s(out, means.as_flattened()))
+    }
+
+    fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
+        let [steps] = take_numbers(from)?;
+        self.steps = i32::try_from(steps).map_err(|_| unfit(format!("{steps} steps of Adam")))?;
+        self.means.clear();
+        if self.steps > 0 {
+            self.grow(shared);
+        }
+        self.means.iter_mut().try_for_each(|means| take_f32s(from, means.as_flattened_mut()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{collected, shared};
+    use super::*;
+
+    /// Sums of one row in three rounds of two devices; nobody sends it in the second.
+    const SUMS: [Option<[f32; 2]>; 3] = [Some([0.5, -2.0]), None, Some([0.25, 1.0])];
+
+    fn rounds(strategy: &mut dyn Strategy) -> Vec<f32> {
+        let mut shared = shared();
+        for sum in SUMS {
+            let rows: Vec<_> = sum.map(|sum| (3, sum.map(|value| value / 2.0))).into_iter().collect();
+            strategy.absorb(&mut shared, &collected(&rows, 2));
+        }
+        shared.tables()[0].row(3).to_vec()
+    }
+
+    fn agree(found: &[f32], expected: [f64; 2]) {
+        let near =
+            found.iter().zip(expected).all(|(found, expected)| (f64::from(*found) - expected).abs() < 1e-5);
+        assert!(near, "{found:?} {expected:?}");
+    }
+
+    #[test]
+    fn adam_is_the_papers() {
+        let settings = AdamSettings { rate: 0.1, momentum: 0.3, memory: 0.9, pull: 0.05 };
+        let expected = [0, 1].map(|column| {
+            let (mut q, mut m, mut v) = (f64::from(shared().tables()[0].row(3)[column]), 0.0, 0.0);
+            for (t, sum) in (1..).zip(SUMS) {
+                let Some(sum) = sum else { continue };
+                let g = -2.0 * (f64::from(sum[column]) - 2.0 * 0.05 * q);
+                (m, v) = (0.3 * m + 0.7 * g, 0.9 * v + 0.1 * g * g);
+                let (m_hat, v_hat) = (m / (1.0 - 0.3f64.powi(t)), v / (1.0 - 0.9f64.powi(t)));
+                q -= 0.1 * m_hat / (v_hat.sqrt() + 1e-8);
+            }
+            q
+        });
+        agree(&rounds(&mut Adam::new(settings)), expected);
+    }
+
+    #[test]
+    fn descent_goes_down_the_gradient() {
+        let expected = [0, 1].map(|column| {
+            SUMS.into_iter().flatten().fold(f64::from(shared().tables()[0].row(3)[column]), |q, sum| {
+                q + 0.1 * 2.0 * (f64::from(sum[column]) - 2.0 * 0.05 * q)
+            })
+        });
+        agree(&rounds(&mut Descent { rate: 0.1, pull: 0.05 }), expected);
     }
 }

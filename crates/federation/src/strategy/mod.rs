@@ -1,19 +1,64 @@
 //! How the server turns a cohort's updates into the next shared model.
 
+mod adaptive;
 mod gradient;
 mod rows;
 
+pub use adaptive::Adaptive;
 pub use gradient::{Adam, AdamSettings, Descent};
 pub use rows::{Damped, Sum};
 
 use crate::Collected;
 use sottovoce_protocol::Parameters;
+use std::io::{self, Read, Write};
 
 /// Turns what a round collected into the next shared model.
 pub trait Strategy: Send + Sync {
-    /// Changes the shared model, which has the layout of what was collected.
+    /// Changes the shared model, which has the layout of what was collected; only rows that were sent, because what devices
+    /// hold follows those.
     fn absorb(&mut self, shared: &mut Parameters, round: &Collected);
 
     /// What to change when the shared model grows without bound.
     fn advice(&self) -> String;
+
+    /// Writes what it remembers from round to round, for a checkpoint.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Takes back what [`save`](Self::save) wrote; `shared` is the shared model as it was then.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
+        let _ = (shared, from);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod example {
+    use super::*;
+    use sottovoce_protocol::{Keyed, Mark, Shape, Table, Trained};
+
+    /// Four rows of two values.
+    pub(super) fn shared() -> Parameters {
+        let values = vec![0.1, 0.2, -0.3, 0.4, 0.5, -0.6, 0.7, -0.8];
+        Parameters::new(vec![Table::new(Shape::new("items", 4, 2, Keyed::Items), values).unwrap()]).unwrap()
+    }
+
+    /// A round in which so many devices send the same rows.
+    pub(super) fn collected(rows: &[(u32, [f32; 2])], devices: usize) -> Collected {
+        let layout = shared().layout();
+        let (mut trained, mut collected) = (Trained::new(&layout), Collected::new(&layout));
+        for (row, values) in rows {
+            trained.push_row(0, *row, Mark::Other).unwrap().copy_from_slice(values);
+        }
+        (0..devices).for_each(|_| collected.add(trained.update()));
+        collected
+    }
 }

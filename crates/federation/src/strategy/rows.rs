@@ -33,7 +33,7 @@ impl Strategy for Sum {
 
     fn advice(&self) -> String {
         format!(
-            "many devices add to the same rows; take a learning_rate below {} or strategy = damped",
+            "many devices add to the same rows; take a learning_rate below {} or strategy = adaptive",
             self.rate
         )
     }

@@ -4,7 +4,8 @@
 
 use sottovoce_core::{Histories, Rng};
 use sottovoce_federation::{
-    Delivery, Disclosure, Federation, Habits, InProcess, PiSpread, Plan, Population, Setup, Strategy,
+    Delivery, Disclosure, Downloads, Federation, Habits, InProcess, PiSpread, Plan, Population, Setup,
+    Strategy,
 };
 use sottovoce_models::SharedPart;
 use sottovoce_models::fpl::{Device, Pull, Shared};
@@ -40,6 +41,7 @@ pub(crate) struct World {
     pub(crate) spread: PiSpread,
     pub(crate) values: ValueEncoding,
     pub(crate) delivery: Delivery,
+    pub(crate) downloads: Downloads,
     pub(crate) rate: f32,
 }
 
@@ -63,6 +65,6 @@ impl World {
             .behaving(habits, &rng);
         let (strategy, values) = (self.strategy, self.values);
         let setup = Setup { strategy, plan, population, start, model: device.spec(), values };
-        Federation::new(fleet, setup, rng)
+        Federation::new(fleet, setup, rng).distributing(self.downloads).unwrap()
     }
 }

@@ -268,7 +268,7 @@ impl Step {
             wrong[k] = math::sigmoid(-x[k]);
             right[k] = 1.0 - wrong[k];
         }
-        loss.add_all(right);
+        loss.add_all(&right);
         for k in 0..K {
             self.shift(rows, pairs[k], negatives[k], self.rate * wrong[k]);
         }

@@ -7,10 +7,10 @@
 //! ```
 //! so that a triple costs two scores to compare, and only rows, which are fewer, cost work for each factor.
 
-use super::touched::Touched;
-use crate::loss::Loss;
+use super::lanes;
+use super::scratch::Scratch;
 use crate::{DevicePart, Lesson, Task};
-use sottovoce_core::{Rng, math};
+use sottovoce_core::{Rng, Work, fastest};
 use sottovoce_protocol::{Mark, ModelSpec, Parameters, Table, Trained, UpdateError};
 
 /// Strengths of the pull to zero.
@@ -56,96 +56,37 @@ impl Device {
     }
 }
 
-/// Working memory of [`Device`].
-#[derive(Debug)]
-pub struct Scratch {
-    /// Bit map of the owner's items, used where many triples are drawn; empty between devices.
-    own: Vec<u64>,
-    triples: Vec<[u32; 2]>,
-    touched: Touched,
-    /// Place in `rows` of each item met.
-    place: Vec<u32>,
-    rows: Vec<Row>,
-    change: Vec<f32>,
+/// One device's work in a round; `F` is the number of factors, or 0 for one without a loop of its own.
+struct Training<'a, const F: usize> {
+    device: &'a Device,
+    table: &'a Table,
+    user: &'a mut [f32],
+    scratch: &'a mut Scratch,
+    into: &'a mut Trained,
 }
 
-/// A row met in the round.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    item: u32,
-    mark: Mark,
-    score: f32,
-    /// S: the signed sum of s.
-    sum: f32,
-    /// n: how often the row came.
-    times: f32,
-}
+impl<const F: usize> Work for Training<'_, F> {
+    type Output = Result<Lesson, UpdateError>;
 
-impl Scratch {
-    /// Draws triples (i, j), both uniform.
-    fn draw(&mut self, history: &[u32], items: u32, triples: usize, rng: &mut Rng) {
-        // Filling and emptying the map pays where it is asked often enough.
-        let mapped = triples >= history.len() / 8;
-        if mapped {
-            history.iter().for_each(|&item| self.own[item as usize / 64] |= 1 << (item % 64));
+    #[inline(always)]
+    fn run(self) -> Self::Output {
+        let Training { device, table, user, scratch, into } = self;
+        let user = &mut user[..if F == 0 { device.factors } else { F }];
+        scratch.score(|item| lanes::score(user, table.row(item as usize)));
+        let loss = scratch.compare();
+        device.propose(table, user, scratch, into)?;
+        let back = device.triples as f32 * device.pull.user;
+        for (p, change) in user.iter_mut().zip(&scratch.change) {
+            *p += device.rate * (change - back * *p);
         }
-        self.triples.clear();
-        for _ in 0..triples {
-            let positive = history[rng.below(history.len() as u32) as usize];
-            let negative = loop {
-                let item = rng.below(items);
-                let had = if mapped {
-                    self.own[item as usize / 64] >> (item % 64) & 1 == 1
-                } else {
-                    history.binary_search(&item).is_ok()
-                };
-                if !had {
-                    break item;
-                }
-            };
-            self.touched.add(positive, negative);
-            self.triples.push([positive, negative]);
-        }
-        if mapped {
-            history.iter().for_each(|&item| self.own[item as usize / 64] = 0);
-        }
+        into.set_samples(device.triples as u64);
+        Ok(Lesson { samples: device.triples as u64, loss })
     }
-
-    /// Scores each item met, once.
-    fn score(&mut self, table: &Table, user: &[f32]) {
-        let Self { rows, place, touched, .. } = self;
-        rows.clear();
-        touched.drain(|item, mark| {
-            place[item as usize] = rows.len() as u32;
-            let score = score(user, table.row(item as usize));
-            rows.push(Row { item, mark, score, sum: 0.0, times: 0.0 });
-        });
-    }
-
-    /// Compares the items of each triple; returns the sum of the losses.
-    fn compare(&mut self) -> f64 {
-        let mut loss = Loss::new();
-        for triple in &self.triples {
-            let [i, j] = triple.map(|item| self.place[item as usize] as usize);
-            let wrong = math::sigmoid(self.rows[j].score - self.rows[i].score);
-            loss.add(1.0 - wrong);
-            self.rows[i].sum += wrong;
-            self.rows[i].times += 1.0;
-            self.rows[j].sum -= wrong;
-            self.rows[j].times += 1.0;
-        }
-        loss.sum()
-    }
-}
-
-#[inline]
-fn score(user: &[f32], row: &[f32]) -> f32 {
-    let (factors, bias) = row.split_at(user.len());
-    bias[0] + math::dot(user, factors)
 }
 
 impl Device {
     /// Puts the rows' changes `into` the update and their part of dp into the scratch.
+    #[inline(always)]
     fn propose(
         &self,
         table: &Table,
@@ -153,21 +94,35 @@ impl Device {
         scratch: &mut Scratch,
         into: &mut Trained,
     ) -> Result<(), UpdateError> {
-        let change = &mut scratch.change[..];
+        let change = &mut scratch.change[..user.len()];
         change.fill(0.0);
-        for row in &scratch.rows {
-            let pull = if row.mark == Mark::Consumed { self.pull.positive } else { self.pull.negative };
+        let all = into.push_rows(0, &scratch.items, &scratch.marks)?.chunks_exact_mut(user.len() + 1);
+        for (((row, &item), &mark), to) in
+            scratch.rows.iter().zip(&scratch.items).zip(&scratch.marks).zip(all)
+        {
+            let pull = if mark == Mark::Consumed { self.pull.positive } else { self.pull.negative };
             let (sum, back) = (row.sum, row.times * pull);
-            let (factors, bias) = table.row(row.item as usize).split_at(user.len());
-            let (to_factors, to_bias) = into.push_row(0, row.item, row.mark)?.split_at_mut(user.len());
-            for (((to, q), p), change) in to_factors.iter_mut().zip(factors).zip(user).zip(&mut *change) {
-                *to = sum * p - back * q;
-                *change += sum * q;
-            }
+            let (factors, bias) = table.row(item as usize).split_at(user.len());
+            let (to_factors, to_bias) = to.split_at_mut(user.len());
+            lanes::gradient([user, factors], [sum, back], to_factors, change);
             to_bias[0] = sum - back * bias[0];
         }
         Ok(())
     }
+}
+
+/// Runs an expression with the constant `$f` equal to the number of factors where loops of that length are compiled, and
+/// 0 elsewhere.
+macro_rules! with_factors {
+    ($factors:expr, $f:ident => $body:expr) => {
+        with_factors!(@arms $factors, $f, $body, 8 10 16 20 32 50 64)
+    };
+    (@arms $factors:expr, $f:ident, $body:expr, $($width:literal)*) => {
+        match $factors {
+            $($width => { const $f: usize = $width; $body })*
+            _ => { const $f: usize = 0; $body }
+        }
+    };
 }
 
 impl DevicePart for Device {
@@ -177,14 +132,7 @@ impl DevicePart for Device {
     fn prepare(&self, _: &Parameters) {}
 
     fn scratch(&self, items: usize) -> Scratch {
-        Scratch {
-            own: vec![0; items.div_ceil(64)],
-            triples: Vec::with_capacity(self.triples),
-            touched: Touched::new(items),
-            place: vec![0; items],
-            rows: Vec::with_capacity(items.min(2 * self.triples)),
-            change: vec![0.0; self.factors],
-        }
+        Scratch::new(items, self.triples, self.factors)
     }
 
     fn private_values(&self) -> usize {
@@ -210,15 +158,9 @@ impl DevicePart for Device {
             return Ok(Lesson::default());
         }
         scratch.draw(history, items, self.triples, rng);
-        scratch.score(table, user);
-        let loss = scratch.compare();
-        self.propose(table, user, scratch, into)?;
-        let back = self.triples as f32 * self.pull.user;
-        for (p, change) in user.iter_mut().zip(&scratch.change) {
-            *p += self.rate * (change - back * *p);
-        }
-        into.set_samples(self.triples as u64);
-        Ok(Lesson { samples: self.triples as u64, loss })
+        with_factors!(self.factors, F => {
+            fastest(Training::<F> { device: self, table, user, scratch, into })
+        })
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], into: &mut [f32]) {
@@ -226,7 +168,7 @@ impl DevicePart for Device {
         assert_eq!(into.len(), table.map_or(0, |table| table.shape().rows as usize), "one score an item");
         let rows = table.into_iter().flat_map(|table| table.values().chunks_exact(private.len() + 1));
         for (into, row) in into.iter_mut().zip(rows) {
-            *into = score(private, row);
+            *into = lanes::score(private, row);
         }
     }
 }
@@ -315,26 +257,6 @@ mod tests {
                 for (found, expected) in found.iter().zip(expected) {
                     prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "item {item}: {found} {expected}");
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn both_items_are_drawn_uniformly() {
-        // One triple of twenty items is looked up by search, a thousand are looked up in the map.
-        let history: Vec<u32> = (0..20).map(|n| 2 * n + 1).collect();
-        for triples in [1, 1000] {
-            let mut scratch = device(triples).scratch(45);
-            let mut rng = Rng::new(2);
-            let mut counts = [0i32; 45];
-            for _ in 0..20_000 / triples {
-                scratch.draw(&history, 45, triples, &mut rng);
-                scratch.triples.iter().flatten().for_each(|&item| counts[item as usize] += 1);
-                scratch.touched.drain(|_, _| ());
-            }
-            for (item, &count) in counts.iter().enumerate() {
-                let expected = if history.contains(&(item as u32)) { 1000 } else { 800 };
-                assert!((count - expected).abs() < 160, "{triples} triples: item {item} {count} times");
             }
         }
     }

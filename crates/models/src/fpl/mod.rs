@@ -20,6 +20,8 @@
 //! What leaves the device, then, is rows of one table, [`Shared::TABLE`]; p and the history never do.
 
 mod device;
+mod lanes;
+mod scratch;
 mod shared;
 mod touched;
 

@@ -2,13 +2,16 @@
 
 use sottovoce_protocol::Mark;
 
-/// A set of items, each had by the owner or not. Reading it out takes a step a met item and a little for each 4,096 items
-/// of the catalog.
+/// Words up to which all are looked at instead of remembering which are not 0.
+const FEW_WORDS: usize = 256;
+
+/// What the owner has, and a set of items of either kind. Reading it out takes a step a met item and a little for each
+/// 64 items of a small catalog, or each 4,096 of a large one.
 #[derive(Debug)]
 pub(super) struct Touched {
-    consumed: Vec<u64>,
-    others: Vec<u64>,
-    /// One bit a word of the two: whether one of them is not 0.
+    own: Vec<u64>,
+    met: Vec<u64>,
+    /// One bit a word of `met`: whether it is not 0. Empty for a small catalog.
     groups: Vec<u64>,
 }
 
@@ -16,31 +19,56 @@ impl Touched {
     /// Of a catalog of this size; empty.
     pub(super) fn new(items: usize) -> Self {
         let words = items.div_ceil(64);
-        Self { consumed: vec![0; words], others: vec![0; words], groups: vec![0; words.div_ceil(64)] }
+        let groups = if words > FEW_WORDS { words.div_ceil(64) } else { 0 };
+        Self { own: vec![0; words], met: vec![0; words], groups: vec![0; groups] }
     }
 
-    /// Adds an item the owner has and one they do not have.
+    /// Learns what the owner has.
+    pub(super) fn begin(&mut self, history: &[u32]) {
+        history.iter().for_each(|&item| self.own[item as usize / 64] |= 1 << (item % 64));
+    }
+
+    /// Whether the owner has an item.
     #[inline]
-    pub(super) fn add(&mut self, consumed: u32, other: u32) {
-        self.consumed[consumed as usize / 64] |= 1 << (consumed % 64);
-        self.others[other as usize / 64] |= 1 << (other % 64);
-        for item in [consumed, other] {
-            self.groups[item as usize / 4096] |= 1 << (item / 64 % 64);
+    pub(super) fn has(&self, item: u32) -> bool {
+        self.own[item as usize / 64] >> (item % 64) & 1 == 1
+    }
+
+    /// Adds two items.
+    #[inline]
+    pub(super) fn add(&mut self, items: [u32; 2]) {
+        for item in items {
+            self.met[item as usize / 64] |= 1 << (item % 64);
+        }
+        if !self.groups.is_empty() {
+            for item in items {
+                self.groups[item as usize / 4096] |= 1 << (item / 64 % 64);
+            }
         }
     }
 
-    /// Visits the items in ascending order and forgets them.
+    /// Visits the items in ascending order, and forgets them and what the owner has.
     #[inline]
-    pub(super) fn drain(&mut self, mut visit: impl FnMut(u32, Mark)) {
-        for (group, bits) in self.groups.iter_mut().enumerate() {
-            for word in ones(std::mem::take(bits)) {
-                let word = group * 64 + word as usize;
-                let consumed = std::mem::take(&mut self.consumed[word]);
-                for bit in ones(consumed | std::mem::take(&mut self.others[word])) {
-                    let mark = if consumed >> bit & 1 == 1 { Mark::Consumed } else { Mark::Other };
-                    visit(word as u32 * 64 + bit, mark);
-                }
+    pub(super) fn drain(&mut self, history: &[u32], mut visit: impl FnMut(u32, Mark)) {
+        if self.groups.is_empty() {
+            for word in 0..self.met.len() {
+                self.drain_word(word, &mut visit);
             }
+        }
+        for group in 0..self.groups.len() {
+            for word in ones(std::mem::take(&mut self.groups[group])) {
+                self.drain_word(group * 64 + word as usize, &mut visit);
+            }
+        }
+        history.iter().for_each(|&item| self.own[item as usize / 64] = 0);
+    }
+
+    #[inline]
+    fn drain_word(&mut self, word: usize, visit: &mut impl FnMut(u32, Mark)) {
+        let own = self.own[word];
+        for bit in ones(std::mem::take(&mut self.met[word])) {
+            let mark = if own >> bit & 1 == 1 { Mark::Consumed } else { Mark::Other };
+            visit(word as u32 * 64 + bit, mark);
         }
     }
 }
@@ -58,28 +86,34 @@ fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::{prop, prop_assert_eq, proptest};
+    use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
     use std::collections::BTreeMap;
 
     proptest! {
         #[test]
         fn items_come_out_once_ascending_and_marked(
-            pairs in prop::collection::vec((0u32..5000, 5000u32..9999), 0..60),
+            history in prop::collection::btree_set(0u32..9999, 1..60),
+            others in prop::collection::vec(0u32..9999, 1..60),
+            catalog in prop::sample::select(vec![9999usize, 70_000]),
         ) {
-            let mut touched = Touched::new(9999);
-            for _ in 0..2 {
+            let history: Vec<u32> = history.into_iter().collect();
+            let mut touched = Touched::new(catalog);
+            prop_assert_eq!(touched.groups.is_empty(), catalog == 9999);
+            for round in 0..2 {
+                touched.begin(&history);
                 let mut expected = BTreeMap::new();
-                for &(even, odd) in &pairs {
-                    // Halves exchanged for some, so that marks do not follow the order.
-                    let (consumed, other) = if even % 3 == 0 { (odd * 2 % 9998, even) } else { (even * 2 % 9998, odd) };
-                    if consumed % 2 == 0 && other % 2 == 1 {
-                        touched.add(consumed, other);
-                        expected.extend([(consumed, Mark::Consumed), (other, Mark::Other)]);
+                for (place, &other) in others.iter().enumerate() {
+                    let consumed = history[(place + round) % history.len()];
+                    if touched.has(other) {
+                        continue;
                     }
+                    touched.add([consumed, other]);
+                    expected.extend([(consumed, Mark::Consumed), (other, Mark::Other)]);
                 }
                 let mut found = Vec::new();
-                touched.drain(|item, mark| found.push((item, mark)));
+                touched.drain(&history, |item, mark| found.push((item, mark)));
                 prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+                prop_assert!(history.iter().all(|&item| !touched.has(item)));
             }
         }
     }

@@ -109,7 +109,7 @@ fn defaults_lie_in_their_domains_and_ranges_are_ranges() {
                 Domain::Integer { low, high, log } => assert!(low < high && (!log || low > 0)),
                 Domain::Real { low, high, log } => assert!(low < high && (!log || low > 0.0)),
                 Domain::Choice(words) => assert!(words.len() > 1),
-                Domain::Switch => {}
+                Domain::Switch | Domain::Text => {}
             }
         }
         (model.build)(&model.settings([]).unwrap());

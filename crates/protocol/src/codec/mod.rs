@@ -11,7 +11,8 @@ pub(crate) mod wire;
 
 pub use envelope::{Kind, VERSION, kind_of};
 pub use model::{
-    apply_difference, decode_difference, decode_model, encode_difference, encode_model, model_bytes,
+    apply_difference, decode_difference, decode_model, difference_bytes, encode_difference, encode_model,
+    model_bytes,
 };
 pub use terms::{decode_refusal, decode_terms, encode_refusal, encode_terms};
 pub use update::{decode_update, encode_update, update_bytes};

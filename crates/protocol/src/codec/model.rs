@@ -104,13 +104,20 @@ fn read_table(from: &mut Reader<'_>, encoding: ValueEncoding) -> Result<Table, D
     Table::new(shape, values).map_err(content)
 }
 
+/// Bytes of a difference as [`encode_difference`] writes it.
+pub fn difference_bytes(difference: &Difference) -> u64 {
+    let Difference { federation, base, version, tables, encoding, .. } = difference;
+    let numbers: u64 = [federation.0, base.0, version.0].into_iter().map(number_bytes).sum();
+    // Two checksums and two codes.
+    ENVELOPE_BYTES + numbers + 10 + rows::all_bytes(tables, *encoding)
+}
+
 /// Appends a difference.
 ///
 /// # Errors
 /// If the message would be too large; nothing is appended then.
 pub fn encode_difference(difference: &Difference, out: &mut Vec<u8>) -> Result<(), ModelError> {
-    // Five numbers of at most 10 bytes, two checksums and two codes go before the rows.
-    check_size(ENVELOPE_BYTES + 60 + rows::all_bytes(&difference.tables, difference.encoding))?;
+    check_size(difference_bytes(difference))?;
     seal(Kind::Difference, out, |out| {
         write_number(difference.federation.0, out);
         write_number(difference.base.0, out);

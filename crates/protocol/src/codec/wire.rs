@@ -153,13 +153,11 @@ pub(crate) fn write_ascending(numbers: &[u32], out: &mut Vec<u8>) {
 
 /// Bytes that [`write_ascending`] appends.
 pub(crate) fn ascending_bytes(numbers: &[u32]) -> u64 {
-    let mut next = 0;
-    let mut bytes = 0;
-    for &number in numbers {
-        bytes += number_bytes(u64::from(number) - next);
-        next = u64::from(number) + 1;
-    }
-    bytes
+    // By thresholds instead of logarithms, in 32 bits: loops over that become vector instructions.
+    let length = |gap: u32| 1 + [7, 14, 21, 28].iter().map(|bits| u32::from(gap >> bits > 0)).sum::<u32>();
+    let first = numbers.first().map_or(0, |&first| length(first));
+    let rest = numbers.windows(2).map(|pair| u64::from(length(pair[1] - pair[0] - 1))).sum::<u64>();
+    u64::from(first) + rest
 }
 
 /// Reads `count` ascending numbers below `end` and hands them out one by one.

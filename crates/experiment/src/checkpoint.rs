@@ -1,0 +1,449 @@
+//! A training that survives `kill -9`: its state in one file, replaced whole.
+//!
+//! `train.checkpoint` holds, little-endian: `SVCP`, the format (u32), a JSON header (length u64, then its bytes) that
+//! says what is trained on what, the watch's state (likewise), the model's state up to the end, and the BLAKE3 hash of
+//! everything before it. A new state is written beside it, forced to the disk, and put in its place; so there is always
+//! a whole one, or none yet.
+
+use serde::{Deserialize, Serialize};
+use sottovoce_models::Milestone;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use thiserror::Error;
+
+const NAME: &str = "train.checkpoint";
+const LOCK: &str = "train.lock";
+const MAGIC: &[u8; 4] = b"SVCP";
+const FORMAT: u32 = 1;
+/// Bytes of the hash at the end.
+const HASH: u64 = 32;
+/// Magic, format, length of the header.
+const HEAD: u64 = 16;
+
+/// What is trained on what, in words: a checkpoint of another training is refused, and the difference named.
+pub type Identity = BTreeMap<String, String>;
+
+/// A file that a setting names, by what it holds.
+pub fn contents(path: &Path) -> String {
+    fs::read(path)
+        .map_or_else(|error| error.to_string(), |bytes| blake3::hash(&bytes).to_hex()[..16].to_owned())
+}
+
+/// Why a checkpoint cannot be used.
+#[derive(Debug, Error)]
+pub enum CheckpointError {
+    /// A file could not be read or written.
+    #[error("{path}: {reason}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// Another process trains here.
+    #[error("{0}: another process keeps its checkpoints here")]
+    Busy(String),
+    /// Not one of ours.
+    #[error("{0} is not a checkpoint; --fresh replaces it")]
+    Foreign(String),
+    /// Of another version of this program.
+    #[error("{path} has format {found}, this program reads {FORMAT}; --fresh begins anew")]
+    Format {
+        /// The file.
+        path: String,
+        /// Its format.
+        found: u32,
+    },
+    /// The hash does not match.
+    #[error("{0} is damaged or cut short; --fresh begins anew")]
+    Damaged(String),
+    /// Of another training.
+    #[error("{path} is of another training: {}; --fresh begins anew", .differences.join(", "))]
+    Other {
+        /// The file.
+        path: String,
+        /// What is different, in words.
+        differences: Vec<String>,
+    },
+    /// Nothing to go on from.
+    #[error("there is no checkpoint {0} to go on from")]
+    Missing(String),
+}
+
+/// How often a checkpoint is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// After so many epochs, and after the last.
+    Epochs(u64),
+    /// After so many rounds, and after the last epoch.
+    Rounds(u64),
+}
+
+impl Every {
+    fn due(self, milestone: &Milestone) -> bool {
+        let after = |epochs: u64| milestone.epoch_over && (milestone.epochs as u64).is_multiple_of(epochs);
+        match self {
+            _ if milestone.last => true,
+            Every::Epochs(epochs) => after(epochs),
+            Every::Rounds(rounds) => milestone.rounds.is_multiple_of(rounds),
+        }
+    }
+}
+
+impl FromStr for Every {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` is not a number of epochs, such as 5, or of rounds, such as 200rounds");
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let number = digits.trim().parse().ok().filter(|&number: &u64| number > 0).ok_or_else(wrong)?;
+        match &text[digits.len()..] {
+            "" | "epoch" | "epochs" => Ok(Every::Epochs(number)),
+            "round" | "rounds" => Ok(Every::Rounds(number)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Every {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Every::Epochs(epochs) => write!(f, "{epochs}"),
+            Every::Rounds(rounds) => write!(f, "{rounds}rounds"),
+        }
+    }
+}
+
+/// What to do where there is a checkpoint, or none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Begin {
+    /// Go on from it if there is one.
+    #[default]
+    GoOn,
+    /// Go on from it; none is an error.
+    MustGoOn,
+    /// Begin anew in any case.
+    Fresh,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    identity: Identity,
+    epochs: usize,
+    rounds: u64,
+}
+
+/// Where training was when it was kept.
+pub struct Found {
+    /// Epochs done.
+    pub epochs: usize,
+    /// Rounds done.
+    pub rounds: u64,
+    pub(crate) watch: Vec<u8>,
+    pub(crate) model: Box<dyn Read>,
+}
+
+/// The folder of a training's checkpoints; one process has it.
+pub struct Store {
+    path: PathBuf,
+    identity: Identity,
+    every: Every,
+    found: Option<Found>,
+    _lock: File,
+}
+
+impl Store {
+    /// Opens a folder, made if need be, and what was kept there of the same training.
+    ///
+    /// # Errors
+    /// If another process has the folder, or what is there cannot be used.
+    pub fn open(
+        folder: &Path,
+        identity: Identity,
+        every: Every,
+        begin: Begin,
+    ) -> Result<Self, CheckpointError> {
+        fs::create_dir_all(folder).map_err(|reason| io_error(folder, reason))?;
+        let lock = lock(&folder.join(LOCK))?;
+        let path = folder.join(NAME);
+        let found = match begin {
+            Begin::Fresh => None,
+            Begin::GoOn if !path.exists() => None,
+            Begin::MustGoOn if !path.exists() => return Err(CheckpointError::Missing(shown(&path))),
+            _ => Some(read(&path, &identity)?),
+        };
+        Ok(Self { path, identity, every, found, _lock: lock })
+    }
+
+    /// Where training goes on from.
+    pub fn found(&self) -> Option<&Found> {
+        self.found.as_ref()
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Found> {
+        self.found.take()
+    }
+
+    pub(crate) fn due(&self, milestone: &Milestone) -> bool {
+        self.every.due(milestone)
+    }
+
+    /// Puts a new state in the place of the old one, which stays if that fails.
+    pub(crate) fn write(
+        &self,
+        milestone: &Milestone,
+        watch: &[u8],
+        model: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), CheckpointError> {
+        let beside = self.path.with_extension("part");
+        let written = self.write_beside(&beside, milestone, watch, model).and_then(|()| {
+            fs::rename(&beside, &self.path)?;
+            sync_folder(&self.path)
+        });
+        written.map_err(|reason| {
+            // Only tidiness: a part that stays behind is replaced by the next.
+            fs::remove_file(&beside).ok();
+            io_error(&self.path, reason)
+        })
+    }
+
+    fn write_beside(
+        &self,
+        beside: &Path,
+        milestone: &Milestone,
+        watch: &[u8],
+        model: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let header =
+            Header { identity: self.identity.clone(), epochs: milestone.epochs, rounds: milestone.rounds };
+        let header = serde_json::to_vec(&header)?;
+        let mut out = Hashing { inner: BufWriter::new(File::create(beside)?), hasher: blake3::Hasher::new() };
+        out.write_all(MAGIC)?;
+        out.write_all(&FORMAT.to_le_bytes())?;
+        for section in [&header[..], watch] {
+            out.write_all(&(section.len() as u64).to_le_bytes())?;
+            out.write_all(section)?;
+        }
+        model(&mut out)?;
+        let Hashing { mut inner, hasher } = out;
+        inner.write_all(hasher.finalize().as_bytes())?;
+        inner.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+}
+
+/// Hashes what it hands on.
+struct Hashing<W> {
+    inner: W,
+    hasher: blake3::Hasher,
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn io_error(path: &Path, reason: io::Error) -> CheckpointError {
+    CheckpointError::Io { path: shown(path), reason }
+}
+
+fn lock(path: &Path) -> Result<File, CheckpointError> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(|reason| io_error(path, reason))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(CheckpointError::Busy(shown(path))),
+        Err(TryLockError::Error(reason)) => Err(io_error(path, reason)),
+    }
+}
+
+/// Forces the name to the disk too, where folders can be opened.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent().map(File::open) {
+        Some(Ok(folder)) => folder.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+/// Reads what was kept, whole or not at all.
+fn read(path: &Path, identity: &Identity) -> Result<Found, CheckpointError> {
+    let io = |reason| io_error(path, reason);
+    let damaged = || CheckpointError::Damaged(shown(path));
+    let mut file = BufReader::new(File::open(path).map_err(io)?);
+    let length = file.get_ref().metadata().map_err(io)?.len();
+    let mut head = Vec::new();
+    file.by_ref().take(8).read_to_end(&mut head).map_err(io)?;
+    let format = head.strip_prefix(MAGIC).ok_or_else(|| CheckpointError::Foreign(shown(path)))?;
+    let found = u32::from_le_bytes(format.try_into().map_err(|_| damaged())?);
+    if found != FORMAT {
+        return Err(CheckpointError::Format { path: shown(path), found });
+    }
+    let content = length.checked_sub(HASH).filter(|&content| content >= HEAD).ok_or_else(damaged)?;
+    if !matches_hash(&mut file, content).map_err(io)? {
+        return Err(damaged());
+    }
+    file.seek(SeekFrom::Start(8)).map_err(io)?;
+    let mut content = file.take(content - 8);
+    let header = section(&mut content).map_err(io)?;
+    let header: Header = serde_json::from_slice(&header).map_err(|_| damaged())?;
+    let differences = differences(&header.identity, identity);
+    if !differences.is_empty() {
+        return Err(CheckpointError::Other { path: shown(path), differences });
+    }
+    let watch = section(&mut content).map_err(io)?;
+    Ok(Found { epochs: header.epochs, rounds: header.rounds, watch, model: Box::new(content) })
+}
+
+fn matches_hash(file: &mut BufReader<File>, content: u64) -> io::Result<bool> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut hasher = blake3::Hasher::new();
+    io::copy(&mut file.by_ref().take(content), &mut hasher)?;
+    let mut hash = [0; HASH as usize];
+    file.read_exact(&mut hash)?;
+    Ok(hasher.finalize() == hash)
+}
+
+/// A length and so many bytes, which a wrong length cannot make more than there are.
+fn section(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut length = [0; 8];
+    from.read_exact(&mut length)?;
+    let length = u64::from_le_bytes(length);
+    let mut bytes = Vec::new();
+    from.take(length).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == length { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+fn differences(kept: &Identity, asked: &Identity) -> Vec<String> {
+    let all: std::collections::BTreeSet<&String> = kept.keys().chain(asked.keys()).collect();
+    let word =
+        |identity: &Identity, key: &String| identity.get(key).map_or("absent".to_owned(), Clone::clone);
+    all.into_iter()
+        .filter(|&key| kept.get(key) != asked.get(key))
+        .map(|key| format!("{key} was {} and is {}", word(kept, key), word(asked, key)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(pi: &str) -> Identity {
+        [("model", "fpl"), ("pi", pi)].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+    }
+
+    fn open(folder: &Path, begin: Begin) -> Result<Store, CheckpointError> {
+        Store::open(folder, identity("0.5"), Every::Epochs(1), begin)
+    }
+
+    const AT: Milestone = Milestone { epochs: 3, rounds: 12, epoch_over: true, last: false };
+
+    fn keep(store: &Store, state: &[u8]) -> Result<(), CheckpointError> {
+        store.write(&AT, b"watched", &mut |out| out.write_all(state))
+    }
+
+    fn message(result: Result<Store, CheckpointError>) -> String {
+        result.err().expect("an error").to_string()
+    }
+
+    #[test]
+    fn what_was_kept_comes_back_and_the_newest_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path(), Begin::GoOn).unwrap();
+        assert!(store.found().is_none());
+        keep(&store, b"first").unwrap();
+        keep(&store, &[7; 100_000]).unwrap();
+        assert!(message(open(folder.path(), Begin::GoOn)).contains("another process"));
+        drop(store);
+        let mut found = open(folder.path(), Begin::MustGoOn).unwrap().take().unwrap();
+        assert_eq!((found.epochs, found.rounds, &found.watch[..]), (3, 12, &b"watched"[..]));
+        let mut state = Vec::new();
+        found.model.read_to_end(&mut state).unwrap();
+        assert_eq!(state, [7; 100_000]);
+        assert!(open(folder.path(), Begin::Fresh).unwrap().found().is_none());
+        let nothing = tempfile::tempdir().unwrap();
+        assert!(message(open(nothing.path(), Begin::MustGoOn)).starts_with("there is no checkpoint"));
+    }
+
+    #[test]
+    fn a_failed_write_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path(), Begin::GoOn).unwrap();
+        keep(&store, b"good").unwrap();
+        let before = fs::read(store.path()).unwrap();
+        let full = store.write(&AT, b"", &mut |out| {
+            out.write_all(b"half")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        let text = full.unwrap_err().to_string();
+        assert!(text.contains("train.checkpoint") && text.contains("no storage space"), "{text}");
+        assert_eq!(fs::read(store.path()).unwrap(), before);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "a part was left behind");
+    }
+
+    #[test]
+    fn every_cut_and_every_changed_byte_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(NAME);
+        keep(&open(folder.path(), Begin::GoOn).unwrap(), b"a state of some length").unwrap();
+        let whole = fs::read(&path).unwrap();
+        for place in 0..whole.len() {
+            fs::write(&path, &whole[..place]).unwrap();
+            message(open(folder.path(), Begin::GoOn));
+            let mut changed = whole.clone();
+            changed[place] ^= 0x10;
+            fs::write(&path, &changed).unwrap();
+            message(open(folder.path(), Begin::GoOn));
+        }
+        fs::write(&path, [&whole[..], b"more"].concat()).unwrap();
+        assert!(message(open(folder.path(), Begin::GoOn)).contains("damaged or cut short"));
+        fs::write(&path, "user\titem\n").unwrap();
+        assert!(message(open(folder.path(), Begin::GoOn)).contains("is not a checkpoint"));
+        let mut newer = whole.clone();
+        newer[4] = 9;
+        fs::write(&path, &newer).unwrap();
+        assert!(message(open(folder.path(), Begin::GoOn)).contains("has format 9"));
+        fs::write(&path, &whole).unwrap();
+        assert!(open(folder.path(), Begin::GoOn).unwrap().found().is_some());
+    }
+
+    #[test]
+    fn another_training_is_refused_by_its_difference() {
+        let folder = tempfile::tempdir().unwrap();
+        keep(&open(folder.path(), Begin::GoOn).unwrap(), b"state").unwrap();
+        let other = Store::open(folder.path(), identity("0.7"), Every::Epochs(1), Begin::GoOn);
+        assert!(message(other).contains("is of another training: pi was 0.5 and is 0.7; --fresh"));
+    }
+
+    #[test]
+    fn how_often_is_read_as_people_write_it() {
+        assert_eq!("5".parse(), Ok(Every::Epochs(5)));
+        assert_eq!("200rounds".parse(), Ok(Every::Rounds(200)));
+        for wrong in ["0", "x", "5days", "", "-1"] {
+            assert!(wrong.parse::<Every>().is_err(), "{wrong}");
+        }
+        let at = |epochs, rounds, epoch_over| Milestone { epochs, rounds, epoch_over, last: false };
+        assert!(Every::Epochs(2).due(&at(4, 11, true)) && !Every::Epochs(2).due(&at(4, 12, false)));
+        assert!(Every::Rounds(6).due(&at(4, 12, false)) && !Every::Rounds(6).due(&at(4, 13, true)));
+        assert!(Every::Epochs(7).due(&Milestone { last: true, ..AT }));
+    }
+}

@@ -1,0 +1,165 @@
+//! Steps whose length a table's values find by themselves.
+
+use super::Strategy;
+use crate::Collected;
+use crate::state::{put_f32s, put_f64s, put_u64s, take_f32s, take_f64s, take_numbers, unfit};
+use sottovoce_protocol::{Parameters, Table};
+use std::io::{self, Read, Write};
+
+/// Stable at any cohort size and population: AdaGrad (J. Duchi, E. Hazan, Y. Singer, JMLR 2011) on the sums of rounds,
+/// ```text
+/// value += step * sum / sqrt(own + mean)
+/// ```
+/// where `own` adds up the squares of the value's sums so far, this round's included, and `mean` is the mean of `own` over
+/// its column.
+///
+/// Twice as many devices make twice the sum and twice the root, so that a step does not grow with the population. The mean
+/// keeps rows that few devices send from running as fast as those that many agree on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adaptive {
+    step: f32,
+    tables: Vec<Squares>,
+}
+
+/// Squares of one table's sums.
+#[derive(Clone, Debug, PartialEq)]
+struct Squares {
+    /// As long as the table.
+    own: Vec<f32>,
+    /// One a column; in double precision, because small squares are added to large sums of very many.
+    columns: Vec<f64>,
+    means: Vec<f32>,
+}
+
+impl Adaptive {
+    /// Before the first round. No single step is longer than `step`.
+    pub fn new(step: f32) -> Self {
+        Self { step, tables: Vec::new() }
+    }
+}
+
+impl Squares {
+    fn of(table: &Table) -> Self {
+        let columns = table.shape().cols as usize;
+        Self {
+            own: vec![0.0; table.shape().values()],
+            columns: vec![0.0; columns],
+            means: vec![0.0; columns],
+        }
+    }
+
+    fn add(&mut self, row: usize, sum: &[f32]) {
+        let own = &mut self.own[row * sum.len()..][..sum.len()];
+        for ((own, column), sum) in own.iter_mut().zip(&mut self.columns).zip(sum) {
+            *own += sum * sum;
+            *column += f64::from(sum * sum);
+        }
+    }
+
+    fn take_means(&mut self, rows: u32) {
+        for (mean, column) in self.means.iter_mut().zip(&self.columns) {
+            *mean = (column / f64::from(rows)) as f32;
+        }
+    }
+
+    fn step(&self, step: f32, row: usize, sum: &[f32], values: &mut [f32]) {
+        let own = &self.own[row * sum.len()..][..sum.len()];
+        for (((value, sum), own), mean) in values.iter_mut().zip(sum).zip(own).zip(&self.means) {
+            // Squares of sums under 1e-19 are lost: those values stay where they are.
+            *value += step * sum / (own + mean).max(f32::MIN_POSITIVE).sqrt();
+        }
+    }
+}
+
+impl Strategy for Adaptive {
+    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+        if self.tables.is_empty() {
+            self.tables = shared.tables().iter().map(Squares::of).collect();
+        }
+        for ((table, sums), squares) in
+            shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.tables)
+        {
+            sums.rows().for_each(|(row, _, sum)| squares.add(row, sum));
+            squares.take_means(table.shape().rows);
+            sums.rows().for_each(|(row, _, sum)| squares.step(self.step, row, sum, table.row_mut(row)));
+        }
+    }
+
+    fn advice(&self) -> String {
+        format!("take an adaptive_step below {} or a smaller learning_rate", self.step)
+    }
+
+    /// Means are taken anew in each round and not written.
+    fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        put_u64s(out, &[self.tables.len() as u64])?;
+        self.tables.iter().try_for_each(|squares| {
+            put_f32s(out, &squares.own)?;
+            put_f64s(out, &squares.columns)
+        })
+    }
+
+    fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
+        let [tables] = take_numbers(from)?;
+        if tables != 0 && tables != shared.tables().len() as u64 {
+            return Err(unfit(format!(
+                "squares of {tables} tables, where there are {}",
+                shared.tables().len()
+            )));
+        }
+        self.tables = shared.tables().iter().take(tables as usize).map(Squares::of).collect();
+        self.tables.iter_mut().try_for_each(|squares| {
+            take_f32s(from, &mut squares.own)?;
+            take_f64s(from, &mut squares.columns)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{collected, shared};
+    use super::*;
+
+    /// Three rounds in which everything is sent by so many devices; values whose sums are exact.
+    fn after(devices: usize) -> Parameters {
+        let (mut strategy, mut shared) = (Adaptive::new(0.2), shared());
+        for rows in [&[(0, [0.5, -0.25]), (2, [3.0, 1.5])][..], &[(2, [-0.375, 2.0])], &[(0, [1.0, 0.0])]] {
+            strategy.absorb(&mut shared, &collected(rows, devices));
+        }
+        shared
+    }
+
+    #[test]
+    fn steps_do_not_depend_on_how_many_devices_say_the_same() {
+        assert_eq!(after(1), after(64));
+        assert_ne!(after(1), shared());
+    }
+
+    #[test]
+    fn what_was_put_down_is_taken_up() {
+        let (mut strategy, mut shared) = (Adaptive::new(0.2), shared());
+        let round = |strategy: &mut Adaptive, shared: &mut Parameters, first| {
+            strategy.absorb(shared, &collected(&[(0, [first, -0.25]), (3, [3.0, 1.5])], 2));
+        };
+        round(&mut strategy, &mut shared, 0.5);
+        let mut state = Vec::new();
+        strategy.save(&mut state).unwrap();
+        let (mut other, mut other_shared) = (Adaptive::new(0.2), shared.clone());
+        other.restore(&shared, &mut &state[..]).unwrap();
+        round(&mut strategy, &mut shared, -2.0);
+        round(&mut other, &mut other_shared, -2.0);
+        assert_eq!((shared, strategy), (other_shared, other));
+        assert!(Adaptive::new(0.2).restore(&after(1), &mut &state[..20]).is_err());
+    }
+
+    #[test]
+    fn steps_are_as_written() {
+        let found = after(3);
+        // Row 0, column 0: sums 1.5, then 3; row 2: 9, -1.125. Four rows.
+        let [first, last] =
+            [(1.5f64, 1.5f64 * 1.5, 2.25 + 81.0), (3.0, 2.25 + 9.0, 2.25 + 81.0 + 1.265_625 + 9.0)]
+                .map(|(sum, own, column)| 0.2 * sum / (own + column / 4.0).sqrt());
+        let expected = f64::from(shared().tables()[0].row(0)[0]) + first + last;
+        assert!((f64::from(found.tables()[0].row(0)[0]) - expected).abs() < 1e-6, "{found:?} {expected}");
+        assert_eq!(found.tables()[0].row(1), shared().tables()[0].row(1));
+    }
+}

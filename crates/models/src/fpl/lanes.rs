@@ -1,0 +1,88 @@
+//! Inner loops over factors, in lanes of a fixed order that compilers turn into vector instructions.
+
+use wide::f32x4;
+
+/// b_i + p . q_i of an item's row, the bias in its last column.
+#[inline(always)]
+pub(super) fn score(user: &[f32], row: &[f32]) -> f32 {
+    let (factors, bias) = row.split_at(user.len());
+    let (user, user_rest) = user.as_chunks::<4>();
+    let (factors, factors_rest) = factors.as_chunks::<4>();
+    let mut lanes = f32x4::splat(0.0);
+    for (p, q) in user.iter().zip(factors) {
+        lanes += f32x4::from(*p) * f32x4::from(*q);
+    }
+    let lanes = lanes.to_array();
+    let mut score = bias[0] + ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
+    for (p, q) in user_rest.iter().zip(factors_rest) {
+        score += p * q;
+    }
+    score
+}
+
+/// `to = sum p - back q` and `change += sum q`, for slices of one length.
+#[inline(always)]
+pub(super) fn gradient([p, q]: [&[f32]; 2], by: [f32; 2], to: &mut [f32], change: &mut [f32]) {
+    let (p, p_rest) = p.as_chunks::<8>();
+    let (q, q_rest) = q.as_chunks::<8>();
+    let (to, to_rest) = to.as_chunks_mut::<8>();
+    let (change, change_rest) = change.as_chunks_mut::<8>();
+    for (((p, q), to), change) in p.iter().zip(q).zip(to).zip(change) {
+        gradient_lanes([p, q], by, to, change);
+    }
+    let (p, p_rest) = p_rest.as_chunks::<4>();
+    let (q, q_rest) = q_rest.as_chunks::<4>();
+    let (to, to_rest) = to_rest.as_chunks_mut::<4>();
+    let (change, change_rest) = change_rest.as_chunks_mut::<4>();
+    for (((p, q), to), change) in p.iter().zip(q).zip(to).zip(change) {
+        gradient_lanes([p, q], by, to, change);
+    }
+    let last = p_rest.iter().zip(q_rest).zip(to_rest).zip(change_rest);
+    for (((p, q), to), change) in last {
+        gradient_lanes([&[*p], &[*q]], by, std::array::from_mut(to), std::array::from_mut(change));
+    }
+}
+
+/// Reads before it writes, so that compilers need not fear that slices overlap.
+#[inline(always)]
+fn gradient_lanes<const L: usize>(
+    [p, q]: [&[f32; L]; 2],
+    [sum, back]: [f32; 2],
+    to: &mut [f32; L],
+    change: &mut [f32; L],
+) {
+    let (mut new, mut changed) = (*p, *change);
+    for lane in 0..L {
+        changed[lane] += sum * q[lane];
+        new[lane] = sum * new[lane] - back * q[lane];
+    }
+    (*to, *change) = (new, changed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sottovoce_core::Rng;
+
+    #[test]
+    fn every_length_gives_what_the_formulas_say() {
+        let mut rng = Rng::new(3);
+        for length in 0..40 {
+            let mut random = |length| {
+                let mut values = vec![0.0; length];
+                rng.fill_normal(1.0, &mut values);
+                values
+            };
+            let (p, row, before) = (random(length), random(length + 1), random(length));
+            let q = &row[..length];
+            let exact: f64 = p.iter().zip(q).map(|(p, q)| f64::from(*p) * f64::from(*q)).sum();
+            assert!((f64::from(score(&p, &row)) - exact - f64::from(row[length])).abs() < 1e-4, "{length}");
+
+            let (mut to, mut change) = (vec![9.0; length], before.clone());
+            gradient([&p, q], [0.5, 0.25], &mut to, &mut change);
+            for f in 0..length {
+                assert_eq!((to[f], change[f]), (0.5 * p[f] - 0.25 * q[f], before[f] + 0.5 * q[f]));
+            }
+        }
+    }
+}
