@@ -54,44 +54,44 @@ impl Touched {
     #[inline(always)]
     pub(super) fn drain(&mut self, history: &[u32], items: &mut Vec<u32>, marks: &mut Vec<Mark>) {
         items.clear();
+        marks.clear();
         if self.groups.is_empty() {
             for word in 0..self.met.len() {
-                list(word, std::mem::take(&mut self.met[word]), items);
+                self.list(word, items, marks);
             }
         }
         for group in 0..self.groups.len() {
             let mut bits = std::mem::take(&mut self.groups[group]);
             while bits != 0 {
-                let word = group * 64 + bits.trailing_zeros() as usize;
-                list(word, std::mem::take(&mut self.met[word]), items);
+                self.list(group * 64 + bits.trailing_zeros() as usize, items, marks);
                 bits &= bits - 1;
             }
-        }
-        marks.clear();
-        marks.resize(items.len(), Mark::Other);
-        for (mark, &item) in marks.iter_mut().zip(&*items) {
-            *mark = if self.has(item) { Mark::Consumed } else { Mark::Other };
         }
         for &item in history {
             self.own[item as usize / 64] = 0;
         }
     }
-}
 
-/// Appends the positions of the bits that are set. Four are written at once whether they are set or not, and only those
-/// that are set stay: a loop of unknown length for each word would cost more in wrong guesses.
-#[inline(always)]
-fn list(word: usize, mut bits: u64, items: &mut Vec<u32>) {
-    let end = items.len() + bits.count_ones() as usize;
-    while bits != 0 {
-        let mut four = [0; 4];
-        for item in &mut four {
-            *item = word as u32 * 64 + bits.trailing_zeros();
-            bits &= bits.wrapping_sub(1);
+    /// Appends the items of a word. Four are written at once whether they were met or not, and only those that were stay:
+    /// a loop of unknown length for each word would cost more in wrong guesses.
+    #[inline(always)]
+    fn list(&mut self, word: usize, items: &mut Vec<u32>, marks: &mut Vec<Mark>) {
+        let (own, mut bits) = (self.own[word], std::mem::take(&mut self.met[word]));
+        let end = items.len() + bits.count_ones() as usize;
+        while bits != 0 {
+            let (mut four, mut four_marks) = ([0; 4], [Mark::Other; 4]);
+            for (item, mark) in four.iter_mut().zip(&mut four_marks) {
+                let bit = bits.trailing_zeros() % 64;
+                bits &= bits.wrapping_sub(1);
+                *item = word as u32 * 64 + bit;
+                *mark = if own >> bit & 1 == 1 { Mark::Consumed } else { Mark::Other };
+            }
+            items.extend_from_slice(&four);
+            marks.extend_from_slice(&four_marks);
         }
-        items.extend_from_slice(&four);
+        items.truncate(end);
+        marks.truncate(end);
     }
-    items.truncate(end);
 }
 
 #[cfg(test)]
