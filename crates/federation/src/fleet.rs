@@ -133,7 +133,7 @@ pub enum Delivery {
 /// Devices that a part of the cohort has at least: smaller parts cost more than they gain.
 const LEAST_PART: usize = 32;
 /// Parts a cohort is cut into: adding each to the others costs a pass over the shared model.
-const FEW_PARTS: usize = 8;
+const FEW_PARTS: usize = 12;
 /// Devices of a part for which that cost does not matter, so that there may be more parts for more cores.
 const LARGE_PART: usize = 4096;
 /// Parts at most.
