@@ -13,7 +13,7 @@ pub(crate) enum Task {
     House,
     Setup(Choice),
     Test(Choice),
-    Prove { name: String, long: bool },
+    Prove { name: String, extent: prove::Extent },
     Bench(Vec<OsString>),
 }
 
@@ -76,17 +76,21 @@ fn choice(parser: &mut lexopt::Parser) -> Result<Choice> {
 }
 
 fn proof(parser: &mut lexopt::Parser) -> Result<Task> {
-    let (mut name, mut long) = (None, false);
+    let (mut name, mut extent) = (None, prove::Extent::default());
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("long") => long = true,
+            Long("long") => extent.long = true,
+            Long("users") => extent.users = Some(parser.value()?.parse()?),
             Value(value) if name.is_none() => name = Some(value.string()?),
             other => return Err(other.unexpected().into()),
         }
     }
     let known = prove::PROOFS.iter().map(|proof| proof.name).collect::<Vec<_>>().join(", ");
     match name {
-        Some(name) if prove::find(&name).is_some() => Ok(Task::Prove { name, long }),
+        Some(name) if extent.users.is_some() && name != prove::SCALE => {
+            bail!("--users is for the proof `{}`, not for `{name}`", prove::SCALE)
+        }
+        Some(name) if prove::find(&name).is_some() => Ok(Task::Prove { name, extent }),
         Some(name) => bail!("there is no proof `{name}`; there are: {known}"),
         None => bail!("which proof? there are: {known}"),
     }
@@ -129,7 +133,14 @@ mod tests {
 
     #[test]
     fn a_proof_may_be_long_and_benchmarks_take_the_rest() {
-        assert_eq!(parsed("prove fuzz --long").unwrap(), Task::Prove { name: "fuzz".into(), long: true });
+        let extent = |long, users| prove::Extent { long, users };
+        let proof = |line| match parsed(line).unwrap() {
+            Task::Prove { name, extent } => (name, extent),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(proof("prove fuzz --long"), ("fuzz".into(), extent(true, None)));
+        assert_eq!(proof("prove scale --users 5000"), ("scale".into(), extent(false, Some(5000))));
+        assert!(parsed("prove fuzz --users 5").is_err() && parsed("prove scale --users many").is_err());
         assert_eq!(
             parsed("bench -- --quick dot").unwrap(),
             Task::Bench(vec!["--quick".into(), "dot".into()])

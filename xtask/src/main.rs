@@ -9,6 +9,7 @@ mod arguments;
 mod house;
 mod process;
 mod prove;
+mod scale;
 mod setup;
 mod steps;
 mod wasm;
@@ -28,6 +29,7 @@ Usage: cargo xtask COMMAND
                                the full test run; stops at the first step that fails
   house                        the house rules alone
   prove NAME [--long]          a proof too long for the test run; its figure is the last line
+  prove scale [--users N]      the same with another number of devices whose histories stay in a file
   bench [-- ARGUMENTS]         the criterion benchmarks
   list                         the steps, parts and proofs by name
 
@@ -58,7 +60,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Setup(choice) => setup::run(&choice)?,
         Task::Test(choice) => steps::run(&choice)?,
         Task::House => house::check()?,
-        Task::Prove { name, long } => prove::run(&name, long)?,
+        Task::Prove { name, extent } => prove::run(&name, extent)?,
         Task::Bench(rest) => bench(rest)?,
     }
     Ok(())

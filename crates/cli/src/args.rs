@@ -102,9 +102,12 @@ pub(crate) enum Data {
         #[command(flatten)]
         cleaning: CleaningArgs,
     },
-    /// Convert a data set to TSV or Parquet (by the ending of the output; .gz and .zst compress)
+    /// Convert a data set to TSV, Parquet or a file of histories (by the ending of the output; .gz and .zst compress)
     #[command(after_help = "Examples:\n  sottovoce data convert ml-1m ml-1m.parquet\n  \
-        sottovoce data convert ml-latest/ratings.csv out.tsv.gz --threshold 3 --k-core 10")]
+        sottovoce data convert ml-latest/ratings.csv out.tsv.gz --threshold 3 --k-core 10\n  \
+        sottovoce data convert synth:town:users=10000000 town.histories\n\n\
+        A file of histories holds each person's items and nothing else; `train --stream` learns from it without having it \
+        in memory.")]
     Convert {
         #[command(flatten)]
         source: Source,
@@ -247,6 +250,7 @@ pub(crate) struct SplitArgs {
   sottovoce train --model item-knn --data ml-1m --min-interactions 21 --set k=200
   sottovoce train --model bpr-mf --data synth:town --validation temporal:0.8 --patience 5 --out runs/bpr
   sottovoce train --model fpl --data ml-1m --set pi=0.5 --checkpoint runs/fpl/kept --out runs/fpl/model
+  sottovoce train --model fpl --data town.histories --stream --set epochs=1
   sottovoce models bpr-mf                                the settings that --set takes")]
 pub(crate) struct Train {
     /// The model; `sottovoce models` lists them
@@ -267,6 +271,10 @@ pub(crate) struct Train {
     /// Stop when nDCG@10 on the validation part has not risen for N epochs, and keep the best epoch
     #[arg(long, value_name = "N", requires = "validation", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) patience: Option<u32>,
+    /// Leave histories in their file (one that `data convert` wrote with the ending .histories) and read them as they
+    /// are needed, for populations that do not fit memory
+    #[arg(long)]
+    pub(crate) stream: bool,
     /// A folder to keep the state of a federated training in; stopped at any moment, the same command goes on from there
     #[arg(long, value_name = "DIR", help_heading = "Checkpoints")]
     pub(crate) checkpoint: Option<PathBuf>,
@@ -381,12 +389,12 @@ pub(crate) struct Models {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sottovoce bench                                        everything, on a made-up set of ml-1m's size
-  sottovoce bench bpr ials --data ml-1m --peers 'python3 peers.py'
+  sottovoce bench bpr ials fpl --data ml-1m --peers 'python3 peers.py'
 
 The peer command is called as CMD implicit-bpr|implicit-als FILE --factors N --epochs N --threads 1 and prints one line \
 of JSON with cpu_s_per_epoch, triples_per_cpu_s and ndcg; ratios are then printed beside our figures.")]
 pub(crate) struct Bench {
-    /// Which benchmarks: bpr, ials, evaluate, load, memory [default: all]
+    /// Which benchmarks: load, bpr, ials, fpl, fleet, evaluate, memory [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// The data to measure on

@@ -67,10 +67,7 @@ pub(crate) fn write(
     users: &Names,
     catalog: &Catalog,
 ) -> Result<()> {
-    let mut arrays = Arrays::default();
-    for tensor in recommender.tensors() {
-        arrays.push(format!("model.{}", tensor.name), tensor.shape, &tensor.data);
-    }
+    let mut arrays = Arrays::learnt(recommender);
     let ends: Vec<u32> =
         train.offsets()[1..].iter().map(|&end| u32::try_from(end)).collect::<Result<_, _>>()?;
     arrays.push_u32("train.ends", ends);
@@ -80,6 +77,15 @@ pub(crate) fn write(
     if let Some(titles) = &catalog.titles {
         arrays.push_names("titles", titles);
     }
+    write_files(folder, about, &arrays)
+}
+
+/// Writes what was learnt from a file of histories, which has no names.
+pub(crate) fn write_nameless(folder: &Path, about: &About, recommender: &dyn Recommender) -> Result<()> {
+    write_files(folder, about, &Arrays::learnt(recommender))
+}
+
+fn write_files(folder: &Path, about: &About, arrays: &Arrays) -> Result<()> {
     let path = folder.join(TENSORS);
     std::fs::write(&path, arrays.serialise()?).with_context(|| format!("writing {}", path.display()))?;
     let path = folder.join(ABOUT);
@@ -108,6 +114,10 @@ pub(crate) fn read(folder: &Path) -> Result<Stored> {
 
 fn assemble(about: About, bytes: &[u8]) -> Result<Stored> {
     let file = SafeTensors::deserialize(bytes)?;
+    ensure!(
+        file.tensor("users.ends").is_ok(),
+        "it was trained on a file of histories, which has no names: nothing can be recommended by name"
+    );
     let users = names(&file, "users")?;
     let titles = file.tensor("titles.ends").is_ok().then(|| names(&file, "titles")).transpose()?;
     let catalog = Catalog { ids: names(&file, "items")?, titles, categories: None };
@@ -165,6 +175,14 @@ fn names(file: &SafeTensors<'_>, what: &str) -> Result<Names> {
 struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
 
 impl Arrays {
+    fn learnt(recommender: &dyn Recommender) -> Self {
+        let mut arrays = Self::default();
+        for tensor in recommender.tensors() {
+            arrays.push(format!("model.{}", tensor.name), tensor.shape, &tensor.data);
+        }
+        arrays
+    }
+
     fn push(&mut self, name: String, shape: Vec<usize>, data: &TensorData) {
         let (dtype, bytes) = match data {
             TensorData::F32(values) => (Dtype::F32, values.iter().flat_map(|v| v.to_le_bytes()).collect()),

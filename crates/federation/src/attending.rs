@@ -1,9 +1,7 @@
 //! Settings of who is asked and of what devices are like, the same for every model trained in a federation.
 
-use crate::{
-    Availability, Diurnal, Federation, FederationError, Fleet, Habits, Population, RoundRules, Trace,
-};
-use sottovoce_core::{Histories, Names};
+use crate::{Availability, Diurnal, Federation, FederationError, Fleet, Habits, RoundRules, Trace};
+use sottovoce_core::Names;
 use sottovoce_models::settings::{Setting, Settings};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -90,24 +88,24 @@ impl Attending {
         Ok(Habits { availability, ..self.habits.clone() })
     }
 
-    /// Makes a federation of these people draw cohorts and end rounds accordingly.
+    /// Makes a federation draw cohorts and end rounds accordingly; `lengths` says how many items each person has, and
+    /// `devices` which of them can learn.
     pub(crate) fn apply<F: Fleet>(
         &self,
         federation: Federation<F>,
-        train: &Histories,
+        (lengths, devices): (&[u32], &[u32]),
         users: Option<&Names>,
     ) -> Result<Federation<F>, FederationError> {
         let federation = federation.under(self.rules);
-        let devices = Population::of(train).devices;
         match &self.selection {
             Selection::Uniform => Ok(federation),
             Selection::History => {
-                let length = |&device: &u32| train.of(device as usize).len() as f64;
+                let length = |&device: &u32| f64::from(lengths[device as usize]);
                 federation.weighing(&devices.iter().map(length).collect::<Vec<_>>())
             }
             Selection::Weights(path) => {
                 let text = text(path, "weights_file", "selection = weights")?;
-                let weights = weights(&text, train.users(), users).map_err(|error| in_file(path, &error))?;
+                let weights = weights(&text, lengths.len(), users).map_err(|error| in_file(path, &error))?;
                 let own: Vec<f64> = devices.iter().map(|&device| weights[device as usize]).collect();
                 federation.weighing(&own).map_err(|error| in_file(path, &error.to_string()))
             }

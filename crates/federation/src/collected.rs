@@ -87,9 +87,10 @@ impl<const C: usize> Work for Adding<'_, C> {
                 }
             }
             None => {
-                for (row, values) in values.enumerate() {
-                    sums.add(row, values, 1);
+                for row in 0..sums.counts.len() {
+                    sums.count(row, 1);
                 }
+                math::add(&mut sums.values, rows.values());
             }
         }
     }
@@ -121,11 +122,16 @@ impl Sums {
     }
 
     #[inline(always)]
-    fn add(&mut self, row: usize, values: &[f32], updates: u32) {
+    fn count(&mut self, row: usize, updates: u32) {
         if self.counts[row] == 0 {
             self.touched.push(row as u32);
         }
         self.counts[row] += updates;
+    }
+
+    #[inline(always)]
+    fn add(&mut self, row: usize, values: &[f32], updates: u32) {
+        self.count(row, updates);
         math::add(&mut self.values[row * values.len()..][..values.len()], values);
     }
 

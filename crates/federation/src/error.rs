@@ -1,6 +1,6 @@
 //! What can go wrong in a federation.
 
-use crate::WeightsError;
+use crate::{HistoryFileError, WeightsError};
 use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError};
 use std::fmt;
 use thiserror::Error;
@@ -63,6 +63,9 @@ pub enum FederationError {
         /// The setting that needs it.
         needed_by: String,
     },
+    /// The file that histories are in.
+    #[error(transparent)]
+    Histories(#[from] HistoryFileError),
     /// Weights that cohorts cannot be drawn by.
     #[error(transparent)]
     Weights(#[from] WeightsError),

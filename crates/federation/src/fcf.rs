@@ -3,7 +3,7 @@
 use crate::settings::Common;
 use crate::simulated::{FederatedModel, Simulated};
 use crate::tensors::Part;
-use crate::{Adam, AdamSettings, Cohort, Descent, Plan, Population, Strategy};
+use crate::{Adam, AdamSettings, Cohort, Descent, Plan, Population, Strategy, Streaming};
 use sottovoce_models::fcf::{Device, Shared};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Setting, Settings};
@@ -18,6 +18,11 @@ pub(crate) const MODEL: Model = Model {
     settings,
     build: |settings| Box::new(Simulated::new(Fcf::new(settings))),
 };
+
+/// The same, to learn from a file.
+pub(crate) fn streaming(settings: &Settings) -> Box<dyn Streaming> {
+    Box::new(Simulated::new(Fcf::new(settings)))
+}
 
 fn settings() -> Vec<Setting> {
     let mut all = Common::settings(50, "Times all devices are asked");

@@ -4,9 +4,9 @@ use crate::behaviour::{Behaviour, Habits};
 use crate::download::Downloaded;
 use crate::lane::{Column, Lane, Round};
 use crate::state::{put_f32s, take_f32s};
-use crate::{Collected, Disclosure, FederationError, Offer, RoundRules};
+use crate::{Collected, Disclosure, FederationError, HistorySource, Offer, RoundRules};
 use rayon::prelude::*;
-use sottovoce_core::{Histories, Rng};
+use sottovoce_core::Rng;
 use sottovoce_models::DevicePart;
 use sottovoce_protocol::{Layout, RoundTerms};
 use std::io::{self, Read, Write};
@@ -144,7 +144,7 @@ const MOST_BYTES: usize = 512 << 20;
 /// Many simulated devices, trained on all cores.
 pub struct InProcess<D: DevicePart> {
     device: D,
-    histories: Histories,
+    histories: HistorySource,
     /// Private models, one device after the other.
     private: Vec<f32>,
     disclosure: Disclosure,
@@ -159,7 +159,14 @@ pub struct InProcess<D: DevicePart> {
 
 impl<D: DevicePart> InProcess<D> {
     /// One device for each history; items ascending, each once.
-    pub fn new(device: D, histories: Histories, layout: Layout, disclosure: Disclosure, rng: &Rng) -> Self {
+    pub fn new(
+        device: D,
+        histories: impl Into<HistorySource>,
+        layout: Layout,
+        disclosure: Disclosure,
+        rng: &Rng,
+    ) -> Self {
+        let histories = histories.into();
         let width = device.private_values();
         let mut private = vec![0.0; width * histories.users()];
         for (user, private) in private.chunks_exact_mut(width.max(1)).enumerate() {

@@ -3,7 +3,7 @@
 use crate::settings::{Common, chosen};
 use crate::simulated::{FederatedModel, Simulated};
 use crate::tensors::Part;
-use crate::{Adaptive, Configuration, Damped, Plan, Population, Strategy, Sum};
+use crate::{Adaptive, Configuration, Damped, Plan, Population, Strategy, Streaming, Sum};
 use sottovoce_evaluate::communication::cce;
 use sottovoce_models::fpl::{Device, Pull, Shared};
 use sottovoce_models::registry::Model;
@@ -19,6 +19,11 @@ pub(crate) const MODEL: Model = Model {
     settings,
     build: |settings| Box::new(Simulated::new(Fpl::new(settings))),
 };
+
+/// The same, to learn from a file.
+pub(crate) fn streaming(settings: &Settings) -> Box<dyn Streaming> {
+    Box::new(Simulated::new(Fpl::new(settings)))
+}
 
 fn settings() -> Vec<Setting> {
     let mut all = vec![

@@ -2,8 +2,8 @@
 
 use crate::behaviour::{Course, Fate};
 use crate::download::{Kept, Prices};
-use crate::{Attendance, Collected, Delivery, Disclosure, FederationError};
-use sottovoce_core::{Histories, Rng};
+use crate::{Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page};
+use sottovoce_core::Rng;
 use sottovoce_models::{DevicePart, Task};
 use sottovoce_protocol::{
     Disclosed, Layout, Ledger, Parameters, Policy, Received, RoundTerms, Trained, codec,
@@ -12,7 +12,7 @@ use sottovoce_protocol::{
 /// What all devices of a round see or are.
 pub(crate) struct Round<'a, D: DevicePart> {
     pub(crate) device: &'a D,
-    pub(crate) histories: &'a Histories,
+    pub(crate) histories: &'a HistorySource,
     pub(crate) disclosure: &'a Disclosure,
     pub(crate) terms: &'a RoundTerms,
     pub(crate) shared: &'a Parameters,
@@ -63,12 +63,15 @@ pub(crate) struct Lane<S> {
     /// For delivery by bytes.
     bytes: Vec<u8>,
     received: Received,
+    /// For histories in a file.
+    page: Page,
 }
 
 impl<S> Lane<S> {
     pub(crate) fn new(scratch: S, policy: Policy, layout: &Layout) -> Self {
         let (trained, received) = (Trained::new(layout), Received::new(layout));
-        Self { scratch, policy, ledger: Ledger::totals_only(), trained, bytes: Vec::new(), received }
+        let (ledger, bytes, page) = (Ledger::totals_only(), Vec::new(), Page::default());
+        Self { scratch, policy, ledger, trained, bytes, received, page }
     }
 
     /// Trains a part of the cohort.
@@ -104,7 +107,7 @@ impl<S> Lane<S> {
             return Ok(());
         }
         let mut rng = round.rng.stream("device", u64::from(device));
-        let history = round.histories.of(device as usize);
+        let history = round.histories.of(device as usize, &mut self.page)?;
         let task = Task { shared: round.shared, prepared: round.prepared, private, history };
         let lesson = round
             .device

@@ -14,6 +14,9 @@
 //! be saved after any round and taken up again with the same bytes ([`Federation::save`]); an [`Observer`] is told of each
 //! round and epoch.
 //!
+//! Histories may stay in a file ([`HistoryFile`]), of which each worker holds a block of people at a time, so that memory does
+//! not bound the population.
+//!
 //! [`registry`] lists all models: those trained in one place and those trained in a federation.
 
 mod announcement;
@@ -31,6 +34,7 @@ mod fcf;
 mod fleet;
 mod fpl;
 mod gathering;
+mod histories;
 mod lane;
 mod observer;
 mod plan;
@@ -51,7 +55,9 @@ pub use disclosure::{Disclosure, PiSpread};
 pub use distribution::{Downloads, Message, Offer};
 pub use error::{FederationError, Stage};
 pub use fleet::{Attendance, Call, Delivery, Fleet, InProcess, Presence};
+pub use histories::{HistoryFile, HistoryFileError, HistorySource, HistoryWriter, Page};
 pub use observer::{Observer, RoundReport, RowUpdates};
 pub use plan::{Configuration, Plan, Population};
 pub use rounds::{EpochReport, Federation, Setup};
+pub use simulated::Streaming;
 pub use strategy::{Adam, AdamSettings, Adaptive, Damped, Descent, Strategy, Sum};

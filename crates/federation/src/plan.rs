@@ -44,12 +44,16 @@ pub struct Population {
 impl Population {
     /// Of histories in which each item comes once.
     pub fn of(histories: &Histories) -> Self {
-        let learns = |user: &u32| {
-            let length = histories.of(*user as usize).len();
-            length > 0 && length < histories.catalog_size()
-        };
-        let devices: Vec<u32> = (0..histories.users() as u32).filter(learns).collect();
-        let interactions = devices.iter().map(|&user| histories.of(user as usize).len()).sum();
+        let lengths: Vec<u32> = histories.iter().map(|history| history.len() as u32).collect();
+        Self::of_lengths(&lengths, histories.catalog_size())
+    }
+
+    /// Of people who have so many items each, of a catalog of this size.
+    pub fn of_lengths(lengths: &[u32], catalog_size: usize) -> Self {
+        let learns = |length: u32| length > 0 && (length as usize) < catalog_size;
+        let learners = || (0..).zip(lengths).filter(|&(_, &length)| learns(length));
+        let devices = learners().map(|(user, _)| user).collect();
+        let interactions = learners().map(|(_, &length)| length as usize).sum();
         Self { devices, interactions }
     }
 }

@@ -1,7 +1,8 @@
 //! All models: trained in one place, and trained in a federation.
 
-use crate::{fcf, fpl};
+use crate::{Streaming, fcf, fpl};
 use sottovoce_models::registry::{Model, find_in};
+use sottovoce_models::settings::Settings;
 use sottovoce_models::{ModelError, central};
 use std::sync::LazyLock;
 
@@ -23,6 +24,15 @@ pub fn find(name: &str) -> Result<&'static Model, ModelError> {
     find_in(all(), name)
 }
 
+/// A model that learns from histories that stay in a file; `None` for models that need all histories at once.
+pub fn streaming(name: &str, settings: &Settings) -> Option<Box<dyn Streaming>> {
+    match name {
+        name if name == fpl::MODEL.name => Some(fpl::streaming(settings)),
+        name if name == fcf::MODEL.name => Some(fcf::streaming(settings)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +41,11 @@ mod tests {
     fn names_are_unique_and_found() {
         for (place, model) in all().iter().enumerate() {
             assert!(std::ptr::eq(find(model.name).unwrap(), &all()[place]), "{} is listed twice", model.name);
+        }
+        for model in all() {
+            let federated = FEDERATED.iter().any(|each| each.name == model.name);
+            let settings = model.settings([]).unwrap();
+            assert_eq!(streaming(model.name, &settings).is_some(), federated, "{}", model.name);
         }
         assert_eq!(find("bpr-mf").unwrap().title, "BPR-MF");
         let wrong = find("fpl+").err().unwrap().to_string();

@@ -7,7 +7,10 @@ use crate::settings::Common;
 use crate::state::unfit;
 use crate::summaries;
 use crate::tensors::{self, Part};
-use crate::{EpochReport, Federation, FederationError, InProcess, Plan, Population, Setup, Strategy};
+use crate::{
+    EpochReport, Federation, FederationError, HistoryFile, HistorySource, InProcess, Plan, Population, Setup,
+    Strategy,
+};
 use sottovoce_core::{Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
 use sottovoce_models::{
@@ -15,6 +18,15 @@ use sottovoce_models::{
 };
 use sottovoce_protocol::{ModelSpec, Parameters};
 use std::io::{self, Read};
+
+/// A recommender that can learn from histories that stay in a file.
+pub trait Streaming: Recommender {
+    /// Learns as [`Recommender::fit`] does, to the same bytes, and reads histories as they are needed.
+    ///
+    /// # Errors
+    /// As [`Recommender::fit`], and if the file cannot be read or is damaged.
+    fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError>;
+}
 
 /// What a model adds to what all federated ones have.
 pub(crate) trait FederatedModel: Send + Sync {
@@ -96,25 +108,41 @@ impl<M: FederatedModel> Simulated<M> {
     /// A federation of these people, and the vectors that its epochs send.
     fn found(
         &self,
-        train: &Histories,
+        train: HistorySource,
         fit: &Fit<'_>,
     ) -> Result<(Simulation<M::Device>, f64), FederationError> {
         let (model, common) = (&self.model, self.model.common());
         let rng = Rng::new(fit.seed).stream(M::NAME, 0);
-        let population = Population::of(train);
+        let (people, items) = (train.users(), train.catalog_size());
+        let lengths = train.lengths()?;
+        let population = Population::of_lengths(&lengths, items);
+        let devices = population.devices.clone();
         let plan = model.plan(&population);
-        let cohort = plan.cohort.size(population.devices.len());
-        let vectors = model.vectors(&plan, cohort, train.catalog_size());
-        let start = model.shared().start(train.catalog_size(), &mut rng.stream("shared", 0))?;
+        let cohort = plan.cohort.size(devices.len());
+        let vectors = model.vectors(&plan, cohort, items);
+        let start = model.shared().start(items, &mut rng.stream("shared", 0))?;
         let device = model.device(Some(&plan));
-        let (spec, disclosure) = (M::spec(&device), common.disclosure(train.users(), &rng)?);
-        let fleet = InProcess::new(device, train.clone(), start.layout(), disclosure, &rng)
+        let (spec, disclosure) = (M::spec(&device), common.disclosure(people, &rng)?);
+        let fleet = InProcess::new(device, train, start.layout(), disclosure, &rng)
             .behaving(common.attending.habits()?, &rng);
-        let (strategy, values) = (model.strategy(population.devices.len()), common.values);
+        let (strategy, values) = (model.strategy(devices.len()), common.values);
         let setup = Setup { strategy, plan, population, start, model: spec, values };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
         let federation = federation.distributing(common.downloads)?;
-        Ok((common.attending.apply(federation, train, fit.watch.users())?, vectors))
+        Ok((common.attending.apply(federation, (&lengths, &devices), fit.watch.users())?, vectors))
+    }
+
+    fn fit_from(&mut self, train: HistorySource, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        if train.catalog_size() == 0 {
+            let private = vec![0.0; train.users() * self.device.private_values()];
+            self.learnt = Learnt::Parts(Parameters::default(), private);
+            return Ok(Summary::default());
+        }
+        let (federation, vectors) = self.found(train, fit).map_err(|error| failure(error, 0, ""))?;
+        self.learnt = Learnt::Federation(Box::new(federation));
+        let summary = self.learn(vectors, fit);
+        self.rest();
+        summary
     }
 
     /// Ends training: keeps the model and lets the rest go.
@@ -207,7 +235,9 @@ fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
         FederationError::Diverged { what, .. } => {
             ModelError::Diverged { epoch, advice: format!("{what}; {advice}") }
         }
-        FederationError::File { .. } | FederationError::NoFile { .. } => ModelError::File(error.to_string()),
+        FederationError::File { .. } | FederationError::NoFile { .. } | FederationError::Histories(_) => {
+            ModelError::File(error.to_string())
+        }
         other => ModelError::Data(other.to_string()),
     }
 }
@@ -226,19 +256,15 @@ fn each_once(train: &Histories) -> Result<Histories, ModelError> {
         .map_err(|error| ModelError::Data(error.to_string()))
 }
 
+impl<M: FederatedModel> Streaming for Simulated<M> {
+    fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        self.fit_from(histories.into(), fit)
+    }
+}
+
 impl<M: FederatedModel> Recommender for Simulated<M> {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        if train.catalog_size() == 0 {
-            let private = vec![0.0; train.users() * self.device.private_values()];
-            self.learnt = Learnt::Parts(Parameters::default(), private);
-            return Ok(Summary::default());
-        }
-        let train = each_once(train)?;
-        let (federation, vectors) = self.found(&train, fit).map_err(|error| failure(error, 0, ""))?;
-        self.learnt = Learnt::Federation(Box::new(federation));
-        let summary = self.learn(vectors, fit);
-        self.rest();
-        summary
+        self.fit_from(each_once(train)?.into(), fit)
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {

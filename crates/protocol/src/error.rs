@@ -244,6 +244,16 @@ pub enum UpdateError {
         /// Marks.
         marks: usize,
     },
+    /// A whole table has all its values.
+    #[error("table {table}: {found} values, expected {expected}")]
+    Values {
+        /// Index of the table.
+        table: usize,
+        /// Values given.
+        found: usize,
+        /// Values of the table.
+        expected: usize,
+    },
     /// Only dense tables go whole; rows that concern somebody's items need their mark.
     #[error("table {table} is not dense: push its rows one by one, with their marks")]
     NeedsMarks {

@@ -156,15 +156,33 @@ impl Trained {
     /// # Errors
     /// If the table is not dense: rows that may concern somebody's items need their marks.
     pub fn whole(&mut self, table: usize) -> Result<&mut [f32], UpdateError> {
-        let tables = self.update.tables.len();
-        let rows = self.update.tables.get_mut(table).ok_or(UpdateError::Table { table, tables })?;
-        if rows.keyed != Keyed::Dense {
-            return Err(UpdateError::NeedsMarks { table });
-        }
+        let rows = self.dense(table)?;
         rows.whole = true;
         rows.values.clear();
         rows.values.resize(rows.rows as usize * rows.cols as usize, 0.0);
         Ok(&mut rows.values)
+    }
+
+    /// Takes all of a dense table from values that are there already; spares clearing what [`whole`](Self::whole) lends.
+    ///
+    /// # Errors
+    /// If the table is not dense, or not of so many values.
+    pub fn copy_whole(&mut self, table: usize, values: &[f32]) -> Result<(), UpdateError> {
+        let rows = self.dense(table)?;
+        let expected = rows.rows as usize * rows.cols as usize;
+        if values.len() != expected {
+            return Err(UpdateError::Values { table, found: values.len(), expected });
+        }
+        rows.whole = true;
+        rows.values.clear();
+        rows.values.extend_from_slice(values);
+        Ok(())
+    }
+
+    fn dense(&mut self, table: usize) -> Result<&mut Rows, UpdateError> {
+        let tables = self.update.tables.len();
+        let rows = self.update.tables.get_mut(table).ok_or(UpdateError::Table { table, tables })?;
+        if rows.keyed == Keyed::Dense { Ok(rows) } else { Err(UpdateError::NeedsMarks { table }) }
     }
 
     /// The values of all rows pushed so far to a table, one row after the other.

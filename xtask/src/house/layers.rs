@@ -11,7 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("evaluate", &["core"]),
     ("federation", &["core", "protocol", "models", "evaluate"]),
     ("experiment", &["core", "data", "models", "evaluate", "federation"]),
-    ("cli", &["core", "data", "models", "evaluate", "federation", "experiment"]),
+    ("cli", &["core", "data", "protocol", "models", "evaluate", "federation", "experiment"]),
     ("xtask", &[]),
 ];
 

@@ -1,5 +1,7 @@
 //! `data`: look at, convert, invent and split data sets.
 
+mod histories;
+
 use crate::args::{CleaningArgs, Common, Data, FileKind, Source, SplitArgs};
 use crate::output::{self, Usage, grouped};
 use crate::progress::Bar;
@@ -94,12 +96,17 @@ fn page(d: &Description) -> String {
 
 fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
     let name = out.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if name.ends_with(".histories") {
+        return histories::convert(source, out, cleaning, common);
+    }
     let write: fn(&_, &Path) -> _ = match name.trim_end_matches(".gz").trim_end_matches(".zst") {
         plain if plain.ends_with(".tsv") => write_tsv,
         plain if plain.ends_with(".parquet") && plain == name => write_parquet,
         _ => {
-            let message =
-                format!("{}: the output ends in .tsv, .tsv.gz, .tsv.zst or .parquet", out.display());
+            let message = format!(
+                "{}: the output ends in .tsv, .tsv.gz, .tsv.zst, .parquet or .histories",
+                out.display()
+            );
             return Err(Usage(message).into());
         }
     };

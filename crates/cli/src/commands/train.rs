@@ -1,5 +1,7 @@
 //! `train`: one model on one data set.
 
+mod from_histories;
+
 use crate::args::{Common, Train};
 use crate::model_dir::{self, About};
 use crate::output::Usage;
@@ -13,7 +15,7 @@ use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
 use sottovoce_experiment::trial::{self, Checks, DataPlan, Keeping, ModelPlan, Prepared, Trained};
-use sottovoce_federation::registry;
+use sottovoce_federation::{HistoryFile, registry};
 use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Domain, Settings, Value};
@@ -65,7 +67,7 @@ struct DataFacts<'a> {
     split: String,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Copy, Serialize)]
 struct Bytes {
     down: u64,
     up: u64,
@@ -120,6 +122,9 @@ struct Seconds {
 pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let model = registry::find(&args.model)?;
     let settings = model.settings(args.settings.iter().map(|(key, value)| (key.as_str(), value.clone())))?;
+    if args.stream || HistoryFile::is_one(Path::new(&args.data)) {
+        return from_histories::run(args, common, model, &settings);
+    }
     let data = prepare(args, common)?;
     let trained = fit(args, common, model, &settings, &data)?;
     let started = Instant::now();

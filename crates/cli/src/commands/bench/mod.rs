@@ -3,6 +3,7 @@
 //! CPU seconds, not wall time: they hold better on a busy machine. Ours and the peer's runs alternate and medians are
 //! compared, so that both see the same machine.
 
+mod federated;
 mod peer;
 mod work;
 
@@ -58,6 +59,8 @@ const BENCHES: &[(&str, Job)] = &[
     ("load", work::load),
     ("bpr", work::bpr),
     ("ials", work::ials),
+    ("fpl", federated::fpl),
+    ("fleet", federated::fleet),
     ("evaluate", work::evaluate),
     ("memory", work::memory),
 ];

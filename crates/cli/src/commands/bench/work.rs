@@ -15,7 +15,7 @@ use sottovoce_models::settings::Value;
 use std::path::{Path, PathBuf};
 
 /// Factors of all measured models.
-const FACTORS: i64 = 20;
+pub(super) const FACTORS: i64 = 20;
 const BPR_EPOCHS: i64 = 50;
 const ALS_ITERATIONS: i64 = 15;
 /// A town about as large as MovieLens 1M, for machines without data sets.
@@ -78,7 +78,7 @@ impl Workbench {
     }
 
     /// Alternates our work with the peer's; the median CPU seconds of ours, and the peer's median answer.
-    fn measure<T>(
+    pub(super) fn measure<T>(
         &self,
         mut ours: impl FnMut() -> Result<T>,
         peer: Option<(&str, i64)>,
@@ -100,9 +100,17 @@ impl Workbench {
         Ok((seconds[seconds.len() / 2], last.context("measured nothing")?, answer))
     }
 
-    fn train(&self, name: &str, settings: &[(&str, i64)]) -> Result<Trained> {
+    pub(super) fn repeats(&self) -> usize {
+        self.repeats
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(super) fn train(&self, name: &str, settings: &[(&str, Value)]) -> Result<Trained> {
         let model = registry::find(name)?;
-        let settings = model.settings(settings.iter().map(|(key, value)| (*key, Value::Integer(*value))))?;
+        let settings = model.settings(settings.iter().cloned())?;
         let plan = ModelPlan { model, settings: &settings, seed: self.seed, checks: None };
         Ok(trial::train(&plan, &self.data.parts.train, &mut |_, _| Flow::Continue)?)
     }
@@ -147,7 +155,7 @@ pub(super) fn load(bench: &Workbench) -> Result<Vec<Figure>> {
 
 /// BPR-MF by stochastic gradient descent.
 pub(super) fn bpr(bench: &Workbench) -> Result<Vec<Figure>> {
-    let settings = [("factors", FACTORS), ("epochs", BPR_EPOCHS)];
+    let settings = [("factors", Value::Integer(FACTORS)), ("epochs", Value::Integer(BPR_EPOCHS))];
     let (seconds, trained, answer) =
         bench.measure(|| bench.train("bpr-mf", &settings), Some(("implicit-bpr", BPR_EPOCHS)))?;
     let speed = trained.summary.triples as f64 / seconds / 1e6;
@@ -170,7 +178,7 @@ pub(super) fn bpr(bench: &Workbench) -> Result<Vec<Figure>> {
 
 /// Implicit alternating least squares.
 pub(super) fn ials(bench: &Workbench) -> Result<Vec<Figure>> {
-    let settings = [("factors", FACTORS), ("iterations", ALS_ITERATIONS)];
+    let settings = [("factors", Value::Integer(FACTORS)), ("iterations", Value::Integer(ALS_ITERATIONS))];
     let (seconds, trained, answer) =
         bench.measure(|| bench.train("ials", &settings), Some(("implicit-als", ALS_ITERATIONS)))?;
     let each = seconds / ALS_ITERATIONS as f64;
@@ -192,7 +200,8 @@ pub(super) fn ials(bench: &Workbench) -> Result<Vec<Figure>> {
 
 /// Ranking everything for everyone, with all metrics.
 pub(super) fn evaluate(bench: &Workbench) -> Result<Vec<Figure>> {
-    let trained = bench.train("bpr-mf", &[("factors", FACTORS), ("epochs", 1)])?;
+    let trained =
+        bench.train("bpr-mf", &[("factors", Value::Integer(FACTORS)), ("epochs", Value::Integer(1))])?;
     let protocol = Protocol::all_unrated([1, 5, 10, 20, 50]);
     let (seconds, _, _) = bench.measure(|| bench.ndcg(&trained, &protocol), None)?;
     let what =

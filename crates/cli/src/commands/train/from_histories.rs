@@ -1,0 +1,191 @@
+//! `train` on a file of histories: in memory, or with `--stream` from the file.
+//!
+//! Such a file has no names, times or test part: the model is trained, not judged.
+
+use super::{Bytes, Turnout};
+use crate::args::{Common, Train};
+use crate::folder;
+use crate::measure::{cpu_seconds, peak_rss_bytes};
+use crate::model_dir::{self, About};
+use crate::output::{self, Usage, grouped};
+use crate::progress::Bar;
+use anyhow::{Context, Result};
+use serde::Serialize;
+use sottovoce_federation::{HistoryFile, Streaming, registry};
+use sottovoce_models::registry::Model;
+use sottovoce_models::settings::Settings;
+use sottovoce_models::{Fit, Flow, Progress, Recommender, Summary, Watch};
+use std::path::Path;
+use std::time::Instant;
+
+/// What `--json` prints. Seconds and memory are the only fields that two runs with the same seed may differ in.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    model: &'static str,
+    settings: &'a Settings,
+    seed: u64,
+    data: DataFacts<'a>,
+    streamed: bool,
+    epochs: usize,
+    triples: u64,
+    /// Mean loss of the last epoch's triples, where the model has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<f64>,
+    bytes: Bytes,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turnout: Option<Turnout>,
+    seconds: Seconds,
+    peak_rss_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct DataFacts<'a> {
+    file: &'a str,
+    users: usize,
+    items: usize,
+    interactions: u64,
+}
+
+#[derive(Serialize)]
+struct Seconds {
+    train: f64,
+    train_cpu: f64,
+}
+
+/// Shows progress and remembers the loss.
+struct Epochs {
+    bar: Bar,
+    loss: Option<f64>,
+}
+
+impl Watch for Epochs {
+    fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow {
+        self.bar.set(progress.epoch as u64, progress.epochs as u64);
+        self.loss = progress.loss;
+        Flow::Continue
+    }
+}
+
+pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings: &Settings) -> Result<()> {
+    refuse_what_needs_more(args)?;
+    let mut recommender = streaming(model, settings)?;
+    let file = HistoryFile::open(Path::new(&args.data))?;
+    let (users, items) = (file.users(), file.catalog_size());
+    let data = DataFacts { file: &args.data, users, items, interactions: file.interactions() };
+    let bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
+    let mut watch = Epochs { bar, loss: None };
+    let (started, before) = (Instant::now(), cpu_seconds());
+    let mut fit = Fit { seed: common.seed, watch: &mut watch };
+    let summary = learn(args.stream, file, recommender.as_mut(), &mut fit)
+        .with_context(|| format!("training {} on {}", model.name, args.data))?;
+    let seconds = Seconds { train: started.elapsed().as_secs_f64(), train_cpu: cpu_seconds() - before };
+    let loss = watch.loss;
+    drop(watch);
+    let outcome = Outcome {
+        model: model.name,
+        settings,
+        seed: common.seed,
+        data,
+        streamed: args.stream,
+        epochs: summary.epochs,
+        triples: summary.triples,
+        loss,
+        bytes: Bytes { down: summary.traffic.down, up: summary.traffic.up },
+        turnout: Turnout::of(&summary.turnout),
+        seconds,
+        peak_rss_bytes: peak_rss_bytes(),
+    };
+    store(args, &outcome, recommender.as_ref())?;
+    if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
+}
+
+fn streaming(model: &Model, settings: &Settings) -> Result<Box<dyn Streaming>> {
+    registry::streaming(model.name, settings).ok_or_else(|| {
+        let names: Vec<&str> = registry::FEDERATED.iter().map(|each| each.name).collect();
+        let message = format!(
+            "{} does not learn from a file of histories; models that do: {}",
+            model.name,
+            names.join(", ")
+        );
+        Usage(message).into()
+    })
+}
+
+/// What a file without names, times and a test part cannot give.
+fn refuse_what_needs_more(args: &Train) -> Result<()> {
+    if !HistoryFile::is_one(Path::new(&args.data)) {
+        let message = format!(
+            "--stream reads a file of histories, and {} is none; make one with `sottovoce data convert {} OUT.histories`",
+            args.data, args.data
+        );
+        return Err(Usage(message).into());
+    }
+    let given = [
+        ("--validation", args.split.validation.is_some()),
+        ("--split", args.split.split.is_some()),
+        ("--checkpoint", args.checkpoint.is_some()),
+        ("cleaning", !args.cleaning.is_default()),
+        ("--sampled-negatives", args.sampled_negatives.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((what, _)) => {
+            let message =
+                format!("{}: a file of histories is learnt from as it is, without {what}", args.data);
+            Err(Usage(message).into())
+        }
+        None => Ok(()),
+    }
+}
+
+fn learn(
+    stream: bool,
+    file: HistoryFile,
+    recommender: &mut dyn Streaming,
+    fit: &mut Fit<'_>,
+) -> Result<Summary> {
+    if stream {
+        return Ok(recommender.fit_file(file, fit)?);
+    }
+    let histories = file.read_all()?;
+    Ok(recommender.fit(&histories, fit)?)
+}
+
+fn store(args: &Train, outcome: &Outcome<'_>, recommender: &dyn Recommender) -> Result<()> {
+    let Some(out) = &args.out else { return Ok(()) };
+    let settings = outcome.settings.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    let about = About::new(outcome.model, settings, outcome.seed, &args.data, "");
+    folder::write_whole(out, |folder| {
+        model_dir::write_nameless(folder, &about, recommender)?;
+        let path = folder.join("run.json");
+        std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
+            .with_context(|| format!("writing {}", path.display()))
+    })
+}
+
+fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
+    let data = &outcome.data;
+    output::print_line(&format!(
+        "{} on {}: {} people, {} items, {} interactions{}",
+        model.title,
+        data.file,
+        grouped(data.users as u128),
+        grouped(data.items as u128),
+        grouped(data.interactions),
+        if outcome.streamed { ", read as they were needed" } else { "" },
+    ))?;
+    let loss = outcome.loss.map_or_else(String::new, |loss| format!(", mean loss of the last {loss:.4}"));
+    output::print_line(&format!(
+        "{:.1} s training, {:.1} CPU s ({} epochs{loss})",
+        outcome.seconds.train, outcome.seconds.train_cpu, outcome.epochs
+    ))?;
+    if let Some(turnout) = &outcome.turnout {
+        output::print_line(&turnout.told())?;
+    }
+    if let Some(peak) = outcome.peak_rss_bytes {
+        output::print_line(&format!("{:.0} MB of memory at most", peak as f64 / 1e6))?;
+    }
+    match &args.out {
+        Some(out) => output::print_line(&format!("model written to {}", out.display())),
+        None => Ok(()),
+    }
+}
