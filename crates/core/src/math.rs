@@ -161,20 +161,28 @@ impl Work for Finite<'_> {
     #[inline(always)]
     fn run(self) -> bool {
         // Nothing that is finite becomes anything but 0; infinity and not-a-number become not-a-number, and stay so.
-        let (blocks, rest) = self.0.as_chunks::<16>();
+        // Many lanes, so that sums need not wait for each other.
+        let (blocks, rest) = self.0.as_chunks::<64>();
         let (fours, rest) = rest.as_chunks::<4>();
-        let mut lanes = [0.0f32; 16];
+        let mut lanes = [0.0f32; 64];
         for block in blocks {
-            for lane in 0..16 {
+            for lane in 0..64 {
                 lanes[lane] += block[lane] * 0.0;
             }
         }
+        let mut last = [0.0f32; 4];
         for four in fours {
             for lane in 0..4 {
-                lanes[lane] += four[lane] * 0.0;
+                last[lane] += four[lane] * 0.0;
             }
         }
-        let sum: f32 = lanes.iter().sum::<f32>() + rest.iter().map(|value| value * 0.0).sum::<f32>();
+        let mut sum = last[0] + last[1] + last[2] + last[3];
+        if !blocks.is_empty() {
+            sum += lanes.iter().sum::<f32>();
+        }
+        for value in rest {
+            sum += value * 0.0;
+        }
         sum == 0.0
     }
 }

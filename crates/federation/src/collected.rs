@@ -50,9 +50,7 @@ impl Collected {
     /// Adds what another collected, and empties that.
     pub(crate) fn drain(&mut self, other: &mut Collected) {
         for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
-            for &row in &others.touched {
-                sums.add(row as usize, others.row(row as usize), others.counts[row as usize]);
-            }
+            fastest(Merging { sums, others });
         }
         self.updates += other.updates;
         other.clear();
@@ -92,6 +90,24 @@ impl<const C: usize> Work for Adding<'_, C> {
                 }
                 math::add(&mut sums.values, rows.values());
             }
+        }
+    }
+}
+
+/// Sums of one table, to be added to others.
+struct Merging<'a> {
+    sums: &'a mut Sums,
+    others: &'a Sums,
+}
+
+impl Work for Merging<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for &row in &self.others.touched {
+            let row = row as usize;
+            self.sums.add(row, self.others.row(row), self.others.counts[row]);
         }
     }
 }

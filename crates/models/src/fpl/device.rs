@@ -75,7 +75,7 @@ impl<const F: usize> Work for Training<'_, F> {
         let Training { device, table, user, history, scratch, rng, into } = self;
         let user = &mut user[..if F == 0 { device.factors } else { F }];
         scratch.draw(history, table.shape().rows, device.triples, rng);
-        scratch.score(|item| lanes::score(user, table.row(item as usize)));
+        scratch.score(user, table.values());
         let loss = scratch.compare();
         device.propose::<F>(table, user, scratch, into)?;
         into.set_samples(device.triples as u64);
@@ -103,7 +103,7 @@ impl Device {
         {
             let pull = if mark == Mark::Consumed { self.pull.positive } else { self.pull.negative };
             let (sum, back) = (row.sum, row.times * pull);
-            let (factors, bias) = table.row(item as usize).split_at(user.len());
+            let (factors, bias) = lanes::row(table.values(), user.len() + 1, item).split_at(user.len());
             let (to_factors, to_bias) = to.split_at_mut(user.len());
             lanes::gradient([user, factors], [sum, back], to_factors, change);
             to_bias[0] = sum - back * bias[0];

@@ -2,6 +2,12 @@
 
 use wide::f32x4;
 
+/// One row of a table with rows of this length.
+#[inline(always)]
+pub(super) fn row(table: &[f32], length: usize, row: u32) -> &[f32] {
+    &table[row as usize * length..][..length]
+}
+
 /// b_i + p . q_i of an item's row, the bias in its last column.
 #[inline(always)]
 pub(super) fn score(user: &[f32], row: &[f32]) -> f32 {
@@ -18,6 +24,34 @@ pub(super) fn score(user: &[f32], row: &[f32]) -> f32 {
         score += p * q;
     }
     score
+}
+
+/// The scores of four rows, each with the bits of [`score`].
+#[inline(always)]
+pub(super) fn score_four(user: &[f32], rows: [&[f32]; 4]) -> [f32; 4] {
+    let width = user.len();
+    let (blocks, rest) = user.as_chunks::<4>();
+    let a = rows[0][..width].as_chunks::<4>().0;
+    let b = rows[1][..width].as_chunks::<4>().0;
+    let c = rows[2][..width].as_chunks::<4>().0;
+    let d = rows[3][..width].as_chunks::<4>().0;
+    let mut lanes = [f32x4::splat(0.0); 4];
+    for f in 0..blocks.len() {
+        let p = f32x4::from(blocks[f]);
+        lanes[0] += p * f32x4::from(a[f]);
+        lanes[1] += p * f32x4::from(b[f]);
+        lanes[2] += p * f32x4::from(c[f]);
+        lanes[3] += p * f32x4::from(d[f]);
+    }
+    let [a, b, c, d] = f32x4::transpose(lanes);
+    let bias = f32x4::from([rows[0][width], rows[1][width], rows[2][width], rows[3][width]]);
+    let mut scores = (bias + ((a + c) + (b + d))).to_array();
+    for (f, p) in (4 * blocks.len()..).zip(rest) {
+        for k in 0..4 {
+            scores[k] += p * rows[k][f];
+        }
+    }
+    scores
 }
 
 /// `to = sum p - back q` and `change += sum q`, for slices of one length.
@@ -77,6 +111,10 @@ mod tests {
             let q = &row[..length];
             let exact: f64 = p.iter().zip(q).map(|(p, q)| f64::from(*p) * f64::from(*q)).sum();
             assert!((f64::from(score(&p, &row)) - exact - f64::from(row[length])).abs() < 1e-4, "{length}");
+
+            let others = [random(length + 1), random(length + 1), random(length + 1)];
+            let rows = [&others[0][..], &others[1], &row, &others[2]];
+            assert_eq!(score_four(&p, rows), rows.map(|row| score(&p, row)), "{length}");
 
             let (mut to, mut change) = (vec![9.0; length], before.clone());
             gradient([&p, q], [0.5, 0.25], &mut to, &mut change);

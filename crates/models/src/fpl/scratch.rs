@@ -1,5 +1,6 @@
 //! Working memory of a device, and what is done with one triple after the other.
 
+use super::lanes;
 use super::touched::Touched;
 use crate::loss::Loss;
 use sottovoce_core::{Rng, math};
@@ -40,7 +41,7 @@ const FEW: usize = 8;
 
 impl Scratch {
     pub(super) fn new(items: usize, triples: usize, factors: usize) -> Self {
-        let most = items.min(2 * triples);
+        let most = 2 * triples + 4;
         Self {
             triples: Vec::with_capacity(triples),
             touched: Touched::new(items),
@@ -86,24 +87,38 @@ impl Scratch {
     #[inline(always)]
     fn draw_many(&mut self, history: &[u32], items: u32, rng: &mut Rng) {
         let Self { triples, touched, items: met, marks, place, .. } = self;
-        touched.begin(history);
+        let mut marking = touched.begin(history);
         for triple in &mut *triples {
-            *triple = draw_one(history, items, |item| touched.has(item), rng);
-            touched.add(*triple);
+            *triple = draw_one(history, items, |item| marking.has(item), rng);
+            marking.add(*triple);
         }
-        touched.drain(history, met, marks);
+        touched.drain(history, met, marks, 2 * triples.len());
         for (at, &item) in (0..).zip(&*met) {
             place[item as usize] = at;
         }
     }
 
-    /// Scores each item met, once.
+    /// Scores each item met, once; `table` has rows of the user's factors and a bias.
     #[inline(always)]
-    pub(super) fn score(&mut self, score: impl Fn(u32) -> f32) {
+    pub(super) fn score(&mut self, user: &[f32], table: &[f32]) {
         self.rows.clear();
         self.rows.resize(self.items.len(), Row::default());
-        for (row, &item) in self.rows.iter_mut().zip(&self.items) {
-            row.score = score(item);
+        let (fours, rest) = self.rows.as_chunks_mut::<4>();
+        let (four_items, rest_items) = self.items.as_chunks::<4>();
+        for (rows, items) in fours.iter_mut().zip(four_items) {
+            let of = [
+                lanes::row(table, user.len() + 1, items[0]),
+                lanes::row(table, user.len() + 1, items[1]),
+                lanes::row(table, user.len() + 1, items[2]),
+                lanes::row(table, user.len() + 1, items[3]),
+            ];
+            let scores = lanes::score_four(user, of);
+            for k in 0..4 {
+                rows[k].score = scores[k];
+            }
+        }
+        for (row, &item) in rest.iter_mut().zip(rest_items) {
+            row.score = lanes::score(user, lanes::row(table, user.len() + 1, item));
         }
     }
 
