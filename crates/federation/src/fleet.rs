@@ -5,7 +5,6 @@ use crate::download::Downloaded;
 use crate::lane::{Column, Lane, Round};
 use crate::state::{put_f32s, take_f32s};
 use crate::{Collected, Disclosure, FederationError, HistorySource, Offer, RoundRules};
-use rayon::prelude::*;
 use sottovoce_core::Rng;
 use sottovoce_models::DevicePart;
 use sottovoce_protocol::{Layout, RoundTerms};
@@ -141,6 +140,12 @@ const MOST_PARTS: usize = 64;
 /// Bytes that the parts' sums may take together.
 const MOST_BYTES: usize = 512 << 20;
 
+/// Where a part of a cohort begins. Parts get smaller, from half as large again as their mean to half of it: they are
+/// worked off in order, so that the last ones end at about the same time on all cores.
+fn part_start(part: usize, parts: usize, cohort: usize) -> usize {
+    (cohort as u128 * (part * (3 * parts - part)) as u128 / (2 * parts * parts) as u128) as usize
+}
+
 /// Many simulated devices, trained on all cores.
 pub struct InProcess<D: DevicePart> {
     device: D,
@@ -260,22 +265,23 @@ impl<D: DevicePart> Fleet for InProcess<D> {
             return Ok(Attendance { seconds, ..attended });
         }
         let width = self.device.private_values();
-        let mut rest =
-            Column { first: 0, private: &mut self.private, versions: &mut self.downloaded.versions };
-        let mut jobs = Vec::with_capacity(count);
-        let workers = self.lanes.iter_mut().zip(&mut self.parts);
-        for ((lane, part), cohort) in workers.zip(cohort.chunks(cohort.len().div_ceil(count))) {
-            // A cohort ascends, so that each part has its own stretch of private models.
-            let end = cohort.last().map_or(rest.first, |&last| last + 1);
-            let (mine, others) = rest.split_before(end, width);
-            jobs.push((lane, part, cohort, mine));
-            rest = others;
-        }
-        let attended: Vec<_> = jobs
-            .par_iter_mut()
-            .with_max_len(1)
-            .map(|(lane, part, cohort, column)| lane.run(&round, cohort, column.again(), part))
-            .collect();
+        let mut attended: Vec<_> = (0..count).map(|_| Ok(Attendance::default())).collect();
+        let workers = self.lanes.iter_mut().zip(&mut self.parts).zip(&mut attended).enumerate();
+        let all = Column { first: 0, private: &mut self.private, versions: &mut self.downloaded.versions };
+        let round = &round;
+        // First in, first out: see `part_start`.
+        rayon::scope_fifo(|scope| {
+            let mut rest = all;
+            for (place, ((lane, part), attended)) in workers {
+                let [start, end] = [place, place + 1].map(|place| part_start(place, count, cohort.len()));
+                let cohort = &cohort[start..end];
+                // A cohort ascends, so that each part has its own stretch of private models.
+                let end = cohort.last().map_or(rest.first, |&last| last + 1);
+                let (mine, others) = rest.split_before(end, width);
+                rest = others;
+                scope.spawn_fifo(move |_| *attended = lane.run(round, cohort, mine, part));
+            }
+        });
         let mut all = Attendance { seconds, ..Attendance::default() };
         for (attendance, part) in attended.into_iter().zip(&mut self.parts) {
             all.add(&attendance?);
@@ -298,5 +304,20 @@ impl<D: DevicePart> Fleet for InProcess<D> {
 
     fn presence(&self) -> Option<&dyn Presence> {
         (!self.behaviour.always_there()).then_some(&self.behaviour)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_a_cohort_and_get_smaller() {
+        for (parts, cohort) in [(1, 5), (3, 96), (12, 5954), (64, 1_000_000_007)] {
+            let starts: Vec<usize> = (0..=parts).map(|part| part_start(part, parts, cohort)).collect();
+            assert_eq!((starts[0], starts[parts]), (0, cohort));
+            let sizes: Vec<usize> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            assert!(sizes.windows(2).all(|pair| pair[0] + 1 >= pair[1]) && sizes[parts - 1] > 0, "{sizes:?}");
+        }
     }
 }

@@ -42,11 +42,6 @@ impl<'a> Column<'a> {
         (mine, Column { first: end, private: private_after, versions: versions_after })
     }
 
-    /// The same, lent again.
-    pub(crate) fn again(&mut self) -> Column<'_> {
-        Column { first: self.first, private: self.private, versions: self.versions }
-    }
-
     fn of(&mut self, device: u32, width: usize) -> (&mut [f32], Option<&mut Kept>) {
         let place = (device - self.first) as usize;
         (&mut self.private[place * width..][..width], self.versions.get_mut(place))
