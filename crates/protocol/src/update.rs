@@ -397,6 +397,11 @@ mod tests {
         for (criterion, value) in [(3, 0.1), (4, f64::NAN), (32, 0.0)] {
             assert_eq!(trained.report(criterion, value), Err(UpdateError::Criterion { criterion }));
         }
+        let error = trained.copy_whole(1, &[1.0, 2.0]).unwrap_err();
+        assert_eq!(error, UpdateError::Values { table: 1, found: 2, expected: 3 });
+        assert!(trained.copy_whole(0, &[0.0; 8]).is_err() && trained.update().tables()[1].is_empty());
+        trained.copy_whole(1, &[1.0, 2.0, 3.0]).unwrap();
+        assert_eq!(trained.update().tables()[1].values(), [1.0, 2.0, 3.0]);
         assert_eq!(trained.whole(1).unwrap(), [0.0; 3]);
         assert_eq!((trained.update().rows(), trained.marks(0)), (4, &[Mark::Other][..]));
     }
