@@ -1,0 +1,3 @@
+//! The coordinator service.
+
+pub mod storage;
