@@ -46,6 +46,9 @@ pub enum StorageError {
     },
 }
 
+/// Is given the device and the bytes of one update after the other.
+pub type Visit<'a> = dyn FnMut(u32, &[u8]) -> Result<(), StorageError> + 'a;
+
 /// A durable record of the server's state. Blocking; one writer.
 pub trait Storage: Send + Sync {
     /// Everything that is kept in memory while the server runs.
@@ -70,12 +73,7 @@ pub trait Storage: Send + Sync {
     ///
     /// # Errors
     /// If they cannot be read; with the visitor's answer if it stops early.
-    fn updates(
-        &self,
-        federation: u64,
-        round: u64,
-        visit: &mut dyn FnMut(u32, &[u8]) -> Result<(), StorageError>,
-    ) -> Result<(), StorageError>;
+    fn updates(&self, federation: u64, round: u64, visit: &mut Visit<'_>) -> Result<(), StorageError>;
 
     /// Rounds that are over, the latest first, from before a round on.
     ///
