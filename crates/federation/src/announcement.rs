@@ -1,8 +1,6 @@
 //! The terms of one round after the other.
 
-use sottovoce_protocol::{
-    ModelSpec, ModelVersion, RoundId, RoundTerms, Terms, TermsError, ValueEncoding, codec,
-};
+use sottovoce_protocol::{ModelVersion, RoundId, RoundTerms, Terms, TermsError, codec};
 
 /// The terms of the next round, and their length on the wire.
 pub(crate) struct Announcement {
@@ -16,14 +14,8 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    pub(crate) fn new(model: ModelSpec, values: ValueEncoding) -> Self {
-        let draft = Terms { model, values, ..Terms::default() };
+    pub(crate) fn new(draft: Terms) -> Self {
         Self { draft, checked: None, round: RoundId(0), cohort: 0, encoded: Vec::new() }
-    }
-
-    /// What all rounds have in common.
-    pub(crate) fn terms(&self) -> &Terms {
-        &self.draft
     }
 
     /// The round that is next.
@@ -61,9 +53,14 @@ impl Announcement {
         Ok(terms)
     }
 
+    /// Gives the terms back while their round goes on.
+    pub(crate) fn put_back(&mut self, terms: RoundTerms) {
+        self.checked = Some(terms);
+    }
+
     /// After the round: the next one's.
     pub(crate) fn thaw(&mut self, terms: RoundTerms) {
-        self.checked = Some(terms);
+        self.put_back(terms);
         self.round.0 += 1;
     }
 }

@@ -5,13 +5,12 @@
 //! data and seed takes them back and goes on with the same bytes as one that was never interrupted.
 
 use crate::fleet::Attendance;
-use crate::state::{put_f32s, put_f64s, put_u64s, take_f32s, take_numbers, take_reals, take_u64s, unfit};
+use crate::state::{put_f64s, put_u64s, take_numbers, take_reals, take_u64s, unfit};
 use crate::{EpochReport, Federation, Fleet};
-use sottovoce_protocol::{ModelVersion, RoundId};
 use std::io::{self, Read, Write};
 
 /// Raised when what is written changes.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 impl<F: Fleet> Federation<F> {
     /// Writes the state.
@@ -19,16 +18,11 @@ impl<F: Fleet> Federation<F> {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, out: &mut dyn Write) -> io::Result<()> {
-        let fingerprint = u64::from(self.layout.fingerprint());
-        put_u64s(out, &[FORMAT, fingerprint, self.shared.version.0, self.rounds(), self.under_way.rounds])?;
+        put_u64s(out, &[FORMAT, self.under_way.rounds])?;
         put_f64s(out, &[self.clock])?;
         self.under_way.report.save(out)?;
-        for table in self.shared.parameters.tables() {
-            put_f32s(out, table.values())?;
-        }
-        self.distribution.save(out)?;
+        self.coordinator.save(out)?;
         self.row_updates.tables().iter().try_for_each(|counts| put_u64s(out, counts))?;
-        self.strategy.save(out)?;
         self.fleet.save(out)
     }
 
@@ -37,30 +31,21 @@ impl<F: Fleet> Federation<F> {
     /// # Errors
     /// If it cannot be read, or is of another kind of federation.
     pub fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
-        let [format, fingerprint, version, round, under_way] = take_numbers(from)?;
+        let [format, under_way] = take_numbers(from)?;
         if format != FORMAT {
             return Err(unfit(format!(
                 "a federation's state in format {format}; this program reads {FORMAT}"
             )));
-        }
-        if fingerprint != u64::from(self.layout.fingerprint()) {
-            return Err(unfit("the shared model has other tables"));
         }
         if under_way >= self.plan.rounds as u64 {
             return Err(unfit(format!("{under_way} rounds of an epoch that has {}", self.plan.rounds)));
         }
         let [clock] = take_reals(from)?;
         self.clock = clock;
-        self.shared.version = ModelVersion(version);
-        self.announcement.go_on_with(RoundId(round));
         self.under_way.rounds = under_way;
         self.under_way.report = EpochReport::restore(from)?;
-        for table in self.shared.parameters.tables_mut() {
-            take_f32s(from, table.values_mut())?;
-        }
-        self.distribution.restore(ModelVersion(version), from)?;
+        self.coordinator.restore(from)?;
         self.row_updates.tables_mut().iter_mut().try_for_each(|counts| take_u64s(from, counts))?;
-        self.strategy.restore(&self.shared.parameters, from)?;
         self.fleet.restore(from)
     }
 }

@@ -1,8 +1,9 @@
 //! Rounds: distribute, train, disclose, aggregate.
 //!
-//! A [`Federation`] has a shared model, a [`Plan`] (who is asked into a round, and how many rounds an epoch has), a
-//! [`Strategy`] that turns updates into the next shared model, and a [`Fleet`] that carries a round to the devices and
-//! back. [`InProcess`] is the fleet of the simulator: it keeps many devices' private models in one column and trains them
+//! A [`Coordinator`] is the server's half: a shared model, the rules by which devices are asked, and a [`Strategy`] that turns
+//! updates into the next shared model. It serves the real server and the simulator alike. A [`Federation`] is the simulator's
+//! loop: a coordinator, a [`Plan`] (who is asked into a round, and how many rounds an epoch has), and a [`Fleet`] that carries
+//! a round to the devices and back. [`InProcess`] is the fleet of the simulator: it keeps many devices' private models in one column and trains them
 //! on all cores. [`Downloads`] says how the shared model gets to devices, which train on what they then hold. Everything a
 //! device proposes passes its owner's disclosure policy ([`Disclosure`]), here as on a phone.
 //!
@@ -26,6 +27,7 @@ mod checkpoint;
 mod closing;
 mod cohort;
 mod collected;
+mod coordinator;
 mod disclosure;
 mod distribution;
 mod download;
@@ -51,6 +53,7 @@ pub use behaviour::{Availability, Diurnal, Habits, Trace, TraceError};
 pub use closing::{Closing, RoundRules};
 pub use cohort::{Cohort, Drawn, Selector, WeightsError};
 pub use collected::{Collected, Sums};
+pub use coordinator::Coordinator;
 pub use disclosure::{Disclosure, PiSpread};
 pub use distribution::{Downloads, Message, Offer};
 pub use error::{FederationError, Stage};

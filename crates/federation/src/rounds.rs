@@ -1,14 +1,12 @@
-//! The round loop.
+//! The round loop of the simulator: a coordinator and a fleet.
 
-use crate::announcement::Announcement;
-use crate::distribution::Distribution;
 use crate::gathering::gather;
 use crate::{
-    Attendance, Call, Collected, Downloads, FederationError, Fleet, Observer, Offer, Plan, Population,
-    RoundReport, RoundRules, RowUpdates, Selector, Strategy,
+    Attendance, Call, Collected, Coordinator, Downloads, FederationError, Fleet, Observer, Offer, Plan,
+    Population, RoundReport, RoundRules, RowUpdates, Strategy,
 };
-use sottovoce_core::{Rng, math};
-use sottovoce_protocol::{Layout, ModelSpec, ModelVersion, Parameters, RoundId, SharedModel, ValueEncoding};
+use sottovoce_core::Rng;
+use sottovoce_protocol::{ModelSpec, Parameters, Terms, ValueEncoding};
 
 /// Mean loss of an epoch from which on training counts as diverged. Guessing has ln 2 = 0.69; scores without bound, right
 /// or wrong by chance, come to 10.
@@ -56,19 +54,12 @@ pub struct Setup {
 /// Server, devices, configuration: one training task. One that has failed is over: a failed round is not repeated.
 pub struct Federation<F> {
     pub(crate) fleet: F,
-    pub(crate) strategy: Box<dyn Strategy>,
+    pub(crate) coordinator: Coordinator,
     pub(crate) plan: Plan,
-    pub(crate) shared: SharedModel,
-    pub(crate) distribution: Distribution,
-    pub(crate) layout: Layout,
-    pub(crate) announcement: Announcement,
-    selector: Selector,
-    rules: RoundRules,
     /// Virtual seconds since training began.
     pub(crate) clock: f64,
     collected: Collected,
     pub(crate) row_updates: RowUpdates,
-    rng: Rng,
     pub(crate) under_way: UnderWay,
 }
 
@@ -76,35 +67,24 @@ impl<F: Fleet> Federation<F> {
     /// Before the first round.
     pub fn new(fleet: F, setup: Setup, rng: Rng) -> Self {
         let Setup { strategy, plan, population, start, model, values } = setup;
-        let layout = start.layout();
-        let announcement = Announcement::new(model, values);
-        let shared = SharedModel {
-            federation: announcement.terms().federation,
-            version: ModelVersion(0),
-            parameters: start,
-        };
+        let terms = Terms { model, values, ..Terms::default() };
+        let mut coordinator = Coordinator::new(strategy, start, terms, plan.cohort, rng);
+        coordinator.ask_among(population.devices);
         Self {
             fleet,
-            strategy,
             plan,
-            distribution: Distribution::plain(),
-            shared,
-            announcement,
-            selector: Selector::new(population.devices),
-            rules: RoundRules::default(),
             clock: 0.0,
             under_way: UnderWay::default(),
-            collected: Collected::new(&layout),
-            row_updates: RowUpdates::new(&layout),
-            layout,
-            rng,
+            collected: Collected::new(coordinator.layout()),
+            row_updates: RowUpdates::new(coordinator.layout()),
+            coordinator,
         }
     }
 
     /// The same with other rules for asking and for the end of a round.
     #[must_use]
     pub fn under(mut self, rules: RoundRules) -> Self {
-        self.rules = rules;
+        self.coordinator = self.coordinator.under(rules);
         self
     }
 
@@ -113,7 +93,7 @@ impl<F: Fleet> Federation<F> {
     /// # Errors
     /// If its values cannot be written that way.
     pub fn distributing(mut self, downloads: Downloads) -> Result<Self, FederationError> {
-        self.distribution = Distribution::new(downloads, &self.shared)?;
+        self.coordinator = self.coordinator.distributing(downloads)?;
         Ok(self)
     }
 
@@ -122,7 +102,7 @@ impl<F: Fleet> Federation<F> {
     /// # Errors
     /// If there is not one weight a device, or a weight is negative or not finite, or all are 0.
     pub fn weighing(mut self, weights: &[f64]) -> Result<Self, FederationError> {
-        self.selector = self.selector.weighted(weights)?;
+        self.coordinator.weigh(weights)?;
         Ok(self)
     }
 
@@ -133,17 +113,17 @@ impl<F: Fleet> Federation<F> {
 
     /// The shared model.
     pub fn shared(&self) -> &Parameters {
-        &self.shared.parameters
+        &self.coordinator.shared().parameters
     }
 
     /// The shared model as devices hold it that have its current version.
     pub fn distributed(&self) -> &Parameters {
-        &self.distribution.held(&self.shared).parameters
+        &self.coordinator.distributed().parameters
     }
 
     /// Rounds done.
     pub fn rounds(&self) -> u64 {
-        self.announcement.round().0
+        self.coordinator.round().0
     }
 
     /// Virtual seconds since training began.
@@ -158,12 +138,13 @@ impl<F: Fleet> Federation<F> {
 
     /// Fleet and shared model as devices hold it, when training is over.
     pub fn into_parts(self) -> (F, Parameters) {
-        (self.fleet, self.distribution.into_held(self.shared).parameters)
+        let Coordinator { distribution, shared, .. } = self.coordinator;
+        (self.fleet, distribution.into_held(shared).parameters)
     }
 
     /// What to change after divergence.
     pub fn advice(&self) -> String {
-        self.strategy.advice()
+        self.coordinator.advice()
     }
 
     /// One round; returns who took part and the bytes sent to them.
@@ -175,44 +156,27 @@ impl<F: Fleet> Federation<F> {
     }
 
     fn round_before(&mut self, observer: &mut dyn Observer) -> Result<(Attendance, u64), FederationError> {
-        let round = self.announcement.round();
-        let rng = self.rng.stream("round", round.0);
-        let wanted = self.plan.cohort.size(self.selector.population().len());
-        let ask = self.rules.ask(wanted);
-        let gathered = gather(&mut self.selector, &self.fleet, ask, (round.0, self.clock), &rng)?;
-        let call = Call {
-            cohort: gathered.drawn.cohort,
-            wanted,
-            rules: self.rules,
-            now: self.clock + gathered.waited,
-        };
-        let terms = self.announcement.freeze(self.shared.version, call.cohort.len())?;
-        let offer = Offer::new(&self.distribution, &self.shared, &self.layout);
-        let attended = self.fleet.run(&terms, &call, &offer, &rng, &mut self.collected);
-        self.announcement.thaw(terms);
+        let Self { fleet, coordinator: server, collected, .. } = self;
+        let (round, rng, wanted) = (server.round(), server.randomness(), server.wanted());
+        let ask = server.rules.ask(wanted);
+        let gathered = gather(&mut server.selector, fleet, ask, (round.0, self.clock), &rng)?;
+        let (cohort, now) = (gathered.drawn.cohort, self.clock + gathered.waited);
+        let call = Call { cohort, wanted, rules: server.rules, now };
+        let terms = server.announcement.freeze(server.shared.version, cohort.len())?;
+        let offer = Offer::new(&server.distribution, &server.shared, &server.layout);
+        let attended = fleet.run(&terms, &call, &offer, &rng, collected);
+        server.announcement.thaw(terms);
         let mut attended = attended?;
         attended.unavailable = gathered.drawn.unavailable;
         attended.seconds += gathered.waited;
         self.clock += attended.seconds;
-        let down = attended.asked * self.announcement.bytes() + attended.downloaded;
-        let changed = self.absorb(round);
-        let report = RoundReport { round: round.0, attendance: &attended, down, collected: &self.collected };
+        let down = attended.asked * server.announcement.bytes() + attended.downloaded;
+        let changed = server.absorb(round, collected);
+        let report = RoundReport { round: round.0, attendance: &attended, down, collected };
         self.row_updates.after_round(&report);
         observer.after_round(&report);
-        self.collected.clear();
+        collected.clear();
         changed.map(|()| (attended, down))
-    }
-
-    fn absorb(&mut self, round: RoundId) -> Result<(), FederationError> {
-        self.strategy.absorb(&mut self.shared.parameters, &self.collected);
-        self.shared.version = ModelVersion(self.shared.version.0 + 1);
-        match first_infinite(&self.shared.parameters, &self.collected) {
-            Some((table, row)) => {
-                let what = format!("row {row} of table {table:?} is no longer finite");
-                Err(FederationError::Diverged { round: round.0, what })
-            }
-            None => self.distribution.follow(&self.shared, &self.collected),
-        }
     }
 
     /// The rest of an epoch's rounds; a whole epoch unless one is under way.
@@ -260,15 +224,4 @@ impl<F: Fleet> Federation<F> {
             }
         }
     }
-}
-
-/// The first changed row with a value that is not finite.
-fn first_infinite(shared: &Parameters, changed: &Collected) -> Option<(String, usize)> {
-    for (table, sums) in shared.tables().iter().zip(changed.tables()) {
-        let infinite = |&(row, ..): &(usize, u32, &[f32])| !math::all_finite(table.row(row));
-        if let Some((row, ..)) = sums.rows().find(infinite) {
-            return Some((table.shape().name.clone(), row));
-        }
-    }
-    None
 }

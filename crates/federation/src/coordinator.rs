@@ -1,0 +1,213 @@
+//! The server's half of a federation, whether its devices are simulated or real.
+//!
+//! A round goes so: [`draw`](Coordinator::draw) a cohort, tell it the [`terms`](Coordinator::terms), let it have the
+//! [`offer`](Coordinator::offer), add up what it sends, and [`absorb`](Coordinator::absorb) the sum, or
+//! [`skip`](Coordinator::skip) the round if too little came. Nothing here waits, reads a clock or sends anything.
+
+use crate::announcement::Announcement;
+use crate::distribution::Distribution;
+use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
+use crate::{Cohort, Collected, Downloads, Drawn, FederationError, Offer, RoundRules, Selector, Strategy};
+use sottovoce_core::{Rng, math};
+use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, Terms};
+use std::io::{self, Read, Write};
+
+/// Shared model, strategy, and the rules by which devices are asked.
+pub struct Coordinator {
+    pub(crate) strategy: Box<dyn Strategy>,
+    cohort: Cohort,
+    pub(crate) shared: SharedModel,
+    pub(crate) distribution: Distribution,
+    pub(crate) layout: Layout,
+    pub(crate) announcement: Announcement,
+    pub(crate) selector: Selector,
+    pub(crate) rules: RoundRules,
+    rng: Rng,
+}
+
+impl Coordinator {
+    /// Before the first round, with nobody to ask; `terms` are what all rounds have in common.
+    pub fn new(
+        strategy: Box<dyn Strategy>,
+        start: Parameters,
+        terms: Terms,
+        cohort: Cohort,
+        rng: Rng,
+    ) -> Self {
+        let shared =
+            SharedModel { federation: terms.federation, version: ModelVersion(0), parameters: start };
+        Self {
+            strategy,
+            cohort,
+            layout: shared.parameters.layout(),
+            distribution: Distribution::plain(),
+            shared,
+            announcement: Announcement::new(terms),
+            selector: Selector::new(Vec::new()),
+            rules: RoundRules::default(),
+            rng,
+        }
+    }
+
+    /// The same with other rules for asking and for the end of a round.
+    #[must_use]
+    pub fn under(mut self, rules: RoundRules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// The same with another way to bring the shared model to devices.
+    ///
+    /// # Errors
+    /// If its values cannot be written that way.
+    pub fn distributing(mut self, downloads: Downloads) -> Result<Self, FederationError> {
+        self.distribution = Distribution::new(downloads, &self.shared)?;
+        Ok(self)
+    }
+
+    /// Says who may be asked from now on, ascending, all as likely.
+    pub fn ask_among(&mut self, devices: Vec<u32>) {
+        self.selector = Selector::new(devices);
+    }
+
+    /// Draws cohorts by weight from now on, one a device that may be asked.
+    ///
+    /// # Errors
+    /// If there is not one weight a device, or a weight is negative or not finite, or all are 0.
+    pub fn weigh(&mut self, weights: &[f64]) -> Result<(), FederationError> {
+        let selector = std::mem::replace(&mut self.selector, Selector::new(Vec::new()));
+        self.selector = selector.weighted(weights)?;
+        Ok(())
+    }
+
+    /// Names and shapes of the shared model's tables.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The shared model.
+    pub fn shared(&self) -> &SharedModel {
+        &self.shared
+    }
+
+    /// The shared model as devices hold it that have its current version.
+    pub fn distributed(&self) -> &SharedModel {
+        self.distribution.held(&self.shared)
+    }
+
+    /// The round that is next, or under way.
+    pub fn round(&self) -> RoundId {
+        self.announcement.round()
+    }
+
+    /// The rules for asking and for the end of a round.
+    pub fn rules(&self) -> RoundRules {
+        self.rules
+    }
+
+    /// Updates that the next round wants.
+    pub fn wanted(&self) -> usize {
+        self.cohort.size(self.selector.population().len())
+    }
+
+    /// What to change after divergence.
+    pub fn advice(&self) -> String {
+        self.strategy.advice()
+    }
+
+    /// Randomness of the next round.
+    pub(crate) fn randomness(&self) -> Rng {
+        self.rng.stream("round", self.round().0)
+    }
+
+    /// The cohort of the next round, of devices that can be reached.
+    pub fn draw(&mut self, reachable: &dyn Fn(u32) -> bool) -> Drawn<'_> {
+        let (ask, rng) = (self.rules.ask(self.wanted()), self.randomness());
+        self.selector.draw_reachable(ask, &mut rng.stream("cohort", 0), reachable)
+    }
+
+    /// The terms of the next round for so many devices.
+    ///
+    /// # Errors
+    /// If they cannot be sent.
+    pub fn terms(&mut self, asked: usize) -> Result<RoundTerms, FederationError> {
+        let terms = self.announcement.freeze(self.shared.version, asked)?;
+        self.announcement.put_back(terms.clone());
+        Ok(terms)
+    }
+
+    /// What devices are given to train on.
+    pub fn offer(&self) -> Offer<'_> {
+        Offer::new(&self.distribution, &self.shared, &self.layout)
+    }
+
+    /// Goes on to the next round with the shared model as it is.
+    pub fn skip(&mut self) {
+        let round = RoundId(self.round().0 + 1);
+        self.announcement.go_on_with(round);
+    }
+
+    /// Goes on with this round, as found in a record.
+    pub fn go_on_with(&mut self, round: RoundId) {
+        self.announcement.go_on_with(round);
+    }
+
+    /// Takes in what a round collected: the next version of the shared model. The round's number stays.
+    ///
+    /// # Errors
+    /// If the shared model is no longer finite, or cannot be sent.
+    pub fn absorb(&mut self, round: RoundId, collected: &Collected) -> Result<(), FederationError> {
+        self.strategy.absorb(&mut self.shared.parameters, collected);
+        self.shared.version = ModelVersion(self.shared.version.0 + 1);
+        match first_infinite(&self.shared.parameters, collected) {
+            Some((table, row)) => {
+                let what = format!("row {row} of table {table:?} is no longer finite");
+                Err(FederationError::Diverged { round: round.0, what })
+            }
+            None => self.distribution.follow(&self.shared, collected),
+        }
+    }
+
+    /// Writes the state between two rounds.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        let fingerprint = u64::from(self.layout.fingerprint());
+        put_u64s(out, &[fingerprint, self.shared.version.0, self.round().0])?;
+        for table in self.shared.parameters.tables() {
+            put_f32s(out, table.values())?;
+        }
+        self.distribution.save(out)?;
+        self.strategy.save(out)
+    }
+
+    /// Takes back what [`save`](Self::save) wrote, of a coordinator made alike. After an error this one is of no use.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is of another kind of federation.
+    pub fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
+        let [fingerprint, version, round] = take_numbers(from)?;
+        if fingerprint != u64::from(self.layout.fingerprint()) {
+            return Err(unfit("the shared model has other tables"));
+        }
+        self.shared.version = ModelVersion(version);
+        self.announcement.go_on_with(RoundId(round));
+        for table in self.shared.parameters.tables_mut() {
+            take_f32s(from, table.values_mut())?;
+        }
+        self.distribution.restore(ModelVersion(version), from)?;
+        self.strategy.restore(&self.shared.parameters, from)
+    }
+}
+
+/// The first changed row with a value that is not finite.
+fn first_infinite(shared: &Parameters, changed: &Collected) -> Option<(String, usize)> {
+    for (table, sums) in shared.tables().iter().zip(changed.tables()) {
+        let infinite = |&(row, ..): &(usize, u32, &[f32])| !math::all_finite(table.row(row));
+        if let Some((row, ..)) = sums.rows().find(infinite) {
+            return Some((table.shape().name.clone(), row));
+        }
+    }
+    None
+}
