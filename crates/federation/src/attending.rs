@@ -42,6 +42,17 @@ impl Attending {
         all
     }
 
+    /// Definitions of those that only simulated devices have, or that need to know their histories.
+    pub(crate) fn of_devices() -> Vec<Setting> {
+        let histories = |setting: &Setting| ["selection", "weights_file"].contains(&setting.key);
+        asking().into_iter().filter(histories).chain(devices()).collect()
+    }
+
+    /// The server's rules.
+    pub(crate) fn rules(&self) -> RoundRules {
+        self.rules
+    }
+
     /// From checked settings.
     pub(crate) fn read(settings: &Settings) -> Self {
         let file = |key| PathBuf::from(settings.word(key));

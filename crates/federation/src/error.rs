@@ -63,6 +63,14 @@ pub enum FederationError {
         /// The setting that needs it.
         needed_by: String,
     },
+    /// A setting without which a server cannot plan its rounds.
+    #[error("setting {key} must be given: {why}")]
+    Unhosted {
+        /// The setting.
+        key: &'static str,
+        /// Why.
+        why: &'static str,
+    },
     /// The file that histories are in.
     #[error(transparent)]
     Histories(#[from] HistoryFileError),

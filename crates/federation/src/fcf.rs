@@ -1,9 +1,10 @@
 //! FCF in a federation: its settings and choices.
 
+use crate::hosting::{self, Hosted, Hosting};
 use crate::settings::Common;
 use crate::simulated::{FederatedModel, Simulated};
 use crate::tensors::Part;
-use crate::{Adam, AdamSettings, Cohort, Descent, Plan, Population, Strategy, Streaming};
+use crate::{Adam, AdamSettings, Cohort, Descent, FederationError, Plan, Population, Strategy, Streaming};
 use sottovoce_models::fcf::{Device, Shared};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Setting, Settings};
@@ -18,6 +19,11 @@ pub(crate) const MODEL: Model = Model {
     settings,
     build: |settings| Box::new(Simulated::new(Fcf::new(settings))),
 };
+
+/// The same on a server.
+pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, FederationError> {
+    hosting::host(&Fcf::new(settings), hosting)
+}
 
 /// The same, to learn from a file.
 pub(crate) fn streaming(settings: &Settings) -> Box<dyn Streaming> {
@@ -97,6 +103,11 @@ impl FederatedModel for Fcf {
         let cohort = self.common.cohort.unwrap_or(Cohort::All);
         let rounds = (devices / cohort.size(devices).max(1)).max(1);
         Plan { cohort, triples: population.interactions / devices.max(1), rounds }
+    }
+
+    /// All that there is to learn from, whatever that is.
+    fn samples_a_device(&self) -> Option<usize> {
+        Some(1)
     }
 
     fn device(&self, _: Option<&Plan>) -> Device {

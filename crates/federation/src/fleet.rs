@@ -1,6 +1,7 @@
 //! Carrying a round to devices and back; in one process, over all cores.
 
 use crate::behaviour::{Behaviour, Habits};
+use crate::cut::Cut;
 use crate::download::Downloaded;
 use crate::lane::{Column, Lane, Round};
 use crate::state::{put_f32s, take_f32s};
@@ -129,23 +130,6 @@ pub enum Delivery {
     Bytes,
 }
 
-/// Devices that a part of the cohort has at least: smaller parts cost more than they gain.
-const LEAST_PART: usize = 32;
-/// Parts a cohort is cut into: adding each to the others costs a pass over the shared model.
-const FEW_PARTS: usize = 12;
-/// Devices of a part for which that cost does not matter, so that there may be more parts for more cores.
-const LARGE_PART: usize = 4096;
-/// Parts at most.
-const MOST_PARTS: usize = 64;
-/// Bytes that the parts' sums may take together.
-const MOST_BYTES: usize = 512 << 20;
-
-/// Where a part of a cohort begins. Parts get smaller, from half as large again as their mean to half of it: they are
-/// worked off in order, so that the last ones end at about the same time on all cores.
-fn part_start(part: usize, parts: usize, cohort: usize) -> usize {
-    (cohort as u128 * (part * (3 * parts - part)) as u128 / (2 * parts * parts) as u128) as usize
-}
-
 /// Many simulated devices, trained on all cores.
 pub struct InProcess<D: DevicePart> {
     device: D,
@@ -212,13 +196,6 @@ impl<D: DevicePart> InProcess<D> {
         self.private
     }
 
-    /// Parts to cut a cohort into: by sizes only, never by the number of threads.
-    fn parts_of(&self, cohort: usize) -> usize {
-        let bytes: usize = self.layout.shapes().iter().map(|shape| 4 * shape.values()).sum();
-        let affordable = (MOST_BYTES / bytes.max(1)).clamp(1, MOST_PARTS);
-        (cohort / LEAST_PART).min(FEW_PARTS).max(cohort / LARGE_PART).clamp(1, affordable)
-    }
-
     fn grow(&mut self, lanes: usize) {
         while self.lanes.len() < lanes {
             let scratch = self.device.scratch(self.histories.catalog_size());
@@ -240,7 +217,8 @@ impl<D: DevicePart> Fleet for InProcess<D> {
         into: &mut Collected,
     ) -> Result<Attendance, FederationError> {
         let cohort = call.cohort;
-        let count = self.parts_of(cohort.len());
+        let cut = Cut::new(&self.layout, cohort.len());
+        let count = cut.parts();
         self.grow(count);
         let (prices, held) = self.downloaded.ready(offer, (cohort, self.histories.users()), self.delivery)?;
         let shared = &held.as_ref().unwrap_or(offer.model()).parameters;
@@ -269,12 +247,11 @@ impl<D: DevicePart> Fleet for InProcess<D> {
         let workers = self.lanes.iter_mut().zip(&mut self.parts).zip(&mut attended).enumerate();
         let all = Column { first: 0, private: &mut self.private, versions: &mut self.downloaded.versions };
         let round = &round;
-        // First in, first out: see `part_start`.
+        // First in, first out: parts get smaller, see `Cut`.
         rayon::scope_fifo(|scope| {
             let mut rest = all;
             for (place, ((lane, part), attended)) in workers {
-                let [start, end] = [place, place + 1].map(|place| part_start(place, count, cohort.len()));
-                let cohort = &cohort[start..end];
+                let cohort = &cohort[cut.part(place)];
                 // A cohort ascends, so that each part has its own stretch of private models.
                 let end = cohort.last().map_or(rest.first, |&last| last + 1);
                 let (mine, others) = rest.split_before(end, width);
@@ -304,20 +281,5 @@ impl<D: DevicePart> Fleet for InProcess<D> {
 
     fn presence(&self) -> Option<&dyn Presence> {
         (!self.behaviour.always_there()).then_some(&self.behaviour)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_cover_a_cohort_and_get_smaller() {
-        for (parts, cohort) in [(1, 5), (3, 96), (12, 5954), (64, 1_000_000_007)] {
-            let starts: Vec<usize> = (0..=parts).map(|part| part_start(part, parts, cohort)).collect();
-            assert_eq!((starts[0], starts[parts]), (0, cohort));
-            let sizes: Vec<usize> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-            assert!(sizes.windows(2).all(|pair| pair[0] + 1 >= pair[1]) && sizes[parts - 1] > 0, "{sizes:?}");
-        }
     }
 }

@@ -1,9 +1,10 @@
 //! FPL in a federation: its settings and choices.
 
+use crate::hosting::{self, Hosted, Hosting};
 use crate::settings::{Common, chosen};
 use crate::simulated::{FederatedModel, Simulated};
 use crate::tensors::Part;
-use crate::{Adaptive, Configuration, Damped, Plan, Population, Strategy, Streaming, Sum};
+use crate::{Adaptive, Configuration, Damped, FederationError, Plan, Population, Strategy, Streaming, Sum};
 use sottovoce_evaluate::communication::cce;
 use sottovoce_models::fpl::{Device, Pull, Shared};
 use sottovoce_models::registry::Model;
@@ -19,6 +20,11 @@ pub(crate) const MODEL: Model = Model {
     settings,
     build: |settings| Box::new(Simulated::new(Fpl::new(settings))),
 };
+
+/// The same on a server.
+pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, FederationError> {
+    hosting::host(&Fpl::new(settings), hosting)
+}
 
 /// The same, to learn from a file.
 pub(crate) fn streaming(settings: &Settings) -> Box<dyn Streaming> {
@@ -168,6 +174,10 @@ impl FederatedModel for Fpl {
         Plan::of(self.configuration, population)
             .with(self.common.cohort, self.triples, population)
             .concentrated(self.local_work, population)
+    }
+
+    fn samples_a_device(&self) -> Option<usize> {
+        self.triples
     }
 
     fn device(&self, plan: Option<&Plan>) -> Device {

@@ -1,15 +1,33 @@
 //! All models: trained in one place, and trained in a federation.
 
-use crate::{Streaming, fcf, fpl};
+use crate::{FederationError, Hosted, Hosting, Streaming, fcf, fpl, hosting};
 use sottovoce_models::registry::{Model, find_in};
-use sottovoce_models::settings::Settings;
+use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{ModelError, central};
 use std::sync::LazyLock;
 
-/// The models that are trained in a federation, in the order in which they are shown.
-pub static FEDERATED: &[Model] = &[fpl::MODEL, fcf::MODEL];
+/// A model that is trained in a federation.
+struct Federated {
+    model: Model,
+    streaming: fn(&Settings) -> Box<dyn Streaming>,
+    host: fn(&Settings, &Hosting) -> Result<Hosted, FederationError>,
+}
 
-static ALL: LazyLock<Vec<Model>> = LazyLock::new(|| [central::MODELS, FEDERATED].concat());
+/// In the order in which they are shown.
+static FEDERATED: &[Federated] = &[
+    Federated { model: fpl::MODEL, streaming: fpl::streaming, host: fpl::host },
+    Federated { model: fcf::MODEL, streaming: fcf::streaming, host: fcf::host },
+];
+
+static FEDERATED_MODELS: LazyLock<Vec<Model>> =
+    LazyLock::new(|| FEDERATED.iter().map(|each| each.model).collect());
+
+static ALL: LazyLock<Vec<Model>> = LazyLock::new(|| [central::MODELS, federated()].concat());
+
+/// The models that are trained in a federation, in the order in which they are shown.
+pub fn federated() -> &'static [Model] {
+    &FEDERATED_MODELS
+}
 
 /// All models, in the order in which they are shown.
 pub fn all() -> &'static [Model] {
@@ -26,11 +44,42 @@ pub fn find(name: &str) -> Result<&'static Model, ModelError> {
 
 /// A model that learns from histories that stay in a file; `None` for models that need all histories at once.
 pub fn streaming(name: &str, settings: &Settings) -> Option<Box<dyn Streaming>> {
-    match name {
-        name if name == fpl::MODEL.name => Some(fpl::streaming(settings)),
-        name if name == fcf::MODEL.name => Some(fcf::streaming(settings)),
-        _ => None,
+    let found = FEDERATED.iter().find(|each| each.model.name == name);
+    found.map(|each| (each.streaming)(settings))
+}
+
+/// The server's half of a model that is trained in a federation, with these settings put over the defaults.
+///
+/// # Errors
+/// If there is no such model, a setting is wrong or not a server's to make, or the model cannot be started.
+pub fn host<'a>(
+    name: &str,
+    given: impl IntoIterator<Item = (&'a str, Value)>,
+    hosting: &Hosting,
+) -> Result<Hosted, HostError> {
+    let given: Vec<(&str, Value)> = given.into_iter().collect();
+    if let Some((key, _)) = given.iter().find(|(key, _)| hosting::is_of_devices(key)) {
+        return Err(HostError::NotTheServers((*key).to_owned()));
     }
+    let settings = find_in(federated(), name)?.settings(given)?;
+    let place = federated().iter().take_while(|model| model.name != name).count();
+    Ok((FEDERATED[place].host)(&settings, hosting)?)
+}
+
+/// Why a server cannot have a model.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// No such model, or wrong settings.
+    #[error(transparent)]
+    Settings(#[from] ModelError),
+    /// A setting of simulated devices.
+    #[error(
+        "setting {0} is about simulated devices or is their owners' to choose: a server has no say in it"
+    )]
+    NotTheServers(String),
+    /// The model cannot be started.
+    #[error(transparent)]
+    Start(#[from] FederationError),
 }
 
 #[cfg(test)]
@@ -43,7 +92,7 @@ mod tests {
             assert!(std::ptr::eq(find(model.name).unwrap(), &all()[place]), "{} is listed twice", model.name);
         }
         for model in all() {
-            let federated = FEDERATED.iter().any(|each| each.name == model.name);
+            let federated = federated().iter().any(|each| each.name == model.name);
             let settings = model.settings([]).unwrap();
             assert_eq!(streaming(model.name, &settings).is_some(), federated, "{}", model.name);
         }

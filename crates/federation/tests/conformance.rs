@@ -6,5 +6,5 @@ mod suite;
 use sottovoce_models::registry::Model;
 
 fn models() -> &'static [Model] {
-    sottovoce_federation::registry::FEDERATED
+    sottovoce_federation::registry::federated()
 }

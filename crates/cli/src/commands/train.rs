@@ -207,8 +207,8 @@ fn keep(
     data: &Prepared,
 ) -> Result<Option<Store>> {
     let Some(folder) = &args.checkpoint else { return Ok(None) };
-    if !registry::FEDERATED.iter().any(|each| each.name == model.name) {
-        let names: Vec<&str> = registry::FEDERATED.iter().map(|each| each.name).collect();
+    if !registry::federated().iter().any(|each| each.name == model.name) {
+        let names: Vec<&str> = registry::federated().iter().map(|each| each.name).collect();
         let message = format!("{} keeps no checkpoints; models that do: {}", model.name, names.join(", "));
         return Err(Usage(message).into());
     }

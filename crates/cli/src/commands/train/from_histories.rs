@@ -101,7 +101,7 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
 
 fn streaming(model: &Model, settings: &Settings) -> Result<Box<dyn Streaming>> {
     registry::streaming(model.name, settings).ok_or_else(|| {
-        let names: Vec<&str> = registry::FEDERATED.iter().map(|each| each.name).collect();
+        let names: Vec<&str> = registry::federated().iter().map(|each| each.name).collect();
         let message = format!(
             "{} does not learn from a file of histories; models that do: {}",
             model.name,

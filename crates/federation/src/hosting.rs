@@ -1,0 +1,68 @@
+//! A federated model on a server, whose devices are somewhere else.
+
+use crate::attending::Attending;
+use crate::simulated::FederatedModel;
+use crate::{Coordinator, FederationError, Population};
+use sottovoce_core::Rng;
+use sottovoce_models::SharedPart;
+use sottovoce_protocol::{Asked, FederationId, Terms};
+
+/// What a server knows of a federation beside its model's settings.
+#[derive(Clone, Debug)]
+pub struct Hosting {
+    /// Its number.
+    pub federation: FederationId,
+    /// Items of the catalog.
+    pub items: usize,
+    /// Devices that are expected to take part.
+    pub devices: usize,
+    /// Determines the first shared model and the cohorts.
+    pub seed: u64,
+    /// Whether devices are asked how many samples they learnt from.
+    pub samples: bool,
+    /// Criteria that devices are asked for.
+    pub criteria: Vec<Asked>,
+}
+
+/// A model ready to be trained by devices that come and go.
+pub struct Hosted {
+    /// The server's half.
+    pub coordinator: Coordinator,
+    /// Rounds that the settings' epochs come to with the expected devices.
+    pub rounds: u64,
+}
+
+/// Settings that are about simulated devices, or are their owners' to choose.
+pub(crate) fn is_of_devices(key: &str) -> bool {
+    let of_devices = Attending::of_devices();
+    ["pi", "pi_spread"].contains(&key) || of_devices.iter().any(|setting| setting.key == key)
+}
+
+/// The server's half of a model.
+pub(crate) fn host<M: FederatedModel>(model: &M, hosting: &Hosting) -> Result<Hosted, FederationError> {
+    let Hosting { federation, items, devices, seed, samples, ref criteria } = *hosting;
+    let share = model.samples_a_device().ok_or(FederationError::Unhosted {
+        key: "triples",
+        why: "a server does not know how long histories are",
+    })?;
+    let population =
+        Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
+    let (plan, common) = (model.plan(&population), model.common());
+    let rng = Rng::new(seed).stream(M::NAME, 0);
+    let start = model.shared().start(items, &mut rng.stream("shared", 0))?;
+    let rules = common.attending.rules();
+    let terms = Terms {
+        federation,
+        model: M::spec(&model.device(Some(&plan))),
+        values: common.values,
+        deadline: rules.deadline.map_or(0, |seconds| seconds.ceil() as u32),
+        samples,
+        criteria: criteria.clone(),
+        ..Terms::default()
+    };
+    let rounds = (plan.rounds * common.epochs) as u64;
+    let coordinator =
+        Coordinator::new(model.strategy(devices), start, terms, plan.cohort, rng.stream("rounds", 0));
+    let coordinator = coordinator.under(rules).distributing(common.downloads)?;
+    Ok(Hosted { coordinator, rounds })
+}
