@@ -178,6 +178,14 @@ impl Coordinator {
         for table in self.shared.parameters.tables() {
             put_f32s(out, table.values())?;
         }
+        self.save_memory(out)
+    }
+
+    /// Writes what there is to remember beside the shared model and the round's number.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save_memory(&self, out: &mut dyn Write) -> io::Result<()> {
         self.distribution.save(out)?;
         self.strategy.save(out)
     }
@@ -191,12 +199,32 @@ impl Coordinator {
         if fingerprint != u64::from(self.layout.fingerprint()) {
             return Err(unfit("the shared model has other tables"));
         }
-        self.shared.version = ModelVersion(version);
-        self.announcement.go_on_with(RoundId(round));
         for table in self.shared.parameters.tables_mut() {
             take_f32s(from, table.values_mut())?;
         }
-        self.distribution.restore(ModelVersion(version), from)?;
+        self.announcement.go_on_with(RoundId(round));
+        self.restore_memory(ModelVersion(version), from)
+    }
+
+    /// Goes on with a version of the shared model that was kept elsewhere, and what
+    /// [`save_memory`](Self::save_memory) wrote with it.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is of another kind of federation.
+    pub fn resume(
+        &mut self,
+        version: ModelVersion,
+        parameters: Parameters,
+        memory: &mut dyn Read,
+    ) -> io::Result<()> {
+        parameters.check(&self.layout).map_err(|error| unfit(error.to_string()))?;
+        self.shared.parameters = parameters;
+        self.restore_memory(version, memory)
+    }
+
+    fn restore_memory(&mut self, version: ModelVersion, from: &mut dyn Read) -> io::Result<()> {
+        self.shared.version = version;
+        self.distribution.restore(version, from)?;
         self.strategy.restore(&self.shared.parameters, from)
     }
 }

@@ -120,6 +120,13 @@ impl RoundTerms {
         self
     }
 
+    /// The same terms for a device that has so many seconds left.
+    #[must_use]
+    pub fn due_in(mut self, seconds: u32) -> Self {
+        self.0.deadline = seconds;
+        self
+    }
+
     /// The terms to start the next round's from.
     pub fn thaw(self) -> Terms {
         self.0

@@ -1,0 +1,391 @@
+//! Opening and closing rounds.
+
+use super::round::Round;
+use super::{Federation, Published};
+use crate::clerk::{Clerk, ClerkError};
+use crate::now;
+use crate::storage::{
+    Change, Millis, RECEIPT_ROUNDS, RoundOpening, RoundRecord, Standing, Storage, StorageError, VersionRecord,
+};
+use crate::versions::{VersionState, Versions, VersionsError};
+use sottovoce_federation::{Collected, FederationError, Tally, TallyError};
+use sottovoce_protocol::codec;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::{error, info, warn};
+
+/// How often a federation looks whether something is due, beside when it is told.
+const TICK: Duration = Duration::from_millis(500);
+/// How long it waits after a failure before it tries again.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// What opening and closing needs of the server.
+#[derive(Clone)]
+pub(crate) struct Tools {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) clerk: Clerk,
+    pub(crate) versions: Arc<Versions>,
+    pub(crate) observer: Arc<dyn Observer>,
+}
+
+/// Is told of rounds.
+pub(crate) trait Observer: Send + Sync {
+    fn closed(&self, federation: &str, record: &RoundRecord);
+}
+
+/// Why a round could not be opened or closed at this moment.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Clerk(#[from] ClerkError),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error(transparent)]
+    Versions(#[from] VersionsError),
+    #[error(transparent)]
+    Tally(#[from] TallyError),
+    #[error(transparent)]
+    Federation(#[from] FederationError),
+    #[error("a worker stopped: {0}")]
+    Worker(#[from] tokio::task::JoinError),
+    #[error("its memory cannot be written: {0}")]
+    Memory(#[from] std::io::Error),
+}
+
+/// What is to be done next.
+enum Due {
+    Open,
+    Close,
+    Finish,
+    Nothing,
+}
+
+/// Keeps a federation going until the task is dropped.
+pub(crate) async fn drive(federation: Arc<Federation>, tools: Tools) {
+    let mut heard = now();
+    loop {
+        let done = match federation.due(now()) {
+            Due::Open => federation.open(&tools).await,
+            Due::Close => federation.close(&tools).await.map(|()| true),
+            Due::Finish => federation.finish(&tools, Standing::Finished).await.map(|()| true),
+            Due::Nothing => Ok(false),
+        };
+        if now() - heard > 60_000 {
+            heard = now();
+            federation.write_heard(&tools).await;
+        }
+        match done {
+            Ok(true) => (),
+            Ok(false) => {
+                let _either = tokio::time::timeout(TICK, federation.wake.notified()).await;
+            }
+            Err(trouble) => {
+                error!(federation = %federation.name, %trouble, "a round cannot go on; it is tried again");
+                tokio::time::sleep(AFTER_FAILURE).await;
+            }
+        }
+    }
+}
+
+impl Federation {
+    fn due(&self, now: Millis) -> Due {
+        let mut state = self.state();
+        let enough = state.members.count() >= self.config.devices as usize;
+        let running = state.standing == Standing::Running;
+        let (next, goal) = (state.next_round, self.goal);
+        let over = state.round.as_mut().map(|round| round.is_over(now) && round.is_settled());
+        match over {
+            Some(true) => Due::Close,
+            Some(false) => Due::Nothing,
+            None if running && next >= goal => Due::Finish,
+            None if running && enough => Due::Open,
+            None => Due::Nothing,
+        }
+    }
+
+    /// Opens a round, if enough devices are there; says whether it did.
+    async fn open(&self, tools: &Tools) -> Result<bool, Trouble> {
+        let opened = now();
+        let (active, present) = self.candidates(opened);
+        let Some((opening, terms)) = self.call(active, present.as_ref(), opened)? else { return Ok(false) };
+        tools.clerk.write(vec![Change::Open(opening.clone())]).await?;
+        let (round, asked) = (opening.round, opening.cohort.len());
+        let over_selection = self.coordinator().rules().over_selection;
+        let mut under_way = Round::new(opening, Arc::new(terms), over_selection);
+        let mut state = self.state();
+        // Who left while this was written down will not answer.
+        let gone = |device: &u32| state.members.get(*device).is_none_or(|member| member.revoked);
+        let gone: Vec<u32> = under_way.opening.cohort.iter().copied().filter(gone).collect();
+        gone.into_iter().for_each(|device| under_way.remove(device, opened));
+        state.round = Some(under_way);
+        drop(state);
+        info!(federation = %self.name, round, asked, "round opened");
+        Ok(true)
+    }
+
+    /// Devices that may be asked, and those of them who are there; `None` if that is not looked at.
+    fn candidates(&self, now: Millis) -> (Vec<u32>, Option<HashSet<u32>>) {
+        let state = self.state();
+        let active = state.members.active();
+        let present = self.config.present_within.map(|seconds| {
+            let since = now.saturating_sub(u64::from(seconds) * 1000);
+            let there =
+                |device: &&u32| state.members.get(**device).is_some_and(|member| member.seen >= since);
+            active.iter().filter(there).copied().collect()
+        });
+        (active, present)
+    }
+
+    fn call(
+        &self,
+        active: Vec<u32>,
+        present: Option<&HashSet<u32>>,
+        opened: Millis,
+    ) -> Result<Option<(RoundOpening, sottovoce_protocol::RoundTerms)>, FederationError> {
+        let mut coordinator = self.coordinator();
+        coordinator.ask_among(active);
+        let wanted = coordinator.wanted();
+        let there = |device: u32| present.is_none_or(|present| present.contains(&device));
+        let cohort = coordinator.draw(&there).cohort.to_vec();
+        let minimum = self.config.minimum_of(wanted);
+        if cohort.len() < minimum as usize {
+            return Ok(None);
+        }
+        let terms = coordinator.terms(cohort.len())?;
+        let deadline = coordinator.rules().deadline.map(|seconds| opened + (seconds * 1000.0) as u64);
+        let opening = RoundOpening {
+            federation: self.id,
+            round: coordinator.round().0,
+            version: coordinator.shared().version.0,
+            wanted: wanted.min(cohort.len()) as u32,
+            cohort,
+            minimum,
+            opened,
+            deadline,
+        };
+        Ok(Some((opening, terms)))
+    }
+
+    /// Closes a round: adds up what is stored, or abandons it.
+    async fn close(self: &Arc<Self>, tools: &Tools) -> Result<(), Trouble> {
+        let Some(mut record) = self.begin_closing(tools).await? else { return Ok(()) };
+        let enough = {
+            let state = self.state();
+            state.round.as_ref().is_some_and(|round| round.stored >= round.opening.minimum)
+        };
+        let mut published = None;
+        if enough {
+            let (federation, storage) = (Arc::clone(self), Arc::clone(&tools.storage));
+            let summed = tokio::task::spawn_blocking(move || federation.add_up(storage.as_ref())).await?;
+            match summed {
+                Ok((collected, criteria)) => {
+                    record.counted = collected.updates as u32;
+                    record.criteria = criteria;
+                    match self.next_version(tools, &collected).await {
+                        Ok((version, next)) => published = Some((version, next)),
+                        Err(Trouble::Federation(error @ FederationError::Diverged { .. })) => {
+                            return self.fail(tools, record, &error).await;
+                        }
+                        Err(trouble) => return Err(trouble),
+                    }
+                }
+                Err(trouble) => return Err(trouble),
+            }
+        } else {
+            record.remark = "too few updates came".to_owned();
+        }
+        record.version = published.as_ref().map(|(version, _)| version.version);
+        record.closed = now();
+        let version = published.as_ref().map(|(version, _)| version.clone());
+        tools.clerk.write(vec![Change::Close(Box::new(record.clone()), version)]).await?;
+        self.closed(published, record.round);
+        self.tell_closed(tools, &record);
+        self.forget_old_versions(tools).await
+    }
+
+    fn tell_closed(&self, tools: &Tools, record: &RoundRecord) {
+        let RoundRecord { round, asked, counted, declined, refused, .. } = *record;
+        let seconds = (record.closed - record.opened) as f64 / 1000.0;
+        if record.version.is_some() {
+            info!(federation = %self.name, round, asked, counted, declined, refused, seconds, "round closed");
+        } else {
+            warn!(federation = %self.name, round, asked, declined, refused, seconds, why = %record.remark, "round abandoned");
+        }
+        tools.observer.closed(&self.name, record);
+    }
+
+    /// Takes no more updates, which is written down; the beginning of the round's record.
+    async fn begin_closing(&self, tools: &Tools) -> Result<Option<RoundRecord>, Trouble> {
+        let (round, written) = {
+            let state = self.state();
+            let Some(round) = &state.round else { return Ok(None) };
+            (round.opening.round, round.closing_for_good)
+        };
+        if !written {
+            tools.clerk.write(vec![Change::Closing { federation: self.id, round }]).await?;
+        }
+        let mut state = self.state();
+        let Some(round) = &mut state.round else { return Ok(None) };
+        round.closing_for_good = true;
+        Ok(Some(RoundRecord {
+            federation: self.id,
+            round: round.opening.round,
+            version: None,
+            asked: round.opening.cohort.len() as u32,
+            counted: 0,
+            declined: round.declined,
+            refused: round.refused,
+            bytes_up: round.bytes_up,
+            bytes_down: round.bytes_down,
+            opened: round.opening.opened,
+            closed: now(),
+            criteria: "{}".to_owned(),
+            remark: String::new(),
+        }))
+    }
+
+    /// The sum of what is stored, and the mean of each criterion as JSON.
+    fn add_up(&self, storage: &dyn Storage) -> Result<(Collected, String), Trouble> {
+        let (round, cohort, terms) = {
+            let state = self.state();
+            let Some(round) = &state.round else {
+                return Ok((Collected::new(&self.layout), "{}".to_owned()));
+            };
+            (round.opening.round, round.opening.cohort.clone(), Arc::clone(&round.terms))
+        };
+        let (mut tally, mut buffer) = (Tally::new(&self.layout, &cohort), self.buffer());
+        let mut criteria = vec![(0.0, 0u64); terms.criteria.len()];
+        storage.updates(self.id, round, &mut |device, bytes| {
+            let damaged = |reason: String| StorageError::Damaged {
+                what: format!("an update of round {round} of federation {}", self.name),
+                reason,
+            };
+            codec::decode_update(bytes, &mut buffer).map_err(|error| damaged(error.to_string()))?;
+            for &(index, value) in buffer.update().criteria() {
+                if let Some((sum, count)) = criteria.get_mut(index as usize) {
+                    *sum += value;
+                    *count += 1;
+                }
+            }
+            tally.add(device, buffer.update()).map_err(|error| damaged(error.to_string()))
+        })?;
+        let mean = |(asked, (sum, count)): (&sottovoce_protocol::Asked, (f64, u64))| {
+            let value = serde_json::json!({"mean": sum / count as f64, "devices": count});
+            (count > 0).then(|| (asked.name.clone(), value))
+        };
+        let criteria: serde_json::Map<_, _> = terms.criteria.iter().zip(criteria).filter_map(mean).collect();
+        Ok((tally.finish(), serde_json::Value::Object(criteria).to_string()))
+    }
+
+    /// Takes the sum in, and writes the version that follows.
+    async fn next_version(
+        self: &Arc<Self>,
+        tools: &Tools,
+        collected: &Collected,
+    ) -> Result<(VersionRecord, Arc<Published>), Trouble> {
+        let (state, published) = self.absorb(collected)?;
+        let bytes = tools.versions.put(&state).await?;
+        let published = Arc::new(published);
+        let record = VersionRecord {
+            federation: self.id,
+            version: published.version.0,
+            digest: published.digest,
+            bytes,
+            created: now(),
+        };
+        Ok((record, published))
+    }
+
+    /// The next version; again only if the one before could not be written. Then the coordinator is there already.
+    fn absorb(&self, collected: &Collected) -> Result<(VersionState, Published), Trouble> {
+        let current = self.current().version;
+        let mut coordinator = self.coordinator();
+        if coordinator.shared().version == current {
+            let round = coordinator.round();
+            coordinator.absorb(round, collected)?;
+        }
+        let mut memory = Vec::new();
+        coordinator.save_memory(&mut memory)?;
+        let shared = coordinator.shared();
+        let state = VersionState {
+            federation: self.id,
+            version: shared.version.0,
+            name: self.name.clone(),
+            model: self.config.model.clone(),
+            shared: shared.parameters.clone(),
+            state: memory,
+        };
+        Ok((state, Published::of(&coordinator)?))
+    }
+
+    /// The round is over, which is written down.
+    fn closed(&self, published: Option<(VersionRecord, Arc<Published>)>, round: u64) {
+        self.coordinator().skip();
+        let mut state = self.state();
+        state.next_round = round + 1;
+        if let Some(known) = state.round.take().map(Round::into_known) {
+            state.past.insert(round, known);
+        }
+        state.past.retain(|past, _| past + RECEIPT_ROUNDS > round);
+        if let Some((record, published)) = published {
+            state.versions.insert(record.version, record);
+            state.recent.insert(published.version.0, Arc::clone(&published));
+            while state.recent.len() > super::RECENT {
+                state.recent.pop_first();
+            }
+            state.current = published;
+        }
+    }
+
+    /// Training diverged: the federation is over, its model the one before.
+    async fn fail(
+        &self,
+        tools: &Tools,
+        mut record: RoundRecord,
+        error: &FederationError,
+    ) -> Result<(), Trouble> {
+        let why = format!("{error}; {}", self.coordinator().advice());
+        error!(federation = %self.name, round = record.round, %why, "training diverged");
+        (record.remark, record.counted) = (why.clone(), 0);
+        let stand = Change::Stand { federation: self.id, standing: Standing::Failed(why.clone()) };
+        tools.clerk.write(vec![Change::Close(Box::new(record.clone()), None), stand]).await?;
+        self.closed(None, record.round);
+        self.state().standing = Standing::Failed(why);
+        tools.observer.closed(&self.name, &record);
+        Ok(())
+    }
+
+    async fn finish(&self, tools: &Tools, standing: Standing) -> Result<(), Trouble> {
+        let change = Change::Stand { federation: self.id, standing: standing.clone() };
+        tools.clerk.write(vec![change]).await?;
+        self.state().standing = standing;
+        info!(federation = %self.name, rounds = self.goal, "finished");
+        Ok(())
+    }
+
+    async fn forget_old_versions(&self, tools: &Tools) -> Result<(), Trouble> {
+        let old: Vec<u64> = {
+            let state = self.state();
+            let keep = self.config.keep_versions as usize;
+            state.versions.keys().rev().skip(keep).copied().collect()
+        };
+        for version in old {
+            tools.versions.delete(self.id, version).await?;
+            tools.clerk.write(vec![Change::RemoveVersion { federation: self.id, version }]).await?;
+            self.state().versions.remove(&version);
+        }
+        Ok(())
+    }
+
+    async fn write_heard(&self, tools: &Tools) {
+        let devices = self.state().members.take_fresh();
+        if devices.is_empty() {
+            return;
+        }
+        let change = Change::Seen { federation: self.id, devices };
+        if let Err(trouble) = tools.clerk.write(vec![change]).await {
+            warn!(federation = %self.name, %trouble, "who was heard of is not written down");
+        }
+    }
+}

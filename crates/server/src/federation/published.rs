@@ -1,0 +1,121 @@
+//! Bytes that devices download: written once, sent often.
+
+use crate::storage::Hash;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use sottovoce_federation::{Coordinator, FederationError, Message};
+use sottovoce_protocol::{ModelVersion, Parameters, codec};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One file in all forms in which it may be asked for.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) plain: Bytes,
+    /// Only where it is worth it.
+    pub(crate) gzip: Option<Bytes>,
+    /// Only where it is worth it.
+    pub(crate) zstd: Option<Bytes>,
+    /// The entity tag, in quotes.
+    pub(crate) tag: String,
+    pub(crate) media: &'static str,
+}
+
+/// The media type of messages in the wire format.
+pub(crate) const WIRE: &str = "application/vnd.sottovoce";
+/// A level beyond which models hardly shrink further.
+const ZSTD_LEVEL: i32 = 3;
+
+impl Encoded {
+    /// Compresses; takes a while for large files.
+    pub(crate) fn new(plain: Vec<u8>, media: &'static str) -> Self {
+        let worth = |small: Vec<u8>| (small.len() < plain.len() / 20 * 19).then(|| Bytes::from(small));
+        let zstd = zstd::encode_all(&plain[..], ZSTD_LEVEL).ok().and_then(worth);
+        let gzip = gzipped(&plain).and_then(worth);
+        let tag = format!("\"{}\"", &blake3::hash(&plain).to_hex()[..32]);
+        Self { plain: plain.into(), gzip, zstd, tag, media }
+    }
+}
+
+fn gzipped(plain: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(plain).ok()?;
+    encoder.finish().ok()
+}
+
+/// A version of the shared model, as devices get it.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) version: ModelVersion,
+    /// Of the parameters as devices hold them.
+    pub(crate) digest: Hash,
+    pub(crate) whole: Encoded,
+    /// By the version held; `None` where all of it is shorter.
+    differences: Mutex<BTreeMap<u64, Option<Arc<Encoded>>>>,
+}
+
+/// Differences that are kept; devices are rarely many versions behind.
+const MOST_DIFFERENCES: usize = 64;
+
+impl Published {
+    /// The coordinator's current version.
+    pub(crate) fn of(coordinator: &Coordinator) -> Result<Self, FederationError> {
+        let (offer, mut bytes) = (coordinator.offer(), Vec::new());
+        codec::encode_model(offer.model(), offer.values(), &mut bytes)?;
+        Ok(Self {
+            version: offer.model().version,
+            digest: digest(&offer.model().parameters),
+            whole: Encoded::new(bytes, WIRE),
+            differences: Mutex::default(),
+        })
+    }
+
+    /// What leads from a version held to this one; `None` if all of it is shorter, the version held is too old, or the
+    /// coordinator is at another version by now.
+    pub(crate) fn difference(
+        &self,
+        held: ModelVersion,
+        coordinator: &Mutex<Coordinator>,
+    ) -> Result<Option<Arc<Encoded>>, FederationError> {
+        if let Some(known) = self.differences().get(&held.0) {
+            return Ok(known.clone());
+        }
+        let coordinator = coordinator.lock().unwrap_or_else(PoisonError::into_inner);
+        if coordinator.shared().version != self.version || held >= self.version {
+            return Ok(None);
+        }
+        let made = match coordinator.offer().message(Some(held))? {
+            Message::Whole => None,
+            Message::Difference(difference) => {
+                let mut bytes = Vec::new();
+                codec::encode_difference(&difference, &mut bytes)?;
+                Some(Arc::new(Encoded::new(bytes, WIRE)))
+            }
+        };
+        let mut kept = self.differences();
+        if kept.len() < MOST_DIFFERENCES {
+            kept.insert(held.0, made.clone());
+        }
+        Ok(made)
+    }
+
+    fn differences(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Option<Arc<Encoded>>>> {
+        self.differences.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The hash by which a device knows that it holds what the server means: all tables' values, little-endian, in order.
+pub fn digest(parameters: &Parameters) -> Hash {
+    let mut hasher = blake3::Hasher::new();
+    for table in parameters.tables() {
+        #[cfg(target_endian = "little")]
+        hasher.update(bytemuck::cast_slice(table.values()));
+        #[cfg(target_endian = "big")]
+        for value in table.values() {
+            hasher.update(&value.to_le_bytes());
+        }
+    }
+    *hasher.finalize().as_bytes()
+}

@@ -1,0 +1,298 @@
+//! A round under way, in memory.
+
+use crate::storage::{Hash, Millis, OpenRound, Receipt, RoundOpening};
+use sottovoce_federation::{Closing, RoundRules};
+use sottovoce_protocol::RoundTerms;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where one of the cohort stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing heard yet.
+    Awaited,
+    /// Its update is being written down.
+    Pending,
+    /// Its update is stored.
+    Stored(Known),
+    /// It will not answer.
+    Declined,
+}
+
+/// By what a repetition is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) key: String,
+    pub(crate) digest: Hash,
+}
+
+/// Why an update is not taken now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum No {
+    /// The device is not of the cohort.
+    NotAsked,
+    /// The round takes no more.
+    Over,
+    /// The very same was stored before.
+    Repeated,
+    /// Another one was stored under the same key.
+    KeyReused,
+    /// Another one was stored, or the device declined.
+    Duplicate,
+    /// One is being written down at this moment.
+    InProgress,
+}
+
+/// A round that asks, gathers and ends.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) opening: RoundOpening,
+    pub(crate) terms: Arc<RoundTerms>,
+    closing: Closing,
+    answers: Vec<Answer>,
+    pending: usize,
+    pub(crate) stored: u32,
+    pub(crate) declined: u32,
+    pub(crate) refused: u32,
+    pub(crate) bytes_up: u64,
+    pub(crate) bytes_down: u64,
+    /// No more updates are taken, which is written down.
+    pub(crate) closing_for_good: bool,
+}
+
+impl Round {
+    pub(crate) fn new(opening: RoundOpening, terms: Arc<RoundTerms>, over_selection: f64) -> Self {
+        let deadline = opening.deadline.map(|deadline| seconds(deadline.saturating_sub(opening.opened)));
+        let rules = RoundRules { over_selection, deadline };
+        let asked = opening.cohort.len();
+        Self {
+            closing: Closing::new(&rules, opening.wanted as usize, asked),
+            answers: vec![Answer::Awaited; asked],
+            opening,
+            terms,
+            pending: 0,
+            stored: 0,
+            declined: 0,
+            refused: 0,
+            bytes_up: 0,
+            bytes_down: 0,
+            closing_for_good: false,
+        }
+    }
+
+    /// As it was written down.
+    pub(crate) fn restored(found: OpenRound, terms: Arc<RoundTerms>, over_selection: f64) -> Self {
+        let mut round = Self::new(found.opening, terms, over_selection);
+        for Receipt { device, key, digest, bytes } in found.received {
+            if let Some(place) = round.place(device) {
+                round.answers[place] = Answer::Pending;
+                round.pending += 1;
+                round.keep(device, Known { key, digest }, bytes, round.opening.opened);
+            }
+        }
+        for device in found.declined {
+            round.decline(device, round.opening.opened);
+        }
+        round.closing_for_good = found.closing;
+        round
+    }
+
+    fn place(&self, device: u32) -> Option<usize> {
+        self.opening.cohort.binary_search(&device).ok()
+    }
+
+    /// Where a device stands; `None` if it was not asked.
+    pub(crate) fn answer(&self, device: u32) -> Option<&Answer> {
+        self.place(device).map(|place| &self.answers[place])
+    }
+
+    fn since_opened(&self, now: Millis) -> f64 {
+        seconds(now.saturating_sub(self.opening.opened))
+    }
+
+    /// Whether no more updates are taken.
+    pub(crate) fn is_over(&mut self, now: Millis) -> bool {
+        self.closing_for_good || self.closing.wait_until(self.since_opened(now)).is_some()
+    }
+
+    /// Whether all that was taken is written down, so that it can be added up.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.pending == 0
+    }
+
+    /// Seconds that are left to answer, rounded up.
+    pub(crate) fn seconds_left(&self, now: Millis) -> u32 {
+        let left = self.opening.deadline.map(|deadline| deadline.saturating_sub(now).div_ceil(1000));
+        left.map_or(0, |left| left.clamp(1, u64::from(u32::MAX)) as u32)
+    }
+
+    /// Looks whether an update may be taken.
+    pub(crate) fn may_take(&mut self, device: u32, known: &Known, now: Millis) -> Result<(), No> {
+        let over = self.is_over(now);
+        match self.answer(device).ok_or(No::NotAsked)? {
+            Answer::Stored(stored) => Err(repeated(stored, known)),
+            Answer::Pending => Err(No::InProgress),
+            Answer::Declined => Err(No::Duplicate),
+            Answer::Awaited if over => Err(No::Over),
+            Answer::Awaited => Ok(()),
+        }
+    }
+
+    /// The same, and keeps its place.
+    pub(crate) fn reserve(&mut self, device: u32, known: &Known, now: Millis) -> Result<(), No> {
+        self.may_take(device, known, now)?;
+        if let Some(place) = self.place(device) {
+            self.answers[place] = Answer::Pending;
+            self.pending += 1;
+        }
+        Ok(())
+    }
+
+    /// What was reserved is written down.
+    pub(crate) fn keep(&mut self, device: u32, known: Known, bytes: u64, now: Millis) {
+        let at = self.since_opened(now);
+        if let Some(place) = self.place(device)
+            && self.answers[place] == Answer::Pending
+        {
+            self.answers[place] = Answer::Stored(known);
+            self.pending -= 1;
+            self.stored += 1;
+            self.bytes_up += bytes;
+            self.closing.answered(at);
+        }
+    }
+
+    /// What was reserved could not be written down: the device may try again.
+    pub(crate) fn release(&mut self, device: u32) {
+        if let Some(place) = self.place(device)
+            && self.answers[place] == Answer::Pending
+        {
+            self.answers[place] = Answer::Awaited;
+            self.pending -= 1;
+        }
+    }
+
+    /// A device will not answer; says whether that is news.
+    pub(crate) fn decline(&mut self, device: u32, now: Millis) -> bool {
+        let at = self.since_opened(now);
+        match self.place(device) {
+            Some(place) if self.answers[place] == Answer::Awaited => {
+                self.answers[place] = Answer::Declined;
+                self.declined += 1;
+                self.closing.lost(at);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A device left, and its update with it.
+    pub(crate) fn remove(&mut self, device: u32, now: Millis) {
+        if self.decline(device, now) || self.closing_for_good {
+            return;
+        }
+        if let Some(place) = self.place(device)
+            && matches!(self.answers[place], Answer::Stored(_))
+        {
+            self.answers[place] = Answer::Declined;
+            self.declined += 1;
+            self.stored -= 1;
+        }
+    }
+
+    /// What is known of stored updates, for repetitions that come when the round is over.
+    pub(crate) fn into_known(self) -> BTreeMap<u32, Known> {
+        let answers = self.opening.cohort.into_iter().zip(self.answers);
+        answers
+            .filter_map(|(device, answer)| match answer {
+                Answer::Stored(known) => Some((device, known)),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// What a second update of a device is, beside the one that is stored.
+pub(crate) fn repeated(stored: &Known, other: &Known) -> No {
+    match (stored.key == other.key, stored.digest == other.digest) {
+        (true, true) => No::Repeated,
+        (true, false) => No::KeyReused,
+        (false, _) => No::Duplicate,
+    }
+}
+
+fn seconds(millis: u64) -> f64 {
+    millis as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sottovoce_protocol::Terms;
+
+    fn round(cohort: &[u32], wanted: u32) -> Round {
+        let (federation, round, version, minimum) = (1, 0, 0, 1);
+        let (opened, deadline) = (1_000, Some(61_000));
+        let cohort = cohort.to_vec();
+        let opening = RoundOpening { federation, round, version, cohort, wanted, minimum, opened, deadline };
+        Round::new(opening, Arc::new(RoundTerms::freeze(Terms::default()).unwrap()), 1.0)
+    }
+
+    fn known(key: &str, digest: u8) -> Known {
+        Known { key: key.to_owned(), digest: [digest; 32] }
+    }
+
+    #[test]
+    fn an_update_counts_once_whatever_is_sent_again() {
+        let mut round = round(&[2, 5], 2);
+        assert_eq!(round.reserve(3, &known("a", 1), 2_000), Err(No::NotAsked));
+        round.reserve(2, &known("a", 1), 2_000).unwrap();
+        assert_eq!(round.reserve(2, &known("a", 1), 2_000), Err(No::InProgress));
+        round.release(2);
+        round.reserve(2, &known("a", 1), 2_000).unwrap();
+        round.keep(2, known("a", 1), 10, 2_000);
+        assert_eq!(round.reserve(2, &known("a", 1), 2_000), Err(No::Repeated));
+        assert_eq!(round.reserve(2, &known("a", 2), 2_000), Err(No::KeyReused));
+        assert_eq!(round.reserve(2, &known("b", 1), 2_000), Err(No::Duplicate));
+        assert!(!round.is_over(2_000) && !round.decline(2, 2_000) && round.decline(5, 3_000));
+        assert!(round.is_over(3_000) && round.is_settled());
+        assert_eq!((round.stored, round.declined, round.bytes_up), (1, 1, 10));
+    }
+
+    #[test]
+    fn over_at_the_deadline_with_what_is_pending_still_to_come() {
+        let mut round = round(&[1, 2, 3], 3);
+        assert_eq!((round.seconds_left(1_000), round.seconds_left(60_500)), (60, 1));
+        round.reserve(1, &known("a", 1), 60_900).unwrap();
+        assert!(round.is_over(61_001) && !round.is_settled());
+        assert_eq!(round.reserve(2, &known("a", 1), 61_001), Err(No::Over));
+        round.keep(1, known("a", 1), 4, 61_002);
+        assert!(round.is_settled() && round.stored == 1);
+        assert_eq!(round.into_known().into_keys().collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn who_leaves_takes_the_update_along() {
+        let mut round = round(&[1, 2], 2);
+        round.reserve(1, &known("a", 1), 1_500).unwrap();
+        round.keep(1, known("a", 1), 4, 1_500);
+        round.remove(1, 1_600);
+        round.remove(2, 1_600);
+        assert_eq!((round.stored, round.declined), (0, 2));
+        assert!(round.is_over(1_700));
+    }
+
+    #[test]
+    fn a_round_found_in_the_record_goes_on() {
+        let opening = round(&[1, 2, 3], 3).opening;
+        let terms = Arc::new(RoundTerms::freeze(Terms::default()).unwrap());
+        let receipt = Receipt { device: 2, key: "k".into(), digest: [7; 32], bytes: 9 };
+        let found = OpenRound { opening, closing: false, declined: vec![3], received: vec![receipt] };
+        let mut round = Round::restored(found, terms, 1.0);
+        assert_eq!((round.stored, round.declined, round.bytes_up), (1, 1, 9));
+        assert_eq!(round.reserve(2, &known("k", 7), 2_000), Err(No::Repeated));
+        round.reserve(1, &known("x", 1), 2_000).unwrap();
+        round.keep(1, known("x", 1), 1, 2_000);
+        assert!(round.is_over(2_000));
+    }
+}

@@ -1,0 +1,224 @@
+//! The devices' interface.
+
+use super::address::At;
+use super::callers::{self, bearer};
+use super::problem::Problem;
+use super::sending::{self, Caching};
+use super::{Api, Body, WIRE};
+use crate::federation::{CheckIn, Taken};
+use crate::now;
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use sottovoce_protocol::codec;
+
+/// The header that names the hash of the model to train on.
+pub const DIGEST: HeaderName = HeaderName::from_static("sottovoce-model-digest");
+/// The header that says why there is nothing to do.
+pub const STATE: HeaderName = HeaderName::from_static("sottovoce-state");
+/// The header by which a repeated request is known.
+pub const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Letters of a key at most.
+const MOST_KEY: usize = 64;
+/// Bytes of a refusal at most.
+const MOST_REFUSAL: u64 = 4096;
+
+/// What one would join.
+pub(super) async fn about(State(api): State<Api>, At(name): At<String>) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let mut response = Json(federation.public()).into_response();
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Ok(response)
+}
+
+/// Which item each row is.
+pub(super) async fn catalog(
+    State(api): State<Api>,
+    At(name): At<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    sending::send(&federation.catalog, &headers, Caching::Check)
+}
+
+#[derive(Serialize)]
+struct Enrolled {
+    device: u32,
+    federation: u64,
+    credential: String,
+}
+
+/// A device enrols.
+pub(super) async fn enrol(
+    State(api): State<Api>,
+    At(name): At<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let (token, key) = (bearer(&headers)?, key(&headers)?);
+    let found = api.server.enrol(&federation, token, key).await?;
+    let status = if found.again { StatusCode::OK } else { StatusCode::CREATED };
+    let body = Enrolled { device: found.device, federation: federation.id, credential: found.credential };
+    let mut response = (status, Json(body)).into_response();
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// A device asks whether there is something to do.
+pub(super) async fn check_in(
+    State(api): State<Api>,
+    At(name): At<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let device = callers::device(&federation, &headers)?;
+    let mut response = match federation.check_in(device, now()) {
+        CheckIn::Asked { terms, digest } => {
+            let mut response = terms.into_response();
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(WIRE));
+            if let Ok(digest) = HeaderValue::from_str(&digest) {
+                response.headers_mut().insert(DIGEST, digest);
+            }
+            response
+        }
+        CheckIn::Later { seconds, state } => {
+            let mut response = StatusCode::NO_CONTENT.into_response();
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+            response.headers_mut().insert(STATE, HeaderValue::from_static(state));
+            response
+        }
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// All of a version of the shared model.
+pub(super) async fn model(
+    State(api): State<Api>,
+    At((name, version)): At<(String, u64)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let caching = if federation.config.private_models {
+        callers::device(&federation, &headers)?;
+        Caching::Private
+    } else {
+        Caching::Forever
+    };
+    let published = federation
+        .version(version)
+        .map_err(|was| Problem::plain(if was { "version-gone" } else { "version-unknown" }))?;
+    let response = sending::send(&published.whole, &headers, caching)?;
+    count_sent(&api, &federation, &response);
+    Ok(response)
+}
+
+/// What leads from a version held to another.
+pub(super) async fn difference(
+    State(api): State<Api>,
+    At((name, version, held)): At<(String, u64, u64)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let caching = if federation.config.private_models {
+        callers::device(&federation, &headers)?;
+        Caching::Private
+    } else {
+        Caching::Forever
+    };
+    let difference = federation.difference(version, held).map_err(|error| {
+        tracing::error!(federation = %federation.name, version, %error, "a difference cannot be made");
+        Problem::plain("no-difference")
+    })?;
+    let difference = difference.ok_or_else(|| Problem::plain("no-difference"))?;
+    let response = sending::send(&difference, &headers, caching)?;
+    count_sent(&api, &federation, &response);
+    Ok(response)
+}
+
+fn count_sent(api: &Api, federation: &crate::federation::Federation, response: &Response) {
+    let bytes = axum::body::HttpBody::size_hint(response.body()).exact().unwrap_or(0);
+    federation.sent(bytes);
+    api.server.metrics.sent(&federation.name, bytes);
+}
+
+/// A device sends its update.
+pub(super) async fn update(
+    State(api): State<Api>,
+    At((name, round)): At<(String, u64)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let device = callers::device(&federation, &headers)?;
+    let key = key(&headers)?.to_owned();
+    is_plain_wire(&headers)?;
+    let bytes = body.read(federation.upload_limit(), &headers).await?;
+    let size = bytes.len() as u64;
+    let taken = federation.take_update(&api.server.clerk, (device, round), &key, bytes, now()).await?;
+    let (status, answer) = match taken {
+        Taken::Stored => {
+            api.server.metrics.received(&federation.name, size);
+            (StatusCode::CREATED, "{\"stored\":true,\"repeated\":false}")
+        }
+        Taken::Repeated => (StatusCode::OK, "{\"stored\":true,\"repeated\":true}"),
+    };
+    Ok((status, [(CONTENT_TYPE, "application/json")], answer).into_response())
+}
+
+/// A device will not answer.
+pub(super) async fn refusal(
+    State(api): State<Api>,
+    At((name, round)): At<(String, u64)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let device = callers::device(&federation, &headers)?;
+    is_plain_wire(&headers)?;
+    let bytes = body.read(MOST_REFUSAL, &headers).await?;
+    codec::decode_refusal(&bytes).map_err(|error| Problem::new("malformed", error.to_string()))?;
+    federation.take_refusal(&api.server.clerk, device, round, now()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A device withdraws.
+pub(super) async fn withdraw(
+    State(api): State<Api>,
+    At(name): At<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let device = callers::device(&federation, &headers)?;
+    api.server.withdraw(&federation, device).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The key by which a repetition is known.
+fn key(headers: &HeaderMap) -> Result<&str, Problem> {
+    let wrong = || {
+        let words = "the header Idempotency-Key must have 1 to 64 letters, digits, hyphens and underscores";
+        Problem::new("bad-request", words)
+    };
+    let key = headers.get(KEY).and_then(|value| value.to_str().ok()).ok_or_else(wrong)?;
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if (1..=MOST_KEY).contains(&key.len()) && key.bytes().all(letter) { Ok(key) } else { Err(wrong()) }
+}
+
+/// Uploads are messages of the wire format and not compressed: nothing is ever unpacked.
+fn is_plain_wire(headers: &HeaderMap) -> Result<(), Problem> {
+    if let Some(coding) = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
+        let words = format!("Content-Encoding {coding:?}: uploads are sent as they are");
+        return Err(Problem::new("wrong-media", words));
+    }
+    match headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()) {
+        Some(media) if media.split(';').next().is_some_and(|media| media.trim() == WIRE) => Ok(()),
+        media => {
+            let words = format!("Content-Type is {}, expected {WIRE}", media.unwrap_or("missing"));
+            Err(Problem::new("wrong-media", words))
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Listening: HTTP/1.1 and 2, with or without TLS, until it is time to stop.
+
+use super::{Api, router};
+use crate::server::Server;
+use axum::Router;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+use tower::Service;
+
+/// The head of a request takes at most so long to arrive.
+const SLOWEST_HEAD: Duration = Duration::from_secs(10);
+/// A connection has so long to agree on TLS.
+const SLOWEST_HANDSHAKE: Duration = Duration::from_secs(10);
+/// Requests under way get so long to end when the server stops.
+const FAREWELL: Duration = Duration::from_secs(10);
+/// Bytes of a request's head at most.
+const MOST_HEAD: usize = 32 << 10;
+/// Requests at the same time on one HTTP/2 connection.
+const MOST_STREAMS: u32 = 128;
+/// Breath after the system refuses a connection, for want of file descriptors say.
+const AFTER_REFUSAL: Duration = Duration::from_millis(50);
+
+/// How to listen.
+#[derive(Clone)]
+pub struct Listening {
+    /// The TLS side; `None`: plain.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Connections at the same time.
+    pub connections: usize,
+}
+
+/// Serves until `stop` is done, then lets requests under way end.
+///
+/// # Errors
+/// If the address of the listener cannot be told.
+pub async fn serve(
+    server: Arc<Server>,
+    listener: TcpListener,
+    listening: Listening,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let (close, closing) = watch::channel(false);
+    let app = router(Api::new(Arc::clone(&server), closing));
+    let room = Arc::new(Semaphore::new(listening.connections));
+    let acceptor = listening.tls.map(TlsAcceptor::from);
+    let (graceful, mut stop) = (GracefulShutdown::new(), std::pin::pin!(stop));
+    loop {
+        let place = tokio::select! {
+            place = Arc::clone(&room).acquire_owned() => place.map_err(io::Error::other)?,
+            () = &mut stop => break,
+        };
+        let (stream, _) = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(AFTER_REFUSAL).await;
+                    continue;
+                }
+            },
+            () = &mut stop => break,
+        };
+        let (app, acceptor, watcher) = (app.clone(), acceptor.clone(), graceful.watcher());
+        tokio::spawn(async move {
+            talk(stream, acceptor, app, watcher).await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    let _told = close.send(true);
+    if tokio::time::timeout(FAREWELL, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some requests did not end in time");
+    }
+    server.stop();
+    Ok(())
+}
+
+async fn talk(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    app: Router,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    // Answers are small: they should not wait for more.
+    let _without = stream.set_nodelay(true);
+    match acceptor {
+        None => converse(stream, app, watcher).await,
+        Some(acceptor) => match tokio::time::timeout(SLOWEST_HANDSHAKE, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => converse(stream, app, watcher).await,
+            Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
+            Err(_) => tracing::debug!("no TLS in time"),
+        },
+    }
+}
+
+async fn converse<S>(stream: S, app: Router, watcher: hyper_util::server::graceful::Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = tower::service_fn(move |request: axum::http::Request<Incoming>| app.clone().call(request));
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(SLOWEST_HEAD)
+        .max_buf_size(MOST_HEAD.max(64 << 10));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(MOST_HEAD as u32)
+        .max_concurrent_streams(MOST_STREAMS)
+        .keep_alive_interval(Duration::from_secs(30));
+    let connection =
+        builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
+    if let Err(error) = watcher.watch(connection.into_owned()).await {
+        tracing::debug!(%error, "a connection ended badly");
+    }
+}
+
+/// Listens at an address.
+///
+/// # Errors
+/// If it cannot be had; the message names it.
+pub async fn listen(address: &str) -> io::Result<(TcpListener, SocketAddr)> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
+    let listener = TcpListener::bind(address).await.map_err(named)?;
+    let at = listener.local_addr().map_err(named)?;
+    Ok((listener, at))
+}
