@@ -1,12 +1,20 @@
 //! What the server must not forget.
 
+mod changes;
+mod reading;
 mod record;
+mod sql;
+mod sqlite;
+
+pub use sqlite::Sqlite;
 
 pub use record::{
     Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Purpose, RECEIPT_ROUNDS, Receipt,
     RoundOpening, RoundRecord, Standing, Stored, TokenRecord, VersionRecord,
 };
 
+use sql::Fault;
+use std::path::Path;
 use thiserror::Error;
 
 /// Why something was not stored or found.
@@ -28,6 +36,14 @@ pub enum StorageError {
         /// What is wrong.
         reason: String,
     },
+    /// A change contradicts what is stored; nothing was changed.
+    #[error("{what}: {reason}")]
+    Refused {
+        /// Which change, and where.
+        what: String,
+        /// What it contradicts.
+        reason: String,
+    },
     /// Another server uses the same database.
     #[error("{what} is in use by another server")]
     InUse {
@@ -46,10 +62,30 @@ pub enum StorageError {
     },
 }
 
+impl StorageError {
+    fn from_fault(what: String, fault: Fault) -> Self {
+        match fault {
+            Fault::Refused(reason) => Self::Refused { what, reason },
+            Fault::Damaged(reason) => Self::Damaged { what, reason },
+            Fault::Failed(reason) | Fault::Lost(reason) => Self::Database { what, reason },
+        }
+    }
+}
+
+/// Opens a database: `sqlite:PATH` or a path is a file, which is created if it is not there.
+///
+/// # Errors
+/// If it cannot be used, is not a database of Sottovoce, is newer than this program or is in use.
+pub fn open(url: &str) -> Result<Box<dyn Storage>, StorageError> {
+    let path = url.strip_prefix("sqlite:").unwrap_or(url);
+    Ok(Box::new(Sqlite::open(Path::new(path))?))
+}
+
 /// Is given the device and the bytes of one update after the other.
 pub type Visit<'a> = dyn FnMut(u32, &[u8]) -> Result<(), StorageError> + 'a;
 
-/// A durable record of the server's state. Blocking; one writer.
+/// A durable record of the server's state. Blocking: to be called on a thread of its own, never within an async task.
+/// What is read does not wait for what is written, nor the other way round.
 pub trait Storage: Send + Sync {
     /// Everything that is kept in memory while the server runs.
     ///
@@ -66,7 +102,7 @@ pub trait Storage: Send + Sync {
     /// Makes changes in order, all or none; they are durable when this returns.
     ///
     /// # Errors
-    /// If they cannot be made; then none is.
+    /// If they cannot be made, or one contradicts what is stored ([`StorageError::Refused`]); then none is made.
     fn commit(&self, changes: &[Change]) -> Result<(), StorageError>;
 
     /// Goes through the updates of a round by ascending device.

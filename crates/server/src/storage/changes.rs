@@ -1,0 +1,417 @@
+//! What each change does to the tables.
+//!
+//! A change that contradicts what is stored is refused: it would mean that memory and database have parted. What is to
+//! be taken away and is not there counts as taken away.
+
+use super::sql::{Batch, Fault, Sql, Value};
+use super::{
+    Change, DeviceRecord, FederationRecord, Purpose, RECEIPT_ROUNDS, RoundOpening, RoundRecord, Standing,
+    TokenRecord, VersionRecord,
+};
+
+/// Uploads that go to the database in one statement, to bound what it must hold at once.
+const UPLOADS_AT_ONCE: usize = 512;
+const BYTES_AT_ONCE: usize = 16 << 20;
+
+/// Makes all changes, in order; on a fault, also says which change it is about.
+pub(super) fn apply(sql: &mut impl Sql, changes: &[Change]) -> Result<(), (String, Fault)> {
+    let both_uploads = |a: &Change, b: &Change| is_upload(a) && is_upload(b);
+    for run in changes.chunk_by(both_uploads) {
+        match run {
+            [change] if !is_upload(change) => apply_one(sql, change),
+            uploads => upload_all(sql, uploads),
+        }
+        .map_err(|fault| (describe(run), fault))?;
+    }
+    Ok(())
+}
+
+fn is_upload(change: &Change) -> bool {
+    matches!(change, Change::Upload { .. })
+}
+
+/// Names a change without what is secret or large in it.
+fn describe(run: &[Change]) -> String {
+    match run {
+        [Change::Found(federation, _)] => format!("founding federation {}", federation.id),
+        [Change::Stand { federation, .. }] => format!("standing of federation {federation}"),
+        [Change::Enrol { device, .. }] => of_device("enrolment", device.federation, device.number),
+        [Change::Revoke { federation, device }] => of_device("revocation", *federation, *device),
+        [Change::Withdraw { federation, device }] => of_device("withdrawal", *federation, *device),
+        [Change::Seen { federation, .. }] => format!("devices seen in federation {federation}"),
+        [Change::AddToken(token)] => format!("new token {}", token.id),
+        [Change::RemoveToken { id }] => format!("removal of token {id}"),
+        [Change::Open(opening)] => of_round("opening", opening.federation, opening.round),
+        [Change::Decline { federation, round, device }] => {
+            of_round(&format!("device {device} declining"), *federation, *round)
+        }
+        [Change::Closing { federation, round }] => of_round("last call", *federation, *round),
+        [Change::Close(record, _)] => of_round("end", record.federation, record.round),
+        [Change::RemoveVersion { federation, version }] => {
+            format!("removal of version {version} of federation {federation}")
+        }
+        [Change::Upload { federation, round, receipt, .. }] => {
+            of_round(&format!("upload by device {}", receipt.device), *federation, *round)
+        }
+        uploads => format!("{} uploads", uploads.len()),
+    }
+}
+
+fn of_device(what: &str, federation: u64, device: u32) -> String {
+    format!("{what} of device {device} of federation {federation}")
+}
+
+fn of_round(what: &str, federation: u64, round: u64) -> String {
+    format!("{what}, round {round} of federation {federation}")
+}
+
+fn apply_one(sql: &mut impl Sql, change: &Change) -> Result<(), Fault> {
+    match change {
+        Change::Found(federation, version) => found(sql, federation, version),
+        Change::Stand { federation, standing } => stand(sql, *federation, standing),
+        Change::Enrol { device, token } => enrol(sql, device, *token),
+        Change::Revoke { federation, device } => revoke(sql, *federation, *device),
+        Change::Withdraw { federation, device } => withdraw(sql, *federation, *device),
+        Change::Seen { federation, devices } => seen(sql, *federation, devices),
+        Change::AddToken(token) => add_token(sql, token),
+        Change::RemoveToken { id } => remove_token(sql, *id),
+        Change::Open(opening) => open(sql, opening),
+        Change::Upload { .. } => upload_all(sql, std::slice::from_ref(change)),
+        Change::Decline { federation, round, device } => decline(sql, *federation, *round, *device),
+        Change::Closing { federation, round } => closing(sql, *federation, *round),
+        Change::Close(record, version) => close(sql, record, version.as_ref()),
+        Change::RemoveVersion { federation, version } => remove_version(sql, *federation, *version),
+    }
+}
+
+/// Refuses unless exactly one row was changed.
+fn one(changed: u64, reason: impl FnOnce() -> String) -> Result<(), Fault> {
+    if changed == 1 { Ok(()) } else { Err(Fault::Refused(reason())) }
+}
+
+fn found(sql: &mut impl Sql, federation: &FederationRecord, version: &VersionRecord) -> Result<(), Fault> {
+    if (version.federation, version.version) != (federation.id, federation.version) {
+        return Err(Fault::Refused("its first version is that of something else".into()));
+    }
+    let id = Value::of(federation.id)?;
+    let taken = "UPDATE server SET next_federation = $1 + 1 WHERE next_federation <= $1";
+    one(sql.execute(taken, &[id])?, || "the number was used before".into())?;
+    let named = "SELECT id FROM federation WHERE name = $1";
+    if sql.number(named, &[Value::Text(&federation.name)])?.is_some() {
+        return Err(Fault::Refused(format!("there is a federation named {:?}", federation.name)));
+    }
+    sql.execute(
+        "INSERT INTO federation (id, name, config, catalog, created, standing, next_device, next_round, version)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        &[
+            id,
+            Value::Text(&federation.name),
+            Value::Text(&federation.config),
+            Value::Blob(&federation.catalog),
+            Value::of(federation.created)?,
+            Value::Text(&standing_text(&federation.standing)),
+            federation.next_device.into(),
+            Value::of(federation.next_round)?,
+            Value::of(federation.version)?,
+        ],
+    )?;
+    add_version(sql, version)
+}
+
+/// How a standing is stored; [`read_standing`](super::reading) is its inverse.
+pub(super) fn standing_text(standing: &Standing) -> String {
+    match standing {
+        Standing::Running => "running".into(),
+        Standing::Paused => "paused".into(),
+        Standing::Finished => "finished".into(),
+        Standing::Failed(why) => format!("failed:{why}"),
+    }
+}
+
+fn stand(sql: &mut impl Sql, federation: u64, standing: &Standing) -> Result<(), Fault> {
+    let changed = sql.execute(
+        "UPDATE federation SET standing = $1 WHERE id = $2",
+        &[Value::Text(&standing_text(standing)), Value::of(federation)?],
+    )?;
+    one(changed, || "there is no such federation".into())
+}
+
+fn enrol(sql: &mut impl Sql, device: &DeviceRecord, token: u64) -> Result<(), Fault> {
+    let (federation, number) = (Value::of(device.federation)?, Value::from(device.number));
+    let used = sql.execute(
+        "UPDATE token SET uses = uses - 1 WHERE id = $1 AND federation = $2 AND (uses IS NULL OR uses > 0)",
+        &[Value::of(token)?, federation],
+    )?;
+    one(used, || format!("token {token} does not admit it"))?;
+    let taken = sql.execute(
+        "UPDATE federation SET next_device = $1 + 1 WHERE id = $2 AND next_device <= $1",
+        &[number, federation],
+    )?;
+    one(taken, || "the number was used before".into())?;
+    sql.execute(
+        "INSERT INTO device (federation, number, credential, enrolled, seen, revoked)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+        &[
+            federation,
+            number,
+            Value::Blob(&device.credential),
+            Value::of(device.enrolled)?,
+            Value::of(device.seen)?,
+            device.revoked.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+fn revoke(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Fault> {
+    let key = [Value::of(federation)?, device.into()];
+    sql.execute("UPDATE device SET revoked = 1 WHERE federation = $1 AND number = $2", &key)?;
+    for delete in [
+        "DELETE FROM body WHERE federation = $1 AND device = $2
+         AND round = (SELECT round FROM open_round WHERE federation = $1)",
+        "DELETE FROM receipt WHERE federation = $1 AND device = $2
+         AND round = (SELECT round FROM open_round WHERE federation = $1)",
+    ] {
+        sql.execute(delete, &key)?;
+    }
+    Ok(())
+}
+
+fn withdraw(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Fault> {
+    let key = [Value::of(federation)?, device.into()];
+    let next = sql.number("SELECT next_round FROM federation WHERE id = $1", &key[..1])?;
+    // Receipts are of these rounds only, and found by round first.
+    let next = next.unwrap_or(0);
+    for round in next.saturating_sub_unsigned(RECEIPT_ROUNDS)..=next {
+        let key = [key[0], Value::Int(round), key[1]];
+        for delete in [
+            "DELETE FROM body WHERE federation = $1 AND round = $2 AND device = $3",
+            "DELETE FROM receipt WHERE federation = $1 AND round = $2 AND device = $3",
+            "DELETE FROM decline WHERE federation = $1 AND round = $2 AND device = $3",
+        ] {
+            sql.execute(delete, &key)?;
+        }
+    }
+    sql.execute("DELETE FROM device WHERE federation = $1 AND number = $2", &key)?;
+    Ok(())
+}
+
+static SEEN: Batch = Batch {
+    one: "UPDATE device SET seen = $1 WHERE federation = $2 AND number = $3",
+    many: "UPDATE device SET seen = new.seen
+           FROM UNNEST($1::BIGINT[], $2::BIGINT[], $3::BIGINT[]) AS new (seen, federation, number)
+           WHERE device.federation = new.federation AND device.number = new.number",
+};
+
+/// Of a device named twice the last time counts.
+fn seen(sql: &mut impl Sql, federation: u64, devices: &[(u32, u64)]) -> Result<(), Fault> {
+    let federation = Value::of(federation)?;
+    let last: std::collections::BTreeMap<_, _> = devices.iter().copied().collect();
+    let rows = last.into_iter().map(|(device, seen)| Ok([Value::of(seen)?, federation, device.into()]));
+    sql.execute_each(&SEEN, &rows.collect::<Result<Vec<_>, Fault>>()?)?;
+    Ok(())
+}
+
+fn add_token(sql: &mut impl Sql, token: &TokenRecord) -> Result<(), Fault> {
+    let id = Value::of(token.id)?;
+    let taken = sql.execute("UPDATE server SET next_token = $1 + 1 WHERE next_token <= $1", &[id])?;
+    one(taken, || "the number was used before".into())?;
+    let (federation, uses, role) = match &token.purpose {
+        Purpose::Enrolment { federation, uses } => (Some(*federation), *uses, None),
+        Purpose::Operator { role } => (None, None, Some(role.as_str())),
+    };
+    sql.execute(
+        "INSERT INTO token (id, federation, uses, role, hash, label, created, expires)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        &[
+            id,
+            Value::of_optional(federation)?,
+            Value::of_optional(uses)?,
+            Value::OptionalText(role),
+            Value::Blob(&token.hash),
+            Value::Text(&token.label),
+            Value::of(token.created)?,
+            Value::of_optional(token.expires)?,
+        ],
+    )?;
+    Ok(())
+}
+
+fn remove_token(sql: &mut impl Sql, id: u64) -> Result<(), Fault> {
+    sql.execute("DELETE FROM token WHERE id = $1", &[Value::of(id)?])?;
+    Ok(())
+}
+
+fn open(sql: &mut impl Sql, opening: &RoundOpening) -> Result<(), Fault> {
+    let (federation, round) = (Value::of(opening.federation)?, Value::of(opening.round)?);
+    let next = "SELECT next_round FROM federation WHERE id = $1 AND next_round = $2";
+    if sql.number(next, &[federation, round])?.is_none() {
+        return Err(Fault::Refused("it is not the federation's next round".into()));
+    }
+    if sql.number("SELECT round FROM open_round WHERE federation = $1", &[federation])?.is_some() {
+        return Err(Fault::Refused("it is under way already".into()));
+    }
+    let cohort: Vec<u8> = opening.cohort.iter().flat_map(|device| device.to_le_bytes()).collect();
+    sql.execute(
+        "INSERT INTO open_round (federation, round, version, cohort, wanted, minimum, opened, deadline, closing)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)",
+        &[
+            federation,
+            round,
+            Value::of(opening.version)?,
+            Value::Blob(&cohort),
+            opening.wanted.into(),
+            opening.minimum.into(),
+            Value::of(opening.opened)?,
+            Value::of_optional(opening.deadline)?,
+        ],
+    )?;
+    Ok(())
+}
+
+/// A receipt is only written where the round takes updates and the device is there, so that their number tells.
+static RECEIPTS: Batch = Batch {
+    one: "INSERT INTO receipt (federation, round, device, key, digest, bytes)
+          SELECT open_round.federation, open_round.round, device.number, $1, $2, $3
+          FROM open_round JOIN device ON device.federation = open_round.federation
+          WHERE open_round.federation = $4 AND open_round.round = $5 AND open_round.closing = 0
+          AND device.number = $6",
+    many: "INSERT INTO receipt (federation, round, device, key, digest, bytes)
+           SELECT new.federation, new.round, new.device, new.key, new.digest, new.bytes
+           FROM UNNEST($1::TEXT[], $2::BYTEA[], $3::BIGINT[], $4::BIGINT[], $5::BIGINT[], $6::BIGINT[])
+                AS new (key, digest, bytes, federation, round, device)
+           JOIN open_round ON open_round.federation = new.federation AND open_round.round = new.round
+           JOIN device ON device.federation = new.federation AND device.number = new.device
+           WHERE open_round.closing = 0",
+};
+
+static BODIES: Batch = Batch {
+    one: "INSERT INTO body (federation, round, device, bytes) VALUES ($1, $2, $3, $4)",
+    many: "INSERT INTO body (federation, round, device, bytes)
+           SELECT * FROM UNNEST($1::BIGINT[], $2::BIGINT[], $3::BIGINT[], $4::BYTEA[])",
+};
+
+fn upload_all(sql: &mut impl Sql, uploads: &[Change]) -> Result<(), Fault> {
+    let (mut receipts, mut bodies, mut size) = (Vec::new(), Vec::new(), 0);
+    for change in uploads {
+        let Change::Upload { federation, round, receipt, bytes } = change else {
+            return Err(Fault::Refused("it is not an upload".into()));
+        };
+        if bodies.len() == UPLOADS_AT_ONCE || size > BYTES_AT_ONCE {
+            store(sql, &receipts, &bodies)?;
+            (receipts, bodies, size) = (Vec::new(), Vec::new(), 0);
+        }
+        let (federation, round, device) =
+            (Value::of(*federation)?, Value::of(*round)?, receipt.device.into());
+        let (key, digest) = (Value::Text(&receipt.key), Value::Blob(&receipt.digest));
+        receipts.push([key, digest, Value::of(receipt.bytes)?, federation, round, device]);
+        bodies.push([federation, round, device, Value::Blob(bytes)]);
+        size += bytes.len();
+    }
+    store(sql, &receipts, &bodies)
+}
+
+fn store(sql: &mut impl Sql, receipts: &[[Value<'_>; 6]], bodies: &[[Value<'_>; 4]]) -> Result<(), Fault> {
+    let stored = sql.execute_each(&RECEIPTS, receipts)?;
+    if stored != receipts.len() as u64 {
+        return Err(Fault::Refused("the round takes no updates or the device is gone".into()));
+    }
+    sql.execute_each(&BODIES, bodies)?;
+    Ok(())
+}
+
+/// Of a device that has withdrawn meanwhile nothing is written.
+fn decline(sql: &mut impl Sql, federation: u64, round: u64, device: u32) -> Result<(), Fault> {
+    let key = [Value::of(federation)?, Value::of(round)?, device.into()];
+    let under_way = "SELECT round FROM open_round WHERE federation = $1 AND round = $2";
+    if sql.number(under_way, &key[..2])?.is_none() {
+        return Err(Fault::Refused("the round is not under way".into()));
+    }
+    sql.execute(
+        "INSERT INTO decline (federation, round, device)
+         SELECT $1, $2, number FROM device WHERE federation = $1 AND number = $3
+         ON CONFLICT DO NOTHING",
+        &key,
+    )?;
+    Ok(())
+}
+
+fn closing(sql: &mut impl Sql, federation: u64, round: u64) -> Result<(), Fault> {
+    let changed = sql.execute(
+        "UPDATE open_round SET closing = 1 WHERE federation = $1 AND round = $2",
+        &[Value::of(federation)?, Value::of(round)?],
+    )?;
+    one(changed, || "the round is not under way".into())
+}
+
+fn close(sql: &mut impl Sql, record: &RoundRecord, version: Option<&VersionRecord>) -> Result<(), Fault> {
+    let leads_to = version.map(|version| (version.federation, version.version));
+    if leads_to != record.version.map(|version| (record.federation, version)) {
+        return Err(Fault::Refused("the version is not the one that the round led to".into()));
+    }
+    let key = [Value::of(record.federation)?, Value::of(record.round)?];
+    let over = sql.execute("DELETE FROM open_round WHERE federation = $1 AND round = $2", &key)?;
+    one(over, || "the round is not under way".into())?;
+    sql.execute("DELETE FROM body WHERE federation = $1 AND round = $2", &key)?;
+    sql.execute("DELETE FROM decline WHERE federation = $1 AND round = $2", &key)?;
+    if let Some(oldest) = record.round.checked_sub(RECEIPT_ROUNDS) {
+        let key = [key[0], Value::of(oldest)?];
+        sql.execute("DELETE FROM receipt WHERE federation = $1 AND round <= $2", &key)?;
+    }
+    sql.execute("UPDATE federation SET next_round = $1 + 1 WHERE id = $2", &[key[1], key[0]])?;
+    if let Some(version) = version {
+        let moved = "UPDATE federation SET version = $1 WHERE id = $2 AND version < $1";
+        one(sql.execute(moved, &[Value::of(version.version)?, key[0]])?, || {
+            format!("version {} does not come after the current one", version.version)
+        })?;
+        add_version(sql, version)?;
+    }
+    write_record(sql, record)
+}
+
+fn write_record(sql: &mut impl Sql, record: &RoundRecord) -> Result<(), Fault> {
+    sql.execute(
+        "INSERT INTO round_record (federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down,
+                                   opened, closed, criteria, remark)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        &[
+            Value::of(record.federation)?,
+            Value::of(record.round)?,
+            Value::of_optional(record.version)?,
+            record.asked.into(),
+            record.counted.into(),
+            record.declined.into(),
+            record.refused.into(),
+            Value::of(record.bytes_up)?,
+            Value::of(record.bytes_down)?,
+            Value::of(record.opened)?,
+            Value::of(record.closed)?,
+            Value::Text(&record.criteria),
+            Value::Text(&record.remark),
+        ],
+    )?;
+    Ok(())
+}
+
+fn add_version(sql: &mut impl Sql, version: &VersionRecord) -> Result<(), Fault> {
+    sql.execute(
+        "INSERT INTO version (federation, version, digest, bytes, created) VALUES ($1, $2, $3, $4, $5)",
+        &[
+            Value::of(version.federation)?,
+            Value::of(version.version)?,
+            Value::Blob(&version.digest),
+            Value::of(version.bytes)?,
+            Value::of(version.created)?,
+        ],
+    )?;
+    Ok(())
+}
+
+fn remove_version(sql: &mut impl Sql, federation: u64, version: u64) -> Result<(), Fault> {
+    let key = [Value::of(federation)?, Value::of(version)?];
+    if sql.number("SELECT id FROM federation WHERE id = $1 AND version = $2", &key)?.is_some() {
+        return Err(Fault::Refused("it is the current version".into()));
+    }
+    sql.execute("DELETE FROM version WHERE federation = $1 AND version = $2", &key)?;
+    Ok(())
+}

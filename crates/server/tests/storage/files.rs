@@ -1,0 +1,157 @@
+//! SQLite files: their mode, what stays in them, and bad ones.
+
+use crate::scene::{body, found, under_way, upload};
+use sottovoce_server::storage::{Change, Storage, StorageError, open};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn try_open(path: &Path) -> Result<Box<dyn Storage>, StorageError> {
+    open(path.to_str().unwrap())
+}
+
+fn fails(path: &Path) -> StorageError {
+    try_open(path).err().expect("it should not open")
+}
+
+fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_can_read_any_of_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let storage = try_open(&folder.path().join("server.db")).unwrap();
+    storage.commit(&under_way()).unwrap();
+    let files = contents(folder.path());
+    assert!(files.len() >= 3, "database, log and lock: {files:?}");
+    for (path, _) in files {
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn nothing_of_a_device_that_withdrew_stays_in_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = try_open(&folder.path().join("server.db")).unwrap();
+    storage.commit(&under_way()).unwrap();
+    storage.commit(&[upload(0, 0, 0), upload(0, 0, 1), upload(0, 0, 2)]).unwrap();
+    let within = |device: u32| {
+        let text = format!("device {device:06}");
+        let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        contents(folder.path()).iter().any(|(_, bytes)| holds(bytes))
+    };
+    assert!(body(1).starts_with(b"update of device 000001;"));
+    assert!(within(0) && within(1) && within(2));
+    storage.commit(&[Change::Withdraw { federation: 0, device: 1 }]).unwrap();
+    assert!(within(0) && !within(1) && within(2));
+    storage.commit(&[Change::Revoke { federation: 0, device: 2 }]).unwrap();
+    assert!(within(0) && !within(2));
+}
+
+#[test]
+fn a_file_that_is_no_database_is_named_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.txt");
+    let text = "Dear diary, ".repeat(3_000);
+    fs::write(&path, &text).unwrap();
+    let error = fails(&path);
+    assert!(matches!(error, StorageError::Damaged { .. }), "{error:?}");
+    assert!(
+        error.to_string().contains("notes.txt") && error.to_string().contains("not a SQLite database"),
+        "{error}"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn another_programs_database_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.db");
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other
+        .execute_batch("CREATE TABLE songs (title TEXT); INSERT INTO songs VALUES ('Nessun dorma')")
+        .unwrap();
+    drop(other);
+    let error = fails(&path);
+    assert!(error.to_string().ends_with("is another program's database"), "{error}");
+    let other = rusqlite::Connection::open(&path).unwrap();
+    assert_eq!(other.query_row("SELECT count(*) FROM songs", [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+}
+
+#[test]
+fn a_newer_layout_is_said_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.db");
+    try_open(&path).unwrap().commit(&[found(0)]).unwrap();
+    let newer = |layout: i32| {
+        rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", layout).unwrap();
+    };
+    newer(9);
+    let error = fails(&path);
+    assert!(matches!(error, StorageError::Newer { found: 9, known: 1, .. }), "{error:?}");
+    newer(1);
+    assert_eq!(try_open(&path).unwrap().load().unwrap().federations.len(), 1);
+}
+
+#[test]
+fn a_file_cut_off_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.db");
+    let storage = try_open(&path).unwrap();
+    storage.commit(&under_way()).unwrap();
+    drop(storage);
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let found = try_open(&path).and_then(|storage| storage.load().map(drop));
+    assert!(matches!(found, Err(StorageError::Damaged { .. })), "{found:?}");
+}
+
+#[test]
+fn what_makes_no_sense_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.db");
+    for (spoil, words) in [
+        ("UPDATE federation SET standing = 'asleep'", "asleep"),
+        ("UPDATE device SET credential = x'00'", "1 bytes"),
+        ("UPDATE open_round SET cohort = x'0011223344'", "cohort"),
+        ("UPDATE device SET number = -3 WHERE number = 0", "-3"),
+        ("UPDATE token SET role = 'admin'", "token"),
+        ("DELETE FROM server", "counters"),
+    ] {
+        let storage = try_open(&path).unwrap();
+        storage.commit(&under_way()).unwrap();
+        drop(storage);
+        rusqlite::Connection::open(&path).unwrap().execute_batch(spoil).unwrap();
+        let error = try_open(&path).unwrap().load().unwrap_err();
+        assert!(matches!(error, StorageError::Damaged { .. }), "{spoil}: {error:?}");
+        assert!(error.to_string().contains(words), "{spoil}: {error}");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_that_is_missing_or_not_writable_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = fails(&folder.path().join("no-such-folder").join("server.db"));
+    assert!(matches!(error, StorageError::Database { .. }), "{error:?}");
+    assert!(error.to_string().contains("no-such-folder"), "{error}");
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(fails(&file.join("server.db")).to_string().contains("cannot be created"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_read_only_folder_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    // Permissions do not bind the superuser; the kernel's own folder does.
+    let superuser = fs::write(folder.path().join("probe"), "").is_ok();
+    let read_only = if superuser { Path::new("/sys/kernel") } else { folder.path() };
+    let error = fails(&read_only.join("server.db"));
+    assert!(error.to_string().contains("cannot be created"), "{error}");
+}

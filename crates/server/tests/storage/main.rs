@@ -1,0 +1,8 @@
+//! What every database must do, and what each does with bad luck.
+
+mod conformance;
+mod files;
+mod model;
+mod place;
+mod random;
+mod scene;

@@ -1,0 +1,133 @@
+//! Records for tests: every field of its own value, so that none can stand for another.
+
+use sottovoce_server::storage::{
+    Change, DeviceRecord, FederationRecord, Purpose, Receipt, RoundOpening, RoundRecord, Standing,
+    TokenRecord, VersionRecord,
+};
+
+pub(crate) fn hash(of: u64) -> [u8; 32] {
+    let mut hash = [0xa5; 32];
+    hash[..8].copy_from_slice(&of.to_le_bytes());
+    hash
+}
+
+pub(crate) fn federation(id: u64) -> FederationRecord {
+    FederationRecord {
+        id,
+        name: format!("town-{id}"),
+        config: format!("{{\"rounds\": {id}}}"),
+        catalog: format!("item\ttitle\tcategories\n{id}\tCaffè\t\n").into_bytes(),
+        created: 1_000 + id,
+        standing: Standing::Running,
+        next_device: 0,
+        next_round: 0,
+        version: 3,
+    }
+}
+
+pub(crate) fn version(federation: u64, version: u64) -> VersionRecord {
+    VersionRecord {
+        federation,
+        version,
+        digest: hash(100 * federation + version),
+        bytes: 77 + version,
+        created: 2_000 + version,
+    }
+}
+
+pub(crate) fn found(id: u64) -> Change {
+    Change::Found(Box::new(federation(id)), version(id, 3))
+}
+
+pub(crate) fn enrolment(id: u64, federation: u64, uses: Option<u64>) -> TokenRecord {
+    let purpose = Purpose::Enrolment { federation, uses };
+    TokenRecord {
+        id,
+        purpose,
+        hash: hash(id),
+        label: format!("poster {id}"),
+        created: 5 + id,
+        expires: Some(9_999),
+    }
+}
+
+pub(crate) fn operator(id: u64) -> TokenRecord {
+    let purpose = Purpose::Operator { role: "admin".into() };
+    TokenRecord { id, purpose, hash: hash(id), label: "Ada".into(), created: 6 + id, expires: None }
+}
+
+pub(crate) fn device(federation: u64, number: u32) -> DeviceRecord {
+    let credential = hash(1_000 * federation + u64::from(number));
+    DeviceRecord { federation, number, credential, enrolled: 11, seen: 12, revoked: false }
+}
+
+pub(crate) fn enrol(federation: u64, number: u32, token: u64) -> Change {
+    Change::Enrol { device: device(federation, number), token }
+}
+
+pub(crate) fn opening(federation: u64, round: u64) -> RoundOpening {
+    RoundOpening {
+        federation,
+        round,
+        version: 3 + round,
+        cohort: vec![0, 1, 2, 70_000],
+        wanted: 3,
+        minimum: 2,
+        opened: 20 + round,
+        deadline: round.is_multiple_of(2).then_some(30 + round),
+    }
+}
+
+pub(crate) fn receipt(device: u32) -> Receipt {
+    let body = body(device);
+    Receipt {
+        device,
+        key: format!("key-{device}"),
+        digest: hash(u64::from(device) + 7),
+        bytes: body.len() as u64,
+    }
+}
+
+/// The bytes of a device's update: long enough to leave the page of their row.
+pub(crate) fn body(device: u32) -> Vec<u8> {
+    format!("update of device {device:06};").into_bytes().repeat(1 + 400 * (device as usize % 3))
+}
+
+pub(crate) fn upload(federation: u64, round: u64, device: u32) -> Change {
+    Change::Upload { federation, round, receipt: receipt(device), bytes: body(device).into() }
+}
+
+pub(crate) fn record(federation: u64, round: u64, version: Option<u64>) -> RoundRecord {
+    RoundRecord {
+        federation,
+        round,
+        version,
+        asked: 4,
+        counted: 3,
+        declined: 1,
+        refused: 2,
+        bytes_up: 3_000,
+        bytes_down: 40_000,
+        opened: 20 + round,
+        closed: 29 + round,
+        criteria: "{\"loss\":0.5}".into(),
+        remark: if version.is_some() { String::new() } else { "too few".into() },
+    }
+}
+
+pub(crate) fn close(federation: u64, round: u64, leads_to: Option<u64>) -> Change {
+    let made = leads_to.map(|number| version(federation, number));
+    Change::Close(Box::new(record(federation, round, leads_to)), made)
+}
+
+/// Federation 0 with three devices (numbers 0 to 2) and round 0 open.
+pub(crate) fn under_way() -> Vec<Change> {
+    vec![
+        found(0),
+        Change::AddToken(enrolment(0, 0, None)),
+        enrol(0, 0, 0),
+        enrol(0, 1, 0),
+        enrol(0, 2, 0),
+        Change::Open(opening(0, 0)),
+    ]
+}
