@@ -140,7 +140,7 @@ fn what_is_taken_away_is_gone(place: &Place) {
     assert!(stored.devices[0].revoked && stored.devices[0].number == 1);
     assert_eq!(stored.receipts, [(0, 0, receipt(1))]);
     assert_eq!(stored.rounds[0].received, [receipt(2)]);
-    assert_eq!(stored.rounds[0].declined, []);
+    assert_eq!(stored.rounds[0].declined, [0u32; 0]);
     assert_eq!(bodies.keys().copied().collect::<Vec<_>>(), [(0, 1, 2)]);
     // Once more, and what never was there: nothing to do.
     storage
@@ -339,7 +339,7 @@ fn rounds_are_listed_backwards(place: &Place) {
     assert_eq!(listed(None, 2), [4, 3]);
     assert_eq!(listed(Some(3), 100), [2, 1, 0]);
     assert_eq!(listed(Some(u64::MAX), usize::MAX), [4, 3, 2, 1, 0]);
-    assert_eq!(listed(Some(0), 9), []);
+    assert_eq!(listed(Some(0), 9), [0u64; 0]);
     assert_eq!(storage.rounds(1, None, 9).unwrap(), []);
     assert_eq!(storage.rounds(0, Some(3), 1).unwrap(), [record(0, 2, None)]);
 }
