@@ -1,0 +1,102 @@
+//! An operator's requests.
+
+use crate::args::Reaching;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use ureq::Agent;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+/// Where a server leaves the first token if nobody says otherwise.
+const DEFAULT_TOKEN: &str = "sottovoce-server/admin.token";
+/// Bytes of an answer at most.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// A server, and the token to work with.
+pub(crate) struct Client {
+    agent: Agent,
+    server: String,
+    token: String,
+}
+
+impl Client {
+    pub(crate) fn new(reaching: &Reaching) -> Result<Self> {
+        let path = reaching.token_file.as_deref().unwrap_or(Path::new(DEFAULT_TOKEN));
+        let token = secret(path).context("an operator's token is needed (--token-file)")?;
+        let mut tls = TlsConfig::builder();
+        if let Some(ca) = &reaching.ca {
+            tls = tls.root_certs(RootCerts::Specific(Arc::new(certificates(ca)?)));
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_global(Some(Duration::from_secs(120)))
+            .tls_config(tls.build());
+        let server = reaching.server.trim_end_matches('/').to_owned();
+        Ok(Self { agent: config.build().new_agent(), server, token })
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Result<Value> {
+        let request = self.agent.get(self.url(path)).header("authorization", self.bearer());
+        self.answer(request.call())
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let request = self.agent.post(self.url(path)).header("authorization", self.bearer());
+        self.answer(request.content_type("application/json").send(body.to_string()))
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Result<Value> {
+        let request = self.agent.delete(self.url(path)).header("authorization", self.bearer());
+        self.answer(request.call())
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}/v1/operator{path}", self.server)
+    }
+
+    fn bearer(&self) -> String {
+        format!("Bearer {}", self.token)
+    }
+
+    fn answer(&self, sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Value> {
+        let mut response = sent.with_context(|| format!("{} does not answer", self.server))?;
+        let status = response.status();
+        let body = response.body_mut().with_config().limit(MOST_BYTES).read_to_vec();
+        let body = body.with_context(|| format!("reading what {} answers", self.server))?;
+        let value: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if status.is_success() {
+            return Ok(value);
+        }
+        let text = |key: &str| value[key].as_str().map(str::to_owned);
+        let detail = text("detail").or_else(|| text("title")).unwrap_or_default();
+        bail!("{} answers {}: {detail}", self.server, text("code").unwrap_or_else(|| status.to_string()))
+    }
+}
+
+/// The first line of a file that holds a secret.
+pub(crate) fn secret(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let line = text.lines().next().unwrap_or_default().trim();
+    if line.is_empty() {
+        bail!("{}: the file is empty", path.display());
+    }
+    Ok(line.to_owned())
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
+    let pem = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let mut all = Vec::new();
+    for item in parse_pem(&pem) {
+        if let PemItem::Certificate(certificate) = item.with_context(|| path.display().to_string())? {
+            all.push(certificate);
+        }
+    }
+    if all.is_empty() {
+        bail!("{}: no certificate in it", path.display());
+    }
+    Ok(all)
+}
