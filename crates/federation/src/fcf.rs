@@ -87,7 +87,7 @@ impl FederatedModel for Fcf {
     type Shared = Shared;
     type Device = Device;
 
-    const NAME: &'static str = "fcf";
+    const NAME: &'static str = sottovoce_models::fcf::NAME;
 
     fn common(&self) -> &Common {
         &self.common

@@ -160,7 +160,7 @@ impl FederatedModel for Fpl {
     type Shared = Shared;
     type Device = Device;
 
-    const NAME: &'static str = "fpl";
+    const NAME: &'static str = sottovoce_models::fpl::NAME;
 
     fn common(&self) -> &Common {
         &self.common

@@ -8,10 +8,12 @@ pub mod central;
 pub mod fcf;
 mod federated;
 pub mod fpl;
+pub mod learner;
 mod loss;
 mod recommender;
 pub mod registry;
 pub mod settings;
+mod spec;
 pub mod stored;
 
 pub use federated::{DevicePart, Lesson, SharedPart, Task};
@@ -19,3 +21,4 @@ pub use recommender::{
     Because, Fit, Flow, Milestone, ModelError, Progress, Quiet, Reason, Recommender, Summary, Tensor,
     TensorData, Traffic, Turnout, Watch,
 };
+pub use spec::SpecError;

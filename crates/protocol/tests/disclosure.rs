@@ -204,6 +204,12 @@ fn a_bounded_ledger_forgets_when_but_not_how_often() {
         assert_eq!(bounded.about(FederationId(7), "items", row), full.about(FederationId(7), "items", row));
     }
     assert_eq!(bounded.about(FederationId(7), "net", 0).times, 50);
+    for (ledger, table) in [(&full, "items"), (&bounded, "items"), (&bounded, "net")] {
+        let all = ledger.by_row(FederationId(7), table, 250);
+        for (row, left) in (0..).zip(all) {
+            assert_eq!(left, ledger.about(FederationId(7), table, row), "{table} {row}");
+        }
+    }
     let mut bytes = Vec::new();
     bounded.encode(&mut bytes);
     assert!(bytes.len() < 500, "{} bytes", bytes.len());

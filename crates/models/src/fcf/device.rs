@@ -2,6 +2,7 @@
 
 use crate::central::factors::{self, with_stride};
 use crate::central::least_squares::{self, Normal, Solver};
+use crate::spec::{SpecError, SpecReader};
 use crate::{DevicePart, Lesson, Task};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Mark, ModelSpec, Parameters, Table, Trained, UpdateError};
@@ -26,7 +27,22 @@ impl Device {
             ("regularisation", self.regularisation.to_string()),
         ];
         let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        ModelSpec { name: "fcf".to_owned(), settings }
+        ModelSpec { name: super::NAME.to_owned(), settings }
+    }
+
+    /// The device's half that round terms ask for: what [`spec`](Self::spec) writes.
+    ///
+    /// # Errors
+    /// If a setting is unknown, missing or out of range.
+    pub fn from_spec(spec: &ModelSpec) -> Result<Self, SpecError> {
+        let mut from = SpecReader::new(spec);
+        let device = Self {
+            factors: from.whole("factors", 1..=512)?,
+            confidence: from.real("alpha", 0.0..=1000.0)?,
+            regularisation: from.real("regularisation", 1e-7..=1e5)?,
+        };
+        from.end()?;
+        Ok(device)
     }
 }
 

@@ -26,3 +26,6 @@ mod shared;
 
 pub use device::{Device, Prepared, Scratch};
 pub use shared::Shared;
+
+/// The name in round terms, registries and random streams.
+pub const NAME: &str = "fcf";

@@ -9,6 +9,7 @@
 
 use super::lanes;
 use super::scratch::Scratch;
+use crate::spec::{SpecError, SpecReader};
 use crate::{DevicePart, Lesson, Task};
 use sottovoce_core::{Rng, Work, fastest};
 use sottovoce_protocol::{Mark, ModelSpec, Parameters, Table, Trained, UpdateError};
@@ -52,7 +53,31 @@ impl Device {
             ("init_deviation", self.init_deviation.to_string()),
         ];
         let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        ModelSpec { name: "fpl".to_owned(), settings }
+        ModelSpec { name: super::NAME.to_owned(), settings }
+    }
+
+    /// Most triples that round terms may ask a device for: 42 MB of working memory, seconds of work.
+    pub const MOST_TRIPLES: usize = 1_000_000;
+
+    /// The device's half that round terms ask for: what [`spec`](Self::spec) writes.
+    ///
+    /// # Errors
+    /// If a setting is unknown, missing or out of range.
+    pub fn from_spec(spec: &ModelSpec) -> Result<Self, SpecError> {
+        let mut from = SpecReader::new(spec);
+        let device = Self {
+            factors: from.whole("factors", 1..=512)?,
+            triples: from.whole("triples", 1..=Self::MOST_TRIPLES)?,
+            rate: from.real("learning_rate", 0.0..=1.0)?,
+            pull: Pull {
+                user: from.real("user_pull", 0.0..=10.0)?,
+                positive: from.real("positive_pull", 0.0..=10.0)?,
+                negative: from.real("negative_pull", 0.0..=10.0)?,
+            },
+            init_deviation: from.real("init_deviation", 0.0..=1.0)?,
+        };
+        from.end()?;
+        Ok(device)
     }
 }
 

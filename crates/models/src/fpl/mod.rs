@@ -27,3 +27,6 @@ mod touched;
 
 pub use device::{Device, Pull};
 pub use shared::Shared;
+
+/// The name in round terms, registries and random streams.
+pub const NAME: &str = "fpl";

@@ -105,6 +105,26 @@ impl Ledger {
         left
     }
 
+    /// What left about each of a table's rows: [`about`](Self::about) all of them, reading entries once.
+    pub fn by_row(&self, federation: FederationId, table: &str, rows: u32) -> Vec<Left> {
+        let of_older = |row| Left { times: self.folded.times(federation, table, row), last: None };
+        let mut all: Vec<Left> = (0..rows).map(of_older).collect();
+        for entry in self.entries().filter(|entry| entry.federation == federation) {
+            let mut count = |row: u32| {
+                if let Some(left) = all.get_mut(row as usize) {
+                    *left = Left { times: left.times + 1, last: Some((entry.round, entry.when)) };
+                }
+            };
+            for left in entry.tables.iter().filter(|left| left.name == table) {
+                match &left.listed {
+                    Some(listed) => listed.iter().copied().for_each(&mut count),
+                    None => (0..rows.min(left.rows as u32)).for_each(&mut count),
+                }
+            }
+        }
+        all
+    }
+
     pub(crate) fn record(&mut self, disclosed: &Disclosed, terms: &RoundTerms, when: u64, bytes: u64) {
         self.totals.add(disclosed.update.rows() as u64, bytes);
         if self.keep == Keep::TotalsOnly {

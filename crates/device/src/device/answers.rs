@@ -1,0 +1,338 @@
+//! What a device makes of the server's answers.
+
+use super::errands::{Asked, Errand, Phase};
+use super::{Device, Held};
+use crate::models::Digest;
+use crate::round::Declined;
+use crate::schedule::{End, Next, Rest};
+use crate::state::Membership;
+use crate::transport::{Response, TransportError};
+use crate::{DeviceError, Items};
+use serde_json::Value;
+use sottovoce_protocol::{DecodeError, Refusal, RoundTerms, SharedModel, codec};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What an answer means.
+enum Meaning {
+    /// Go on at once.
+    GoOn,
+    /// Rest; without a time for as long as the server asked, or else not at all.
+    Rest(Rest, Option<Duration>),
+    /// It did not work; try again later.
+    Failed(String),
+    /// The server will not have this device.
+    Over(End),
+}
+
+type Understood = Result<Meaning, DeviceError>;
+
+/// Statuses that say "not now" and nothing about the request.
+fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 300..=399 | 500..)
+}
+
+impl Device {
+    /// Takes the answer to the request that [`next`](Self::next) gave. Says when to come back if the device rests now, also
+    /// where it may come back at once; `None`: ask for the next action.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn answer(
+        &mut self,
+        now: Duration,
+        answer: Result<Response, TransportError>,
+    ) -> Result<Option<Next>, DeviceError> {
+        let Some(errand) = self.errand.take() else { return Ok(None) };
+        let asked_for = answer.as_ref().ok().and_then(Response::retry_after).map(Duration::from_secs);
+        let meaning = match answer {
+            Err(error) => Meaning::Failed(error.to_string()),
+            Ok(response) if is_passing(response.status) => Meaning::Failed(said(&response)),
+            Ok(response) => self.understand(errand, response)?,
+        };
+        Ok(match meaning {
+            Meaning::GoOn => {
+                self.failures = 0;
+                None
+            }
+            Meaning::Rest(rest, otherwise) => {
+                self.failures = 0;
+                Some(self.rest_for(now, asked_for.or(otherwise).unwrap_or_default(), rest))
+            }
+            Meaning::Failed(what) => {
+                self.failures = self.failures.saturating_add(1);
+                let pause = self.options.pace.after_failures(self.failures, &self.state.secret, now);
+                let rest = Rest::Failed { what, times: self.failures };
+                Some(self.rest_for(now, asked_for.map_or(pause, |asked| asked.max(pause)), rest))
+            }
+            Meaning::Over(end) => Some(Next::Never(end)),
+        })
+    }
+
+    fn rest_for(&mut self, now: Duration, pause: Duration, rest: Rest) -> Next {
+        self.until = now.saturating_add(pause);
+        self.rest = Some(rest.clone());
+        Next::After(pause, rest)
+    }
+
+    fn understand(&mut self, errand: Errand, response: Response) -> Understood {
+        match errand {
+            Errand::Catalog => self.take_catalog(response),
+            Errand::Enrol => self.take_credential(&response),
+            Errand::CheckIn => self.take_terms(&response),
+            Errand::Whole => self.take_model(&response),
+            Errand::Difference => self.take_difference(&response),
+            Errand::Refuse => Ok(self.refused()),
+            Errand::Upload => self.uploaded(&response),
+            Errand::Withdraw => self.withdrawn(&response),
+        }
+    }
+
+    fn take_catalog(&mut self, response: Response) -> Understood {
+        if response.status != 200 {
+            return Ok(turned_away(&response));
+        }
+        let items = match Items::parse(response.body) {
+            Ok(items) => Arc::new(items),
+            Err(error) => return Ok(Meaning::Failed(error.to_string())),
+        };
+        self.store.keep_items(&items)?;
+        self.items = Some(items);
+        self.look_up();
+        if let Phase::Asked(asked) = &mut self.phase {
+            asked.catalog_is_new = true;
+        }
+        Ok(Meaning::GoOn)
+    }
+
+    fn take_credential(&mut self, response: &Response) -> Understood {
+        if !matches!(response.status, 200 | 201) {
+            return Ok(turned_away(response));
+        }
+        let document: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+        let credential = document.get("credential").and_then(Value::as_str);
+        let usable =
+            |text: &&str| (1..=512).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let (Some(device), Some(credential)) =
+            (document.get("device").and_then(Value::as_u64), credential.filter(usable))
+        else {
+            return Ok(Meaning::Failed(
+                "the server's answer to the enrolment names no device and credential".to_owned(),
+            ));
+        };
+        let credential = credential.to_owned();
+        self.change(|state| {
+            state.membership = Membership::Enrolled { device, credential };
+            Ok(())
+        })?;
+        Ok(Meaning::GoOn)
+    }
+
+    fn take_terms(&mut self, response: &Response) -> Understood {
+        match response.status {
+            200 => (),
+            204 => {
+                let state =
+                    response.header("sottovoce-state").unwrap_or("waiting").chars().take(32).collect();
+                return Ok(Meaning::Rest(Rest::Idle { state }, Some(self.options.pace.check_in)));
+            }
+            _ => return Ok(turned_away(response)),
+        }
+        let terms = match codec::decode_terms(&response.body) {
+            Ok(terms) => terms,
+            Err(error) => return Ok(Meaning::Failed(format!("the server's round terms: {error}"))),
+        };
+        let Some(digest) = response.header("sottovoce-model-digest").and_then(Digest::from_hex) else {
+            return Ok(Meaning::Failed(
+                "the server does not say which model its round terms are for".to_owned(),
+            ));
+        };
+        if self.state.federation.is_some_and(|federation| federation != terms.federation) {
+            return Ok(Meaning::Failed(format!(
+                "the server's round terms are for another {}",
+                terms.federation
+            )));
+        }
+        if self.declined == Some(terms.round) {
+            return Ok(Meaning::Failed(format!("asked again into {}, which was refused", terms.round)));
+        }
+        if self.state.federation.is_none() {
+            let federation = terms.federation;
+            self.change(|state| {
+                state.federation = Some(federation);
+                Ok(())
+            })?;
+        }
+        let considered = self.consider(&terms);
+        self.phase = Phase::Asked(Box::new(Asked { terms, digest, whole: false, catalog_is_new: false }));
+        if let Err(declined) = considered {
+            self.refuse(&declined);
+        }
+        Ok(Meaning::GoOn)
+    }
+
+    /// Whether to take part, before anything is downloaded.
+    fn consider(&self, terms: &RoundTerms) -> Result<(), Declined> {
+        self.policy.consider(terms).map_err(Declined::Policy)?;
+        let unstated = |why: String| Err(Declined::Terms(why, Refusal::Unstated));
+        if self.state.answered.is_some_and(|answered| terms.round <= answered) {
+            return unstated("this device has made its update for it already".to_owned());
+        }
+        if let Some(layer) = terms.privacy.layers.first() {
+            return unstated(format!("privacy layer {:?} is not known here", layer.name));
+        }
+        if self.rows.rows.is_empty() {
+            return Err(Declined::NoHistory);
+        }
+        let learner = self.lend(terms)?;
+        let items = self.items.as_ref().map_or(0, |items| items.len());
+        let layout = learner.layout(items);
+        self.options.models.give_back(learner);
+        let most = self.options.bounds.model_bytes;
+        match layout {
+            Err(error) => unstated(error.to_string()),
+            Ok(layout) => {
+                let bytes: u64 = layout.shapes().iter().map(|shape| 4 * shape.values() as u64).sum();
+                if bytes > most {
+                    return unstated(format!("a model of {bytes} bytes, at most {most} are held here"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn take_model(&mut self, response: &Response) -> Understood {
+        match response.status {
+            200 => self.take_decoded(codec::decode_model(&response.body)),
+            401 if !self.models_are_private => Ok(self.show_credential()),
+            _ => self.not_to_be_had(response),
+        }
+    }
+
+    fn show_credential(&mut self) -> Meaning {
+        self.models_are_private = true;
+        Meaning::GoOn
+    }
+
+    fn take_difference(&mut self, response: &Response) -> Understood {
+        let applied = self.held.as_ref().filter(|_| response.status == 200).and_then(|held| {
+            let mut model = SharedModel::clone(&held.model);
+            codec::apply_difference(&response.body, &mut model).ok().map(|()| model)
+        });
+        if let Some(model) = applied.filter(|model| self.is_asked(model)) {
+            return self.take_decoded(Ok(model));
+        }
+        match response.status {
+            401 if !self.models_are_private => Ok(self.show_credential()),
+            401 | 403 => self.not_to_be_had(response),
+            // Whatever went wrong with it, the whole model does without it.
+            _ => {
+                if let Phase::Asked(asked) = &mut self.phase {
+                    asked.whole = true;
+                }
+                Ok(Meaning::GoOn)
+            }
+        }
+    }
+
+    fn is_asked(&self, model: &SharedModel) -> bool {
+        let Phase::Asked(asked) = &self.phase else { return false };
+        let Asked { terms, digest, .. } = &**asked;
+        let is_version = (model.federation, model.version) == (terms.federation, terms.version);
+        is_version && Digest::of(&model.parameters) == *digest
+    }
+
+    fn take_decoded(&mut self, model: Result<SharedModel, DecodeError>) -> Understood {
+        let Phase::Asked(asked) = &self.phase else { return Ok(Meaning::GoOn) };
+        let digest = asked.digest;
+        let wrong = match model {
+            Ok(model) if self.is_asked(&model) => {
+                let model = Arc::new(model);
+                self.options.models.keep(&digest, &model);
+                self.hold(model, digest)?;
+                return Ok(Meaning::GoOn);
+            }
+            Ok(_) => "the model that came is not the one that the round terms are for".to_owned(),
+            Err(error) => format!("the model that came: {error}"),
+        };
+        self.phase = Phase::Idle;
+        Ok(Meaning::Failed(wrong))
+    }
+
+    /// Makes a model the one that is held.
+    pub(super) fn hold(&mut self, model: Arc<SharedModel>, digest: Digest) -> Result<(), DeviceError> {
+        self.store.keep_model(&model)?;
+        self.held = Some(Held { model, digest });
+        Ok(())
+    }
+
+    /// A model that cannot be had: the round is over, or the device is out.
+    fn not_to_be_had(&mut self, response: &Response) -> Understood {
+        self.phase = Phase::Idle;
+        Ok(match response.status {
+            401 | 403 => turned_away(response),
+            _ => Meaning::Failed(said(response)),
+        })
+    }
+
+    /// Whatever the server said: a round that does not want to know still goes without this device.
+    fn refused(&mut self) -> Meaning {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Refusing { round, why, .. } => {
+                self.declined = Some(round);
+                Meaning::Rest(Rest::Declined { round: round.0, why }, None)
+            }
+            other => {
+                self.phase = other;
+                Meaning::GoOn
+            }
+        }
+    }
+
+    fn uploaded(&mut self, response: &Response) -> Understood {
+        let Some(round) = self.state.pending.as_ref().map(|pending| pending.round.0) else {
+            return Ok(Meaning::GoOn);
+        };
+        // A credential that is not known today may be again tomorrow, when a server was restored.
+        if response.status == 401 {
+            return Ok(turned_away(response));
+        }
+        self.change(|state| {
+            state.pending = None;
+            Ok(())
+        })?;
+        let (code, _) = response.problem();
+        Ok(match response.status {
+            200..=299 => Meaning::Rest(Rest::Done { round }, None),
+            403 if code == "revoked" => turned_away(response),
+            _ => Meaning::Rest(Rest::Dropped { round, why: said(response) }, None),
+        })
+    }
+
+    fn withdrawn(&mut self, response: &Response) -> Understood {
+        // A server that does not know the device has nothing of it.
+        if !matches!(response.status, 200..=299 | 401 | 403 | 404 | 410) {
+            return Ok(Meaning::Failed(said(response)));
+        }
+        self.change(|state| {
+            state.membership = Membership::Withdrawn;
+            Ok(())
+        })?;
+        Ok(Meaning::Over(End::Withdrawn))
+    }
+}
+
+fn said(response: &Response) -> String {
+    let (code, detail) = response.problem();
+    let parts = [format!("the server said {}", response.status), code, detail];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// For statuses that are neither what was hoped for nor passing.
+fn turned_away(response: &Response) -> Meaning {
+    let (code, detail) = response.problem();
+    match response.status {
+        400..=499 => Meaning::Over(End::TurnedAway { status: response.status, code, detail }),
+        _ => Meaning::Failed(said(response)),
+    }
+}

@@ -1,0 +1,281 @@
+//! What a device does next, by what it holds: no I/O, no clock.
+
+use super::Device;
+use crate::DeviceError;
+use crate::models::Digest;
+use crate::round::{Declined, Outcome, Work};
+use crate::schedule::{End, Next, Rest};
+use crate::state::{Membership, Pending};
+use crate::transport::{Method, Request, Transport};
+use sottovoce_protocol::{ModelVersion, Participation, RoundId, RoundTerms, codec};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of an answer that is no model and no catalog.
+const SMALL: u64 = 1 << 20;
+
+/// What the caller does for the device.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Send this, and give [`Device::answer`] what came back.
+    Send(Request),
+    /// Call [`Device::train`]: computing, and no network.
+    Train,
+    /// Nothing for now.
+    Rest(Next),
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Errand {
+    Catalog,
+    Enrol,
+    CheckIn,
+    Whole,
+    Difference,
+    Refuse,
+    Upload,
+    Withdraw,
+}
+
+/// A round that the device is asked into.
+pub(super) struct Asked {
+    pub(super) terms: RoundTerms,
+    pub(super) digest: Digest,
+    /// No difference to be had, or one that led elsewhere: take the whole model.
+    pub(super) whole: bool,
+    /// The catalog was fetched anew for this round.
+    pub(super) catalog_is_new: bool,
+}
+
+/// Where the device is in a round; forgotten when the process ends.
+pub(super) enum Phase {
+    Idle,
+    Asked(Box<Asked>),
+    /// With the refusal as it is sent, and why, for the owner.
+    Refusing {
+        round: RoundId,
+        bytes: Arc<[u8]>,
+        why: String,
+    },
+}
+
+impl Device {
+    /// What to do at this time (since whichever moment the caller counts from, as long as it is always the same).
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn next(&mut self, now: Duration) -> Result<Action, DeviceError> {
+        if let Some(rest) = self.rest.clone().filter(|_| now < self.until) {
+            // An owner who withdraws is not kept waiting for a round's sake.
+            if !matches!(self.state.membership, Membership::Withdrawing { .. }) || self.failures > 0 {
+                return Ok(Action::Rest(Next::After(self.until - now, rest)));
+            }
+        }
+        self.rest = None;
+        self.wanted(now)
+    }
+
+    /// Does what there is to do until the device rests; `now` as for [`next`](Self::next). Blocks while requests are on their
+    /// way and while it learns.
+    ///
+    /// # Errors
+    /// If the store fails. The device can go on later from what is kept.
+    pub fn step(&mut self, transport: &dyn Transport, now: Duration) -> Result<Next, DeviceError> {
+        loop {
+            match self.next(now)? {
+                Action::Send(request) => {
+                    let answer = transport.send(&request);
+                    if let Some(next) = self.answer(now, answer)? {
+                        return Ok(next);
+                    }
+                }
+                Action::Train => self.train(now)?,
+                Action::Rest(next) => return Ok(next),
+            }
+        }
+    }
+
+    fn wanted(&mut self, now: Duration) -> Result<Action, DeviceError> {
+        let conditions = &self.options.conditions;
+        let (may_connect, may_train) = (conditions.may_connect(), conditions.may_train());
+        let wait = |rest| Ok(Action::Rest(Next::After(self.options.pace.conditions, rest)));
+        match &self.state.membership {
+            Membership::Withdrawn => Ok(Action::Rest(Next::Never(End::Withdrawn))),
+            _ if !may_connect => wait(Rest::Conditions),
+            Membership::Withdrawing { .. } => self.send(Errand::Withdraw),
+            Membership::Enrolling { .. } if self.items.is_none() => self.send(Errand::Catalog),
+            Membership::Enrolling { .. } => self.send(Errand::Enrol),
+            Membership::Enrolled { .. } if self.policy.participation() == Participation::Paused => {
+                wait(Rest::Paused)
+            }
+            Membership::Enrolled { .. } if self.state.pending.is_some() => self.send(Errand::Upload),
+            Membership::Enrolled { .. } if matches!(self.phase, Phase::Refusing { .. }) => {
+                self.send(Errand::Refuse)
+            }
+            Membership::Enrolled { .. } if !may_train => wait(Rest::Conditions),
+            Membership::Enrolled { .. } if self.items.is_none() => self.send(Errand::Catalog),
+            Membership::Enrolled { .. } => self.within_round(now),
+        }
+    }
+
+    fn within_round(&mut self, now: Duration) -> Result<Action, DeviceError> {
+        let Phase::Asked(asked) = &self.phase else { return self.send(Errand::CheckIn) };
+        let (digest, version) = (asked.digest, asked.terms.version);
+        let fits = |digest_held: &Digest, held: ModelVersion| *digest_held == digest && held == version;
+        if self.held.as_ref().is_some_and(|held| fits(&held.digest, held.model.version)) {
+            return match self.check_fit() {
+                Ok(true) => Ok(Action::Train),
+                Ok(false) => self.send(Errand::Catalog),
+                Err(declined) => {
+                    self.refuse(&declined);
+                    self.wanted(now)
+                }
+            };
+        }
+        if let Some(model) = self.options.models.find(&digest).filter(|model| model.version == version) {
+            self.hold(model, digest)?;
+            return self.wanted(now);
+        }
+        let has_older = self.held.as_ref().is_some_and(|held| held.model.version < version);
+        self.send(if has_older && !asked.whole { Errand::Difference } else { Errand::Whole })
+    }
+
+    /// Whether the held model has a row for each item of the catalog; if not, the catalog is worth fetching once.
+    fn check_fit(&self) -> Result<bool, Declined> {
+        let (Phase::Asked(asked), Some(held), Some(items)) = (&self.phase, &self.held, &self.items) else {
+            return Ok(false);
+        };
+        let learner = self.lend(&asked.terms)?;
+        let layout = learner.layout(items.len());
+        self.options.models.give_back(learner);
+        match layout.and_then(|layout| held.model.parameters.check(&layout)) {
+            Ok(()) => Ok(true),
+            Err(_) if !asked.catalog_is_new => Ok(false),
+            Err(error) => Err(Declined::Terms(
+                format!("the shared model does not fit the catalog: {error}"),
+                sottovoce_protocol::Refusal::Unstated,
+            )),
+        }
+    }
+
+    fn send(&mut self, errand: Errand) -> Result<Action, DeviceError> {
+        self.errand = Some(errand);
+        Ok(Action::Send(self.request(errand)))
+    }
+
+    fn request(&self, errand: Errand) -> Request {
+        let base = format!("/v1/federations/{}", self.state.name);
+        let (bearer, secret) = (self.bearer(), &self.state.secret);
+        let get = |path: String, most| Request::new(Method::Get, path, most);
+        let post = |path: String| Request::new(Method::Post, path, SMALL).with_bearer(bearer);
+        // A message has names and framing beside its values.
+        let most = self.options.bounds.model_bytes + SMALL;
+        let version = match &self.phase {
+            Phase::Asked(asked) => asked.terms.version.0,
+            _ => 0,
+        };
+        match errand {
+            Errand::Catalog => get(format!("{base}/catalog"), self.options.bounds.catalog_bytes),
+            Errand::Enrol => post(format!("{base}/devices")).with_key(secret.idempotency_key("enrol", 0)),
+            Errand::CheckIn => post(format!("{base}/check-in")),
+            Errand::Whole => self.for_model(get(format!("{base}/models/{version}"), most)),
+            Errand::Difference => {
+                let held = self.held.as_ref().map_or(0, |held| held.model.version.0);
+                self.for_model(get(format!("{base}/models/{version}/from/{held}"), most))
+            }
+            Errand::Refuse => {
+                let (round, bytes) = match &self.phase {
+                    Phase::Refusing { round, bytes, .. } => (round.0, Arc::clone(bytes)),
+                    _ => (0, Arc::from([])),
+                };
+                post(format!("{base}/rounds/{round}/refusal")).with_body(bytes)
+            }
+            Errand::Upload => {
+                let pending = self.state.pending.as_ref();
+                let (round, bytes) = pending
+                    .map_or((0, Arc::from([])), |pending| (pending.round.0, Arc::clone(&pending.bytes)));
+                let key = secret.idempotency_key("update", round);
+                post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
+            }
+            Errand::Withdraw => {
+                Request::new(Method::Delete, format!("{base}/devices/me"), SMALL).with_bearer(bearer)
+            }
+        }
+    }
+
+    /// Models are the same for all and may come from elsewhere than the server: no credential goes along unless it is asked for.
+    fn for_model(&self, request: Request) -> Request {
+        if self.models_are_private { request.with_bearer(self.bearer()) } else { request }
+    }
+
+    fn bearer(&self) -> &str {
+        match &self.state.membership {
+            Membership::Enrolling { token } => token,
+            Membership::Enrolled { credential, .. } | Membership::Withdrawing { credential } => credential,
+            Membership::Withdrawn => "",
+        }
+    }
+
+    /// Learns for the round that [`next`](Self::next) said is ready, and keeps new private model, ledger and update in one
+    /// step, before anything is sent. Killed in the middle, the device does the same again, to the same bytes.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn train(&mut self, now: Duration) -> Result<(), DeviceError> {
+        let Phase::Asked(asked) = &self.phase else { return Ok(()) };
+        let round = asked.terms.round;
+        let mut ledger = self.state.ledger.clone();
+        match self.work(now, &mut ledger) {
+            Ok(Outcome { private, bytes }) => {
+                self.change(|state| {
+                    state.private = Some(private);
+                    state.ledger = ledger;
+                    state.answered = Some(round);
+                    state.pending = Some(Pending { round, bytes });
+                    Ok(())
+                })?;
+                self.phase = Phase::Idle;
+            }
+            Err(declined) => self.refuse(&declined),
+        }
+        Ok(())
+    }
+
+    fn work(&self, now: Duration, ledger: &mut sottovoce_protocol::Ledger) -> Result<Outcome, Declined> {
+        let (Phase::Asked(asked), Some(held)) = (&self.phase, &self.held) else {
+            return Err(Declined::NoHistory);
+        };
+        let work = Work {
+            terms: &asked.terms,
+            shared: &held.model,
+            history: &self.rows,
+            private: self.state.private.as_ref(),
+            policy: &self.policy,
+            secret: &self.state.secret,
+            seeds: &self.state.seeds,
+            when: now.as_secs(),
+        };
+        let mut learner = self.lend(&asked.terms)?;
+        let outcome = work.run(&mut *learner, ledger);
+        self.options.models.give_back(learner);
+        outcome
+    }
+
+    pub(super) fn lend(
+        &self,
+        terms: &RoundTerms,
+    ) -> Result<Box<dyn sottovoce_models::learner::Learner>, Declined> {
+        let unknown = || sottovoce_protocol::Refusal::UnknownModel { name: terms.model.name.clone() };
+        self.options.models.lend(&terms.model).map_err(|error| Declined::Terms(error.to_string(), unknown()))
+    }
+
+    /// Turns to saying no to the round that the device is asked into.
+    pub(super) fn refuse(&mut self, declined: &Declined) {
+        let Phase::Asked(asked) = &self.phase else { return };
+        let (federation, round) = (asked.terms.federation, asked.terms.round);
+        let mut bytes = Vec::new();
+        codec::encode_refusal(federation, round, &declined.refusal(), &mut bytes);
+        self.phase = Phase::Refusing { round, bytes: bytes.into(), why: declined.to_string() };
+    }
+}

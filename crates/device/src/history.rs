@@ -1,0 +1,285 @@
+//! What the owner met, as the device keeps it: by the catalog's ids, so that it outlives a catalog.
+
+use crate::Items;
+use crate::bounds::ID_BYTES;
+use sottovoce_core::Names;
+use std::collections::HashSet;
+use thiserror::Error;
+
+/// A line of a history that cannot be read.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("line {line}, {field}: {found:?}: expected {expected}")]
+pub struct ImportError {
+    /// The line, from 1.
+    pub line: usize,
+    /// Which field.
+    pub field: &'static str,
+    /// What was found.
+    pub found: String,
+    /// What would be right.
+    pub expected: String,
+}
+
+/// What an import came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Interactions that are new.
+    pub added: usize,
+    /// Interactions with items that were there already.
+    pub repeated: usize,
+    /// Of the new ones, those with items that the catalog does not know. They are kept and count once it does.
+    pub unknown: usize,
+}
+
+/// One person's interactions, each item once, in the order in which they came.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    ids: Names,
+    /// Seconds since 1970; the smallest number where it is not known.
+    times: Vec<i64>,
+}
+
+const NO_TIME: i64 = i64::MIN;
+
+/// A history in rows of a catalog.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rows {
+    /// Ascending, each once.
+    pub(crate) rows: Vec<u32>,
+    /// The row of the latest interaction: by time, and of those with none or the same the last to come.
+    pub(crate) latest: Option<u32>,
+}
+
+impl History {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// From ids in time order; one that comes again counts once.
+    pub fn of_ids<'a>(ids: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut history = Self::new();
+        history.extend(ids.into_iter().map(|id| (id, None)));
+        history
+    }
+
+    /// Number of interactions.
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    /// Ids and times, in the order in which they came.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Option<i64>)> {
+        self.ids.iter().zip(&self.times).map(|(id, &time)| (id, (time != NO_TIME).then_some(time)))
+    }
+
+    /// Adds interactions; an item that is there already counts once. Returns how many were new and how many not.
+    pub fn extend<'a>(
+        &mut self,
+        interactions: impl IntoIterator<Item = (&'a str, Option<i64>)>,
+    ) -> (usize, usize) {
+        let mut known: HashSet<String> = self.ids.iter().map(str::to_owned).collect();
+        let (mut added, mut repeated) = (0, 0);
+        for (id, time) in interactions {
+            if known.insert(id.to_owned()) {
+                self.ids.push(id);
+                self.times.push(time.unwrap_or(NO_TIME));
+                added += 1;
+            } else {
+                repeated += 1;
+            }
+        }
+        (added, repeated)
+    }
+
+    /// How many interactions from the given one on are with items that a catalog does not have.
+    pub fn unknown_to(&self, items: &Items, from: usize) -> usize {
+        self.ids.iter().skip(from).filter(|id| items.find(id).is_none()).count()
+    }
+
+    /// The interactions with items of a catalog, in its rows.
+    pub(crate) fn rows(&self, items: &Items) -> Rows {
+        let known = self.ids.iter().zip(&self.times).filter_map(|(id, time)| Some((*time, items.find(id)?)));
+        let mut rows = Rows::default();
+        let mut last = NO_TIME;
+        for (time, row) in known {
+            if time >= last {
+                (last, rows.latest) = (time, Some(row));
+            }
+            rows.rows.push(row);
+        }
+        rows.rows.sort_unstable();
+        rows
+    }
+
+    pub(crate) fn write(&self, out: &mut crate::bytes::Writer) {
+        out.texts(self.ids.iter());
+        self.times.iter().for_each(|time| out.number(time.cast_unsigned()));
+    }
+
+    pub(crate) fn read(from: &mut crate::bytes::Reader<'_>) -> crate::bytes::Read<Self> {
+        let ids: Names = from.texts("history")?;
+        let time = |_| Ok(from.number("time of an interaction")?.cast_signed());
+        let times = (0..ids.len()).map(time).collect::<crate::bytes::Read<Vec<_>>>()?;
+        Ok(Self { ids, times })
+    }
+}
+
+/// Reads delimited text: an item's id and perhaps a time in seconds since 1970, separated by tabs or commas. A header that
+/// names the columns `item` and `timestamp` lets there be others, which are ignored; a column of users is an error, because a
+/// history is one person's.
+///
+/// # Errors
+/// Names the line and the field that are wrong.
+///
+/// ```
+/// let read = sottovoce_device::read_history("item,timestamp\n\"Casino, Royale\",120\n17,99.5\n").unwrap();
+/// assert_eq!(read, [("Casino, Royale".to_owned(), Some(120)), ("17".to_owned(), Some(99))]);
+/// ```
+pub fn read_history(text: &str) -> Result<Vec<(String, Option<i64>)>, ImportError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut columns = Columns { item: 0, time: Some(1), most: 2 };
+    let mut read = Vec::new();
+    for (line, content) in (1..).zip(text.lines()) {
+        if content.trim().is_empty() {
+            continue;
+        }
+        let fields = split(content, line)?;
+        match Columns::named(&fields, line)? {
+            Some(named) if read.is_empty() && line == 1 => columns = named,
+            _ => read.push(columns.take(&fields, line)?),
+        }
+    }
+    Ok(read)
+}
+
+/// Which field is what.
+struct Columns {
+    item: usize,
+    time: Option<usize>,
+    /// Fields a line may have.
+    most: usize,
+}
+
+impl Columns {
+    /// From a header, if this line is one.
+    fn named(fields: &[String], line: usize) -> Result<Option<Self>, ImportError> {
+        let find = |names: &[&str]| {
+            fields.iter().position(|field| names.contains(&field.trim().to_lowercase().as_str()))
+        };
+        let Some(item) = find(&["item", "item_id", "itemid"]).filter(|_| line == 1) else { return Ok(None) };
+        if let Some(user) = find(&["user", "user_id", "userid"]) {
+            let (found, expected) = (fields[user].clone(), "no column of users: a history is one person's");
+            return Err(ImportError { line, field: "header", found, expected: expected.to_owned() });
+        }
+        Ok(Some(Self { item, time: find(&["timestamp", "time"]), most: fields.len() }))
+    }
+
+    fn take(&self, fields: &[String], line: usize) -> Result<(String, Option<i64>), ImportError> {
+        if fields.len() > self.most {
+            let (found, expected) = (fields.join(" "), format!("at most {} fields", self.most));
+            return Err(ImportError { line, field: "fields", found, expected });
+        }
+        let id = fields.get(self.item).map_or("", |id| id.trim());
+        if id.is_empty() || id.len() > ID_BYTES {
+            let (found, expected) =
+                (id.chars().take(80).collect(), format!("an id of 1 to {ID_BYTES} bytes"));
+            return Err(ImportError { line, field: "item", found, expected });
+        }
+        let time = self.time.and_then(|time| fields.get(time)).map_or("", |time| time.trim());
+        let time = if time.is_empty() { None } else { Some(seconds(time, line)?) };
+        Ok((id.to_owned(), time))
+    }
+}
+
+fn seconds(text: &str, line: usize) -> Result<i64, ImportError> {
+    let fraction =
+        || text.parse::<f64>().ok().filter(|time| time.abs() < 1e15).map(|time| time.floor() as i64);
+    text.parse().ok().filter(|&time| time != NO_TIME).or_else(fraction).ok_or_else(|| ImportError {
+        line,
+        field: "timestamp",
+        found: text.to_owned(),
+        expected: "seconds since 1970".to_owned(),
+    })
+}
+
+/// The fields of a line; commas count where there is no tab, and then quotes may hold commas.
+fn split(line: &str, number: usize) -> Result<Vec<String>, ImportError> {
+    if line.contains('\t') {
+        return Ok(line.split('\t').map(str::to_owned).collect());
+    }
+    let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if quoted && characters.next_if_eq(&'"').is_some() => field.push('"'),
+            '"' if quoted || field.is_empty() => quoted = !quoted,
+            ',' if !quoted => fields.push(std::mem::take(&mut field)),
+            other => field.push(other),
+        }
+    }
+    if quoted {
+        let expected = "a quote that ends on its line".to_owned();
+        return Err(ImportError { line: number, field: "fields", found: line.to_owned(), expected });
+    }
+    fields.push(field);
+    Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_lists_and_tables_are_read() {
+        let owned = |id: &str, time| (id.to_owned(), time);
+        assert_eq!(
+            read_history("a\nb\n\nc").unwrap(),
+            [owned("a", None), owned("b", None), owned("c", None)]
+        );
+        assert_eq!(
+            read_history("a\t5\nitem\t-3\r\n").unwrap(),
+            [owned("a", Some(5)), owned("item", Some(-3))]
+        );
+        let table = "rating\ttimestamp\titem\n4\t17\tx y\n5\t\tz\n";
+        assert_eq!(read_history(table).unwrap(), [owned("x y", Some(17)), owned("z", None)]);
+        assert_eq!(read_history("\"a \"\"b\"\"\",7").unwrap(), [owned("a \"b\"", Some(7))]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let cases = [
+            ("a\t5\nb\tsoon", "line 2, timestamp: \"soon\": expected seconds since 1970"),
+            ("a\n\t5", "line 2, item: \"\": expected an id of 1 to 1024 bytes"),
+            (
+                "user,item\n1,2",
+                "line 1, header: \"user\": expected no column of users: a history is one person's",
+            ),
+            ("1,2,3", "line 1, fields: \"1 2 3\": expected at most 2 fields"),
+            ("\"a,2", "line 1, fields: \"\\\"a,2\": expected a quote that ends on its line"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(read_history(text).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn items_count_once_and_unknown_ones_when_the_catalog_knows_them() {
+        let mut history = History::of_ids(["b", "x"]);
+        assert_eq!(history.extend([("a", Some(9)), ("b", Some(10)), ("c", Some(3))]), (2, 1));
+        let parse = |ids: &str| Items::parse(format!("item\ttitle\tcategories\n{ids}").into_bytes()).unwrap();
+        let (small, large) = (parse("a\nb\nc\n"), parse("x\na\nb\nc\n"));
+        assert_eq!((history.unknown_to(&small, 0), history.unknown_to(&large, 0)), (1, 0));
+        assert_eq!(history.rows(&small), Rows { rows: vec![0, 1, 2], latest: Some(0) });
+        assert_eq!(history.rows(&large).rows, [0, 1, 2, 3]);
+        assert_eq!(History::of_ids(["b", "a"]).rows(&small).latest, Some(0));
+        let mut bytes = crate::bytes::Writer::default();
+        history.write(&mut bytes);
+        assert_eq!(History::read(&mut crate::bytes::Reader(&bytes.0)).unwrap(), history);
+    }
+}

@@ -1,0 +1,179 @@
+//! The catalog as a device holds it: the text that the server sent, and where its lines are.
+
+use crate::bounds::ID_BYTES;
+use thiserror::Error;
+
+/// A catalog that cannot be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum CatalogError {
+    /// Not text.
+    #[error("the catalog is not UTF-8")]
+    Text,
+    /// Too large for this device.
+    #[error("a catalog of {found} bytes, at most {most} are held here")]
+    TooLarge {
+        /// Bytes given.
+        found: u64,
+        /// The bound.
+        most: u64,
+    },
+    /// The first line is not the header.
+    #[error("the catalog's first line is {found:?}, expected \"item\\ttitle\\tcategories\"")]
+    Header {
+        /// What was found.
+        found: String,
+    },
+    /// A line without an id, or with too long a one.
+    #[error("line {line} of the catalog: an item's id has 1 to {ID_BYTES} bytes")]
+    Id {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// An id comes again.
+    #[error("the catalog has item {id:?} twice")]
+    Twice {
+        /// The id.
+        id: String,
+    },
+}
+
+const HEADER: [&str; 3] = ["item", "title", "categories"];
+
+/// The items that the federation knows, one for each row of the shared model's item tables.
+///
+/// ```
+/// let items = sottovoce_device::Items::parse(b"item\ttitle\tcategories\n17\tCabiria\tdrama|italian\n4\n".to_vec())?;
+/// assert_eq!((items.len(), items.find("4")), (2, Some(1)));
+/// assert_eq!((items.title(0), items.title(1)), (Some("Cabiria"), None));
+/// assert_eq!(items.categories(0).collect::<Vec<_>>(), ["drama", "italian"]);
+/// # Ok::<(), sottovoce_device::CatalogError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Items {
+    text: String,
+    /// Where each item's line begins.
+    starts: Vec<u32>,
+    /// Rows by ascending id.
+    by_id: Vec<u32>,
+}
+
+impl Items {
+    /// Reads the text that a server sends: a header, then one line a row.
+    ///
+    /// # Errors
+    /// Names the line that is wrong.
+    pub fn parse(bytes: Vec<u8>) -> Result<Self, CatalogError> {
+        let most = u64::from(u32::MAX);
+        if bytes.len() as u64 > most {
+            return Err(CatalogError::TooLarge { found: bytes.len() as u64, most });
+        }
+        let text = String::from_utf8(bytes).map_err(|_| CatalogError::Text)?;
+        let header = text.lines().next().unwrap_or_default();
+        if header.split('\t').ne(HEADER) {
+            return Err(CatalogError::Header { found: header.chars().take(80).collect() });
+        }
+        let mut items = Self { starts: Vec::new(), by_id: Vec::new(), text };
+        items.starts = items.line_starts()?;
+        let mut by_id: Vec<u32> = (0..items.starts.len() as u32).collect();
+        by_id.sort_unstable_by(|&a, &b| items.id(a as usize).cmp(items.id(b as usize)));
+        for pair in by_id.windows(2) {
+            if items.id(pair[0] as usize) == items.id(pair[1] as usize) {
+                return Err(CatalogError::Twice { id: items.id(pair[0] as usize).to_owned() });
+            }
+        }
+        items.by_id = by_id;
+        Ok(items)
+    }
+
+    fn line_starts(&self) -> Result<Vec<u32>, CatalogError> {
+        let mut starts = Vec::new();
+        let mut at = self.text.find('\n').map_or(self.text.len(), |end| end + 1);
+        while at < self.text.len() {
+            let id = field(&self.text[at..], 0);
+            if id.is_empty() || id.len() > ID_BYTES {
+                return Err(CatalogError::Id { line: starts.len() + 2 });
+            }
+            starts.push(at as u32);
+            at = self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1);
+        }
+        Ok(starts)
+    }
+
+    /// The text it was read from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    fn field(&self, row: usize, place: usize) -> &str {
+        field(&self.text[self.starts[row] as usize..], place)
+    }
+
+    /// An item's id.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn id(&self, row: usize) -> &str {
+        self.field(row, 0)
+    }
+
+    /// An item's title, if it has one.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn title(&self, row: usize) -> Option<&str> {
+        Some(self.field(row, 1)).filter(|title| !title.is_empty())
+    }
+
+    /// An item's categories.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn categories(&self, row: usize) -> impl Iterator<Item = &str> {
+        self.field(row, 2).split('|').filter(|category| !category.is_empty())
+    }
+
+    /// The row of an id.
+    pub fn find(&self, id: &str) -> Option<u32> {
+        let place = self.by_id.binary_search_by(|&row| self.id(row as usize).cmp(id)).ok()?;
+        Some(self.by_id[place])
+    }
+}
+
+/// A field of the first line of a text; empty past the last.
+fn field(text: &str, place: usize) -> &str {
+    let line = text.split('\n').next().unwrap_or_default();
+    line.trim_end_matches('\r').split('\t').nth(place).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        Items::parse(text.as_bytes().to_vec()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn broken_catalogs_are_named() {
+        assert!(error("id\ttitle\n").starts_with("the catalog's first line is \"id\\ttitle\""));
+        assert!(error("").contains("first line"));
+        let header = "item\ttitle\tcategories\n";
+        assert_eq!(
+            error(&format!("{header}a\n\tb\n")),
+            format!("line 3 of the catalog: an item's id has 1 to {ID_BYTES} bytes")
+        );
+        assert_eq!(error(&format!("{header}a\nb\na\n")), "the catalog has item \"a\" twice");
+        assert_eq!(Items::parse(vec![0xff]).unwrap_err(), CatalogError::Text);
+        assert!(Items::parse(header.as_bytes().to_vec()).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,166 @@
+//! Decoded models and working memory, which the devices of one process can share.
+
+use sottovoce_models::SpecError;
+use sottovoce_models::learner::{Learner, learner};
+use sottovoce_protocol::{ModelSpec, Parameters, SharedModel};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// BLAKE3 of a shared model's values: all tables' f32, little-endian, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(blake3::Hash);
+
+impl Digest {
+    /// Of these values.
+    pub fn of(parameters: &Parameters) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for table in parameters.tables() {
+            if cfg!(target_endian = "little") {
+                hasher.update(bytemuck::cast_slice(table.values()));
+            } else {
+                table.values().iter().for_each(|value| {
+                    hasher.update(&value.to_le_bytes());
+                });
+            }
+        }
+        Self(hasher.finalize())
+    }
+
+    /// From 64 hexadecimal digits.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        blake3::Hash::from_hex(text.trim()).ok().map(Self)
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.to_hex().fmt(f)
+    }
+}
+
+/// What devices of one process can share: decoded models, and learners with their working memory.
+pub trait Models: Send + Sync {
+    /// A model that was kept.
+    fn find(&self, digest: &Digest) -> Option<Arc<SharedModel>>;
+
+    /// Keeps a model for others. What it was asked to find and is no longer needed it may forget.
+    fn keep(&self, digest: &Digest, model: &Arc<SharedModel>);
+
+    /// A learner for these settings, to be given back.
+    ///
+    /// # Errors
+    /// If the settings are not those of a known model.
+    fn lend(&self, spec: &ModelSpec) -> Result<Box<dyn Learner>, SpecError>;
+
+    /// Takes a learner back.
+    fn give_back(&self, learner: Box<dyn Learner>);
+}
+
+/// For a device by itself: it holds its model anyway, and makes a learner for each round.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Alone;
+
+impl Models for Alone {
+    fn find(&self, _: &Digest) -> Option<Arc<SharedModel>> {
+        None
+    }
+
+    fn keep(&self, _: &Digest, _: &Arc<SharedModel>) {}
+
+    fn lend(&self, spec: &ModelSpec) -> Result<Box<dyn Learner>, SpecError> {
+        learner(spec)
+    }
+
+    fn give_back(&self, _: Box<dyn Learner>) {}
+}
+
+/// For many devices in one process: a few models, and as many learners as devices learn at one time.
+#[derive(Default)]
+pub struct Together {
+    models: Mutex<VecDeque<(Digest, Arc<SharedModel>)>>,
+    learners: Mutex<Vec<Box<dyn Learner>>>,
+}
+
+/// Versions worth keeping: a round's, the one before, and one on the way.
+const VERSIONS: usize = 4;
+
+/// Learners that wait for work; as many as a large machine has threads.
+const LEARNERS: usize = 256;
+
+impl Together {
+    /// Empty.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// What is shared here is never left half done, whatever happened to the thread that held it.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Models for Together {
+    fn find(&self, digest: &Digest) -> Option<Arc<SharedModel>> {
+        let models = locked(&self.models);
+        models.iter().find(|(kept, _)| kept == digest).map(|(_, model)| Arc::clone(model))
+    }
+
+    fn keep(&self, digest: &Digest, model: &Arc<SharedModel>) {
+        let mut models = locked(&self.models);
+        if models.iter().any(|(kept, _)| kept == digest) {
+            return;
+        }
+        models.push_back((*digest, Arc::clone(model)));
+        if models.len() > VERSIONS {
+            models.pop_front();
+        }
+    }
+
+    fn lend(&self, spec: &ModelSpec) -> Result<Box<dyn Learner>, SpecError> {
+        let mut learners = locked(&self.learners);
+        match learners.iter().rposition(|learner| learner.spec() == spec) {
+            Some(place) => Ok(learners.swap_remove(place)),
+            None => {
+                drop(learners);
+                learner(spec)
+            }
+        }
+    }
+
+    fn give_back(&self, learner: Box<dyn Learner>) {
+        let mut learners = locked(&self.learners);
+        if learners.len() >= LEARNERS {
+            // The settings of earlier rounds make room for those of this one.
+            learners.clear();
+        }
+        learners.push(learner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sottovoce_protocol::{FederationId, Keyed, Layout, ModelVersion, Shape};
+
+    #[test]
+    fn a_few_versions_are_kept_and_found_by_their_values() {
+        let layout = Layout::new(vec![Shape::new("items", 2, 1, Keyed::Items)]).unwrap();
+        let together = Together::new();
+        let model = |version: u64| {
+            let mut parameters = Parameters::zeros(&layout);
+            parameters.tables_mut()[0].values_mut()[1] = version as f32;
+            Arc::new(SharedModel { federation: FederationId(0), version: ModelVersion(version), parameters })
+        };
+        for version in 0..6 {
+            let model = model(version);
+            together.keep(&Digest::of(&model.parameters), &model);
+        }
+        let found = |version| together.find(&Digest::of(&model(version).parameters));
+        assert!(found(1).is_none());
+        assert_eq!(found(5).unwrap().version, ModelVersion(5));
+        let expected = blake3::hash(&[0, 0, 0, 0, 0, 0, 0, 0x40]).to_hex().to_string();
+        assert_eq!(Digest::of(&model(2).parameters).to_string(), expected);
+        assert_eq!(Digest::from_hex(&expected), Some(Digest::of(&model(2).parameters)));
+        assert_eq!(Digest::from_hex("f00"), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! What a device does in a round between the download and the upload.
+
+use crate::criteria::{self, AUC, LOSS};
+use crate::history::Rows;
+use crate::seeds::{Secret, Seeds};
+use crate::state::Private;
+use sottovoce_models::learner::{LearnError, Learner};
+use sottovoce_protocol::{
+    DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
+};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Why a round gets no update, and what the server is told.
+#[derive(Debug, Error)]
+pub(crate) enum Declined {
+    #[error("the owner's policy: {0}")]
+    Policy(Refusal),
+    #[error("{0}")]
+    Terms(String, Refusal),
+    #[error("nothing to learn from")]
+    NoHistory,
+    #[error("learning: {0}")]
+    Learning(#[from] LearnError),
+    #[error("learning: {0}")]
+    Update(#[from] UpdateError),
+    #[error("what was learnt cannot be sent: {0}")]
+    Disclosure(DisclosureError),
+    #[error("learning led to values that are not finite")]
+    NotFinite,
+}
+
+impl Declined {
+    /// What the server is told.
+    pub(crate) fn refusal(&self) -> Refusal {
+        match self {
+            Self::Policy(refusal) | Self::Terms(_, refusal) => refusal.clone(),
+            Self::NoHistory => Refusal::NoHistory,
+            Self::Learning(_) | Self::Update(_) | Self::Disclosure(_) | Self::NotFinite => Refusal::Unstated,
+        }
+    }
+}
+
+impl From<DisclosureError> for Declined {
+    fn from(error: DisclosureError) -> Self {
+        match error {
+            DisclosureError::Refused(refusal) => Self::Policy(refusal),
+            other => Self::Disclosure(other),
+        }
+    }
+}
+
+/// What a round needs to know of the device.
+pub(crate) struct Work<'a> {
+    pub(crate) terms: &'a RoundTerms,
+    pub(crate) shared: &'a Arc<SharedModel>,
+    pub(crate) history: &'a Rows,
+    pub(crate) private: Option<&'a Private>,
+    pub(crate) policy: &'a Policy,
+    pub(crate) secret: &'a Secret,
+    pub(crate) seeds: &'a Seeds,
+    /// Seconds, for the ledger.
+    pub(crate) when: u64,
+}
+
+/// What came of it.
+pub(crate) struct Outcome {
+    pub(crate) private: Private,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+impl Work<'_> {
+    /// Learns and discloses; the same again gives the same bytes. The ledger is changed only if something can leave.
+    pub(crate) fn run(&self, learner: &mut dyn Learner, ledger: &mut Ledger) -> Result<Outcome, Declined> {
+        let terms = self.terms;
+        self.policy.consider(terms).map_err(Declined::Policy)?;
+        let mut rng = self.seeds.round(self.secret, &terms.model.name, terms.round);
+        let mut private = self.start(learner);
+        let asked = |name: &str| {
+            self.policy.reports(name) && terms.criteria.iter().any(|criterion| criterion.name == name)
+        };
+        let tested = self.history.latest.filter(|_| asked(AUC) && self.history.rows.len() > 1);
+        let auc = tested.map(|item| self.auc(learner, &private, item)).transpose()?.flatten();
+        // The item that the figure is about must not be learnt from.
+        let left_out = tested.filter(|_| auc.is_some());
+        let history: Vec<u32> =
+            self.history.rows.iter().copied().filter(|&row| Some(row) != left_out).collect();
+
+        let mut trained = Trained::new(&self.shared.parameters.layout());
+        let lesson = learner.train(self.shared, &mut private, &history, &mut rng, &mut trained)?;
+        if lesson.samples == 0 {
+            return Err(Declined::NoHistory);
+        }
+        if private.iter().any(|value| !value.is_finite()) {
+            return Err(Declined::NotFinite);
+        }
+        let loss = Some(lesson.loss / lesson.samples as f64).filter(|_| asked(LOSS));
+        for (index, criterion) in (0..).zip(&terms.criteria) {
+            let value = match criterion.name.as_str() {
+                AUC => auc,
+                LOSS => loss,
+                _ => None,
+            };
+            if let Some(value) = value {
+                trained.report(index, value)?;
+            }
+        }
+        let disclosed = trained.disclose(self.policy, terms, self.when, ledger, &mut rng)?;
+        let mut bytes = Vec::new();
+        codec::encode_update(&disclosed, &mut bytes);
+        Ok(Outcome { private: Private { model: terms.model.clone(), values: private }, bytes: bytes.into() })
+    }
+
+    /// The private model to go on with: the one there is, or a new one if there is none of this model.
+    fn start(&self, learner: &dyn Learner) -> Vec<f32> {
+        let (name, length) = (&self.terms.model.name, learner.private_values());
+        match self.private.filter(|private| private.model.name == *name && private.values.len() == length) {
+            Some(private) => private.values.clone(),
+            None => {
+                let mut values = vec![0.0; length];
+                learner.start(&mut values, &mut self.seeds.private(self.secret, name));
+                values
+            }
+        }
+    }
+
+    fn auc(&self, learner: &dyn Learner, private: &[f32], item: u32) -> Result<Option<f64>, LearnError> {
+        let items = self.shared.parameters.tables().first().map_or(0, |table| table.shape().rows as usize);
+        let mut scores = vec![0.0; items];
+        learner.score(&self.shared.parameters, private, &mut scores)?;
+        Ok(scores.get(item as usize).and_then(|_| criteria::auc(&scores, item, &self.history.rows)))
+    }
+}

@@ -1,0 +1,318 @@
+//! Everything small that a device must not lose, stored as one.
+
+use crate::bounds::Bounds;
+use crate::bytes::{Read, Reader, Writer};
+use crate::history::History;
+use crate::seeds::{Secret, Seeds};
+use sottovoce_protocol::{
+    FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+
+/// Where the device stands with its federation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// Not admitted yet.
+    Enrolling {
+        /// The operator's token.
+        token: String,
+    },
+    /// Takes part.
+    Enrolled {
+        /// Its number in the federation.
+        device: u64,
+        /// What it proves itself with.
+        credential: String,
+    },
+    /// The owner has withdrawn; the server was not told yet.
+    Withdrawing {
+        /// What it proves itself with, for the last time.
+        credential: String,
+    },
+    /// The server knows no more of this device.
+    Withdrawn,
+}
+
+/// An update that may have left and was not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) round: RoundId,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+/// The private model, and the model it belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Private {
+    pub(crate) model: ModelSpec,
+    pub(crate) values: Vec<f32>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct State {
+    /// The server's address and its certificate, for programs that come back; the core does not look at them.
+    pub(crate) server: String,
+    pub(crate) ca: String,
+    /// The federation's name.
+    pub(crate) name: String,
+    pub(crate) membership: Membership,
+    pub(crate) secret: Secret,
+    pub(crate) seeds: Seeds,
+    /// The federation's number, once it was said.
+    pub(crate) federation: Option<FederationId>,
+    /// Without its hidden items, which are kept by id.
+    pub(crate) policy: Policy,
+    /// Ids of hidden items.
+    pub(crate) hidden: BTreeSet<String>,
+    pub(crate) ledger: Ledger,
+    pub(crate) history: Arc<History>,
+    pub(crate) private: Option<Private>,
+    /// The last round for which an update was made.
+    pub(crate) answered: Option<RoundId>,
+    pub(crate) pending: Option<Pending>,
+}
+
+impl State {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(4096));
+        out.byte(VERSION);
+        for text in [&self.server, &self.ca, &self.name] {
+            out.block(text.as_bytes());
+        }
+        write_membership(&self.membership, &mut out);
+        out.0.extend_from_slice(self.secret.bytes());
+        write_seeds(&self.seeds, &mut out);
+        out.optional(self.federation, |out, federation| out.number(federation.0));
+        write_policy(&self.policy, &mut out);
+        out.texts(self.hidden.iter().map(String::as_str));
+        let mut ledger = Vec::new();
+        self.ledger.encode(&mut ledger);
+        out.block(&ledger);
+        self.history.write(&mut out);
+        out.optional(self.private.as_ref(), write_private);
+        out.optional(self.answered, |out, round| out.number(round.0));
+        out.optional(self.pending.as_ref(), |out, pending| {
+            out.number(pending.round.0);
+            out.block(&pending.bytes);
+        });
+        out.0
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote; an error names the field.
+    pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Result<Self, String> {
+        let mut from = Reader(bytes);
+        match from.byte("version").map_err(|field| format!("the stored state ends at its {field}"))? {
+            VERSION => {
+                Self::read(&mut from, bounds).map_err(|field| format!("the stored state's {field} is wrong"))
+            }
+            found => Err(format!("the stored state has version {found}, this build reads {VERSION}")),
+        }
+    }
+
+    fn read(from: &mut Reader<'_>, bounds: &Bounds) -> Read<Self> {
+        // Fields are read in the order in which they are written here.
+        let state = Self {
+            server: from.text("server")?.to_owned(),
+            ca: from.text("certificate")?.to_owned(),
+            name: from.text("federation's name")?.to_owned(),
+            membership: read_membership(from)?,
+            secret: Secret::new(from.array("secret")?),
+            seeds: read_seeds(from)?,
+            federation: from.optional("federation", |from| Ok(FederationId(from.number("federation")?)))?,
+            policy: read_policy(from)?,
+            hidden: from.texts::<Vec<_>>("hidden items")?.into_iter().map(str::to_owned).collect(),
+            ledger: read_ledger(from.block("ledger")?, bounds)?,
+            history: Arc::new(History::read(from)?),
+            private: from.optional("private model", read_private)?,
+            answered: from.optional("last round", |from| Ok(RoundId(from.number("last round")?)))?,
+            pending: from.optional("update", |from| {
+                let round = RoundId(from.number("update's round")?);
+                Ok(Pending { round, bytes: from.block("update")?.into() })
+            })?,
+        };
+        from.end("end")?;
+        Ok(state)
+    }
+}
+
+pub(crate) fn new_ledger(bounds: &Bounds) -> Ledger {
+    bounds.ledger_bytes.map_or_else(Ledger::totals_only, Ledger::bounded)
+}
+
+fn read_ledger(bytes: &[u8], bounds: &Bounds) -> Read<Ledger> {
+    if bytes.is_empty() {
+        return Ok(new_ledger(bounds));
+    }
+    let ledger = Ledger::decode(bytes).map_err(|_| "ledger")?;
+    // One that has entries keeps them, whatever the bounds say: they are the owner's.
+    Ok(ledger.bound_to(bounds.ledger_bytes.unwrap_or(Bounds::default().ledger_bytes.unwrap_or(0))))
+}
+
+fn write_membership(membership: &Membership, out: &mut Writer) {
+    let (code, device, text) = match membership {
+        Membership::Enrolling { token } => (0, 0, token.as_str()),
+        Membership::Enrolled { device, credential } => (1, *device, credential.as_str()),
+        Membership::Withdrawing { credential } => (2, 0, credential.as_str()),
+        Membership::Withdrawn => (3, 0, ""),
+    };
+    out.byte(code);
+    out.number(device);
+    out.block(text.as_bytes());
+}
+
+fn read_membership(from: &mut Reader<'_>) -> Read<Membership> {
+    let code = from.byte("membership")?;
+    let device = from.number("device's number")?;
+    let text = from.text("credential")?.to_owned();
+    Ok(match code {
+        0 => Membership::Enrolling { token: text },
+        1 => Membership::Enrolled { device, credential: text },
+        2 => Membership::Withdrawing { credential: text },
+        3 => Membership::Withdrawn,
+        _ => return Err("membership"),
+    })
+}
+
+fn write_seeds(seeds: &Seeds, out: &mut Writer) {
+    let simulated = match seeds {
+        Seeds::Own => None,
+        Seeds::Simulated { seed, user } => Some((*seed, *user)),
+    };
+    out.optional(simulated, |out, (seed, user)| {
+        out.number(seed);
+        out.number(user);
+    });
+}
+
+fn read_seeds(from: &mut Reader<'_>) -> Read<Seeds> {
+    let pair = from.optional("seeds", |from| Ok((from.number("seed")?, from.number("user")?)))?;
+    Ok(pair.map_or(Seeds::Own, |(seed, user)| Seeds::Simulated { seed, user }))
+}
+
+fn write_policy(policy: &Policy, out: &mut Writer) {
+    out.number(policy.pi().to_bits());
+    out.byte(match policy.participation() {
+        Participation::Active => 0,
+        Participation::Paused => 1,
+        Participation::Withdrawn => 2,
+    });
+    out.byte(policy.samples.into());
+    match &policy.criteria {
+        Reportable::All => out.byte(0),
+        Reportable::Only(names) => {
+            out.byte(1);
+            out.texts(names.iter().map(String::as_str));
+        }
+    }
+    out.number(policy.least_cohort.into());
+    out.texts(policy.required_layers.iter().map(String::as_str));
+}
+
+fn read_policy(from: &mut Reader<'_>) -> Read<Policy> {
+    let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
+    let mut policy = Policy::new(f64::from_bits(from.number("pi")?)).map_err(|_| "pi")?;
+    match from.byte("participation")? {
+        0 => (),
+        1 => policy.pause().map_err(|_| "participation")?,
+        2 => policy.withdraw(),
+        _ => return Err("participation"),
+    }
+    policy.samples = from.flag("policy on samples")?;
+    policy.criteria = match from.flag("policy on criteria")? {
+        false => Reportable::All,
+        true => Reportable::Only(names(from.texts("policy on criteria")?)),
+    };
+    policy.least_cohort = u32::try_from(from.number("least cohort")?).map_err(|_| "least cohort")?;
+    policy.required_layers = names(from.texts("required layers")?);
+    Ok(policy)
+}
+
+fn write_private(out: &mut Writer, private: &Private) {
+    out.block(private.model.name.as_bytes());
+    out.number(private.model.settings.len() as u64);
+    for (key, value) in &private.model.settings {
+        out.block(key.as_bytes());
+        out.block(value.as_bytes());
+    }
+    out.number(private.values.len() as u64);
+    private.values.iter().for_each(|value| out.0.extend_from_slice(&value.to_le_bytes()));
+}
+
+fn read_private(from: &mut Reader<'_>) -> Read<Private> {
+    let name = from.text("model's name")?.to_owned();
+    let mut settings = Settings::new();
+    for _ in 0..from.count("model's settings")? {
+        let key = from.text("model's settings")?.to_owned();
+        settings.insert(key, from.text("model's settings")?.to_owned());
+    }
+    let count = from.count("private model")?;
+    let value = |_| Ok(f32::from_le_bytes(from.array("private model")?));
+    let values = (0..count).map(value).collect::<Read<Vec<f32>>>()?;
+    Ok(Private { model: ModelSpec { name, settings }, values })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    fn state() -> State {
+        let mut policy = Policy::new(0.3).unwrap();
+        policy.pause().unwrap();
+        policy.criteria = Reportable::Only(["auc".to_owned()].into());
+        policy.least_cohort = 20;
+        policy.required_layers.insert("secagg".to_owned());
+        let mut model = ModelSpec { name: "fpl".to_owned(), ..ModelSpec::default() };
+        model.settings.insert("factors".to_owned(), "2".to_owned());
+        State {
+            server: "https://example.org".to_owned(),
+            ca: String::new(),
+            name: "films".to_owned(),
+            membership: Membership::Enrolled { device: 17, credential: "svd_1".to_owned() },
+            secret: Secret::new([7; 32]),
+            seeds: Seeds::Simulated { seed: 1, user: 2 },
+            federation: Some(FederationId(3)),
+            policy,
+            hidden: ["x".to_owned()].into(),
+            ledger: new_ledger(&Bounds::default()),
+            history: Arc::new(History::of_ids(["a", "b"])),
+            private: Some(Private { model, values: vec![0.1, -2.5e-30] }),
+            answered: Some(RoundId(9)),
+            pending: Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into() }),
+        }
+    }
+
+    #[test]
+    fn what_is_stored_comes_back() {
+        let bounds = Bounds::default();
+        for membership in [
+            Membership::Enrolling { token: "t".to_owned() },
+            Membership::Enrolled { device: 1, credential: "c".to_owned() },
+            Membership::Withdrawing { credential: "c".to_owned() },
+            Membership::Withdrawn,
+        ] {
+            let state = State { membership, ..state() };
+            assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
+        }
+        let newer = [&[2], &state().encode()[1..]].concat();
+        assert_eq!(
+            State::decode(&newer, &bounds).unwrap_err(),
+            "the stored state has version 2, this build reads 1"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn damage_is_an_error_or_another_state_and_never_a_panic(at in 0usize..400, to in any::<u8>()) {
+            let bounds = Bounds::default();
+            let mut bytes = state().encode();
+            let at = at % bytes.len();
+            prop_assert!(State::decode(&bytes[..at], &bounds).is_err());
+            bytes[at] = to;
+            let _ = State::decode(&bytes, &bounds);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Requests and answers, without saying how they travel.
+
+use serde_json::Value;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// What to do with the resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Read.
+    Get,
+    /// Send.
+    Post,
+    /// Remove.
+    Delete,
+}
+
+impl Method {
+    /// As HTTP writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// The media type of protocol messages.
+pub const WIRE: &str = "application/vnd.sottovoce";
+
+/// A request of a device to its server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What to do.
+    pub method: Method,
+    /// With what: a path from the server's root on.
+    pub path: String,
+    /// The token or credential to prove oneself with.
+    pub bearer: Option<String>,
+    /// Under which the server knows the request when it comes again.
+    pub idempotency_key: Option<String>,
+    /// A protocol message, of type [`WIRE`]; empty for none.
+    pub body: Arc<[u8]>,
+    /// Most bytes of an answer's body; a transport refuses longer ones.
+    pub most: u64,
+}
+
+impl Request {
+    pub(crate) fn new(method: Method, path: String, most: u64) -> Self {
+        Self { method, path, bearer: None, idempotency_key: None, body: Arc::new([]), most }
+    }
+
+    pub(crate) fn with_bearer(self, bearer: &str) -> Self {
+        Self { bearer: Some(bearer.to_owned()), ..self }
+    }
+
+    pub(crate) fn with_key(self, key: String) -> Self {
+        Self { idempotency_key: Some(key), ..self }
+    }
+
+    pub(crate) fn with_body(self, body: Arc<[u8]>) -> Self {
+        Self { body, ..self }
+    }
+}
+
+/// A server's answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Response {
+    /// HTTP's status.
+    pub status: u16,
+    /// Names in lower case, and values. A transport need not pass on others than [`HEADERS`].
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Headers that a device looks at.
+pub const HEADERS: [&str; 3] = ["retry-after", "sottovoce-state", "sottovoce-model-digest"];
+
+impl Response {
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Seconds after which the server wants to be asked again, a day at most.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        let seconds: u64 = self.header("retry-after")?.trim().parse().ok()?;
+        Some(seconds.min(86_400))
+    }
+
+    /// What a refusal says: its code and its explanation, both perhaps empty.
+    pub fn problem(&self) -> (String, String) {
+        let document: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let text = |key: &str| document.get(key).and_then(Value::as_str).map(short).unwrap_or_default();
+        let detail = Some(text("detail")).filter(|detail| !detail.is_empty());
+        (text("code"), detail.unwrap_or_else(|| text("title")))
+    }
+}
+
+/// What a server says is shown to people and kept in memory: some of it is enough.
+fn short(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control()).take(300).collect()
+}
+
+/// No answer came. The server may have acted all the same.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct TransportError(pub String);
+
+/// Carries a request to the server and its answer back. Shared by all devices of a fleet.
+pub trait Transport: Send + Sync {
+    /// Sends, and waits for the answer.
+    ///
+    /// # Errors
+    /// If no whole answer came.
+    fn send(&self, request: &Request) -> Result<Response, TransportError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_read_as_far_as_they_go() {
+        let of = |body: &str| Response { body: body.as_bytes().to_vec(), ..Response::default() }.problem();
+        let (code, detail) = of(r#"{"code":"round-closed","title":"t","detail":"too late\u0007"}"#);
+        assert_eq!((code.as_str(), detail.as_str()), ("round-closed", "too late"));
+        assert_eq!(of(r#"{"title":"Not found"}"#).1, "Not found");
+        assert_eq!(of("<html>"), (String::new(), String::new()));
+        assert_eq!(of(&format!("{{\"detail\":\"{}\"}}", "x".repeat(5000))).1.len(), 300);
+    }
+
+    #[test]
+    fn a_server_cannot_send_a_device_away_for_ever() {
+        let after = |value: &str| {
+            let headers = vec![("retry-after".to_owned(), value.to_owned())];
+            Response { headers, ..Response::default() }.retry_after()
+        };
+        assert_eq!(after("7"), Some(7));
+        assert_eq!(after("99999999999"), Some(86_400));
+        assert_eq!(after("Sun, 06 Nov 1994 08:49:37 GMT"), None);
+    }
+}

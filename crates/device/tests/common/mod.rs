@@ -1,0 +1,317 @@
+//! A server in memory, with faults, and devices to try against it.
+
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+
+use sottovoce_core::Rng;
+use sottovoce_device::{
+    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, Models, Next, Options, Pace, Request,
+    Response, Secret, Seeds, Transport, TransportError,
+};
+use sottovoce_models::{SharedPart, fpl};
+use sottovoce_protocol::{
+    Asked, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId, RoundTerms, Settle,
+    SharedModel, Terms, ValueEncoding, codec,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub const ITEMS: usize = 40;
+pub const TOKEN: &str = "sve_join";
+
+pub fn spec() -> ModelSpec {
+    let pull = fpl::Pull { user: 0.01, positive: 0.02, negative: 0.005 };
+    fpl::Device { factors: 4, triples: 12, rate: 0.05, pull, init_deviation: 0.1 }.spec()
+}
+
+pub fn catalog() -> String {
+    let lines = (0..ITEMS).map(|item| format!("i{item}\tItem {item}\tkind|{}\n", item % 3));
+    std::iter::once("item\ttitle\tcategories\n".to_owned()).chain(lines).collect()
+}
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    /// The server never sees it.
+    Before,
+    /// The server acts, but its answer is lost.
+    After,
+    /// The server says that it is busy.
+    Busy,
+}
+
+/// What a server says, whatever the request: a status and a code.
+pub type Says = fn(&Request) -> Option<(u16, &'static str)>;
+
+pub struct World {
+    pub terms: Terms,
+    pub versions: Vec<Arc<SharedModel>>,
+    pub differences: bool,
+    pub private_models: bool,
+    pub devices: BTreeMap<String, u64>,
+    pub withdrawn: Vec<u64>,
+    /// Device and round to key, bytes and how often they came.
+    pub updates: BTreeMap<(u64, u64), (String, Vec<u8>, usize)>,
+    pub refusals: Vec<(u64, sottovoce_protocol::Refusal)>,
+    pub requests: Vec<Request>,
+    pub faults: Vec<Option<Fault>>,
+    pub says: Says,
+    pub state: &'static str,
+}
+
+/// A server of one federation; a round is closed by hand.
+pub struct Server(pub Mutex<World>);
+
+impl Server {
+    pub fn new() -> Arc<Self> {
+        let shared = fpl::Shared { factors: 4, init_deviation: 0.1 };
+        let parameters = shared.start(ITEMS, &mut Rng::new(5)).unwrap();
+        let model = SharedModel { federation: FederationId(9), version: ModelVersion(0), parameters };
+        let terms = Terms {
+            federation: FederationId(9),
+            cohort_size: 3,
+            model: spec(),
+            samples: true,
+            ..Terms::default()
+        };
+        Arc::new(Self(Mutex::new(World {
+            terms,
+            versions: vec![Arc::new(model)],
+            differences: true,
+            private_models: false,
+            devices: BTreeMap::new(),
+            withdrawn: Vec::new(),
+            updates: BTreeMap::new(),
+            refusals: Vec::new(),
+            requests: Vec::new(),
+            faults: Vec::new(),
+            says: |_| None,
+            state: "waiting",
+        })))
+    }
+
+    pub fn with<T>(&self, work: impl FnOnce(&mut World) -> T) -> T {
+        work(&mut self.0.lock().unwrap())
+    }
+
+    pub fn ask_for(&self, criterion: &str) {
+        let asked = Asked { name: criterion.to_owned(), why: "to see whether it learns".to_owned() };
+        self.with(|world| world.terms.criteria.push(asked));
+    }
+
+    /// Adds up the round's updates, in order of devices, and goes on to the next.
+    pub fn close_round(&self) {
+        self.with(|world| {
+            let mut model = SharedModel::clone(world.versions.last().unwrap());
+            let mut received = Received::new(&model.parameters.layout());
+            let round = world.terms.round.0;
+            for (_, bytes, _) in
+                world.updates.iter().filter(|((_, of), _)| *of == round).map(|(_, update)| update)
+            {
+                codec::decode_update(bytes, &mut received).unwrap();
+                received.check(&RoundTerms::freeze(world.terms.clone()).unwrap()).unwrap();
+                for (row, values) in received.update().tables()[0].iter() {
+                    let row = model.parameters.tables_mut()[0].row_mut(row);
+                    row.iter_mut().zip(values).for_each(|(value, change)| *value += 0.05 * change);
+                }
+            }
+            model.version.0 += 1;
+            world.terms.version = model.version;
+            world.terms.round.0 += 1;
+            world.versions.push(Arc::new(model));
+        });
+    }
+
+    pub fn paths(&self) -> Vec<String> {
+        self.with(|world| {
+            let shown = |request: &Request| {
+                let path = request.path.trim_start_matches("/v1/federations/films");
+                format!("{} {path}", request.method.name())
+            };
+            world.requests.drain(..).map(|request| shown(&request)).collect()
+        })
+    }
+}
+
+fn answer(status: u16) -> Response {
+    Response { status, ..Response::default() }
+}
+
+pub fn problem(status: u16, code: &str) -> Response {
+    let body = format!(r#"{{"code":"{code}","status":{status},"title":"no","detail":"because {code}"}}"#);
+    Response { body: body.into_bytes(), ..answer(status) }
+}
+
+impl World {
+    fn act(&mut self, request: &Request) -> Response {
+        let path = request.path.strip_prefix("/v1/federations/films/").unwrap_or_default();
+        let parts: Vec<&str> = path.split('/').collect();
+        let bearer = request.bearer.as_deref().unwrap_or_default();
+        let device = self.devices.get(bearer).copied();
+        match (request.method, &parts[..]) {
+            (Method::Get, ["catalog"]) => Response { body: catalog().into_bytes(), ..answer(200) },
+            (Method::Post, ["devices"]) if bearer == TOKEN => {
+                self.enrol(request.idempotency_key.as_deref().unwrap())
+            }
+            (Method::Get, ["models", ..]) if self.private_models && device.is_none() => {
+                problem(401, "no-credential")
+            }
+            (Method::Get, ["models", version]) => self.model(version.parse().unwrap()),
+            (Method::Get, ["models", version, "from", held]) => {
+                self.difference(version.parse().unwrap(), held.parse().unwrap())
+            }
+            _ => match device {
+                None => problem(401, "bad-credential"),
+                Some(device) => self.for_device(device, request, &parts),
+            },
+        }
+    }
+
+    fn for_device(&mut self, device: u64, request: &Request, parts: &[&str]) -> Response {
+        match (request.method, parts) {
+            (Method::Post, ["check-in"]) => self.check_in(device),
+            (Method::Post, ["rounds", round, "updates"]) => {
+                self.upload(device, round.parse().unwrap(), request)
+            }
+            (Method::Post, ["rounds", _, "refusal"]) => {
+                let (_, round, refusal) = codec::decode_refusal(&request.body).unwrap();
+                assert_eq!(round, self.terms.round);
+                self.refusals.push((device, refusal));
+                answer(204)
+            }
+            (Method::Delete, ["devices", "me"]) => {
+                self.devices.retain(|_, &mut other| other != device);
+                self.withdrawn.push(device);
+                answer(204)
+            }
+            _ => problem(404, "no-such-thing"),
+        }
+    }
+
+    fn enrol(&mut self, key: &str) -> Response {
+        let next = (self.devices.len() + self.withdrawn.len()) as u64;
+        let device = *self.devices.entry(format!("svd_{key}")).or_insert(next);
+        let body = format!(r#"{{"device":{device},"credential":"svd_{key}"}}"#);
+        Response { body: body.into_bytes(), ..answer(201) }
+    }
+
+    fn check_in(&mut self, device: u64) -> Response {
+        let round = self.terms.round.0;
+        let answered = self.updates.contains_key(&(device, round));
+        if answered || self.state != "waiting" {
+            let state = if answered { "done" } else { self.state };
+            let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+            let headers = vec![header("retry-after", "7"), header("sottovoce-state", state)];
+            return Response { headers, ..answer(204) };
+        }
+        let mut body = Vec::new();
+        codec::encode_terms(&RoundTerms::freeze(self.terms.clone()).unwrap(), &mut body);
+        let digest = Digest::of(&self.versions.last().unwrap().parameters).to_string();
+        Response { status: 200, headers: vec![("sottovoce-model-digest".to_owned(), digest)], body }
+    }
+
+    fn model(&self, version: usize) -> Response {
+        let mut body = Vec::new();
+        codec::encode_model(&self.versions[version], ValueEncoding::F32, &mut body).unwrap();
+        Response { body, ..answer(200) }
+    }
+
+    fn difference(&self, version: usize, held: usize) -> Response {
+        if !self.differences {
+            return problem(404, "no-difference");
+        }
+        let difference =
+            Difference::between(&self.versions[held], &self.versions[version], Settle::EXACT).unwrap();
+        let mut body = Vec::new();
+        codec::encode_difference(&difference, &mut body).unwrap();
+        Response { body, ..answer(200) }
+    }
+
+    fn upload(&mut self, device: u64, round: u64, request: &Request) -> Response {
+        if RoundId(round) != self.terms.round {
+            return problem(409, "round-closed");
+        }
+        let key = request.idempotency_key.clone().unwrap();
+        match self.updates.get_mut(&(device, round)) {
+            None => {
+                self.updates.insert((device, round), (key, request.body.to_vec(), 1));
+                answer(201)
+            }
+            Some((had, bytes, times)) if *had == key && bytes[..] == request.body[..] => {
+                *times += 1;
+                answer(200)
+            }
+            Some(_) => problem(409, "duplicate"),
+        }
+    }
+}
+
+impl Transport for Server {
+    fn send(&self, request: &Request) -> Result<Response, TransportError> {
+        let mut world = self.0.lock().unwrap();
+        let fault = if world.faults.is_empty() { None } else { world.faults.remove(0) };
+        if fault == Some(Fault::Before) {
+            return Err(TransportError("no connection".to_owned()));
+        }
+        world.requests.push(request.clone());
+        if fault == Some(Fault::Busy) {
+            return Ok(problem(503, "busy"));
+        }
+        let response = match (world.says)(request) {
+            Some((status, code)) => problem(status, code),
+            None => world.act(request),
+        };
+        if response.body.len() as u64 > request.most {
+            return Err(TransportError("the answer is too long".to_owned()));
+        }
+        if fault == Some(Fault::After) {
+            Err(TransportError("connection lost".to_owned()))
+        } else {
+            Ok(response)
+        }
+    }
+}
+
+pub fn history(user: u64) -> History {
+    let ids: Vec<String> = (0..8).map(|n| format!("i{}", (user * 5 + n * 3) % ITEMS as u64)).collect();
+    History::of_ids(ids.iter().map(String::as_str))
+}
+
+pub fn enrolment(user: u64) -> Enrolment {
+    let policy = Policy::new(0.6).unwrap();
+    let secret = Secret::new([user as u8 + 1; 32]);
+    let seeds = Seeds::Simulated { seed: 3, user };
+    Enrolment { history: history(user), seeds, ..Enrolment::new("memory:", "films", TOKEN, secret, policy) }
+}
+
+pub type Kept = Arc<Mutex<MemoryStore>>;
+
+pub fn options() -> Options {
+    Options { pace: Pace { first: Duration::from_millis(10), ..Pace::default() }, ..Options::default() }
+}
+
+pub fn sharing(models: &Arc<impl Models + 'static>) -> Options {
+    let models: Arc<dyn Models> = models.clone();
+    Options { models, bounds: Bounds { ledger_bytes: None, ..Bounds::default() }, ..options() }
+}
+
+pub fn device(user: u64) -> (Device, Kept) {
+    let store = Kept::default();
+    (Device::enrol(Box::new(store.clone()), enrolment(user), options()).unwrap(), store)
+}
+
+/// Steps with a clock that passes over rests, until something else than a failure.
+pub fn go(device: &mut Device, server: &Server, clock: &mut Duration) -> Next {
+    for _ in 0..100 {
+        let next = device.step(server, *clock).unwrap();
+        match &next {
+            Next::After(rest, sottovoce_device::Rest::Failed { .. }) => *clock += *rest,
+            Next::After(rest, _) => {
+                *clock += *rest;
+                return next;
+            }
+            Next::Never(_) => return next,
+        }
+    }
+    panic!("a hundred failures in a row");
+}

@@ -1,0 +1,311 @@
+//! The device's half of whichever model a round asks for.
+
+use crate::spec::SpecError;
+use crate::{DevicePart, Lesson, SharedPart, Task, fcf, fpl};
+use sottovoce_core::Rng;
+use sottovoce_protocol::{Layout, ModelError, ModelSpec, Parameters, SharedModel, Trained, UpdateError};
+use std::sync::{Arc, Weak};
+
+/// Names of the models that a device can learn.
+pub const LEARNABLE: &[&str] = &[fpl::NAME, fcf::NAME];
+
+/// A device's half with its working memory, whatever the model: what a runtime holds that learns its model's name from
+/// round terms. One learner serves one device after the other; only its settings matter to the result.
+pub trait Learner: Send {
+    /// The settings it was made from.
+    fn spec(&self) -> &ModelSpec;
+
+    /// Number of values of a private model.
+    fn private_values(&self) -> usize;
+
+    /// The private model before the first round.
+    fn start(&self, private: &mut [f32], rng: &mut Rng);
+
+    /// Names and shapes of the tables that it learns with, for a catalog of this size.
+    ///
+    /// # Errors
+    /// If the catalog is empty or too large for the wire format.
+    fn layout(&self, items: usize) -> Result<Layout, ModelError>;
+
+    /// Learns in a round; see [`DevicePart::train`].
+    ///
+    /// # Errors
+    /// If the shared model or the buffer is not of this model's layout, or the history not of its items. The private
+    /// model is as it was then.
+    fn train(
+        &mut self,
+        shared: &Arc<SharedModel>,
+        private: &mut [f32],
+        history: &[u32],
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<Lesson, LearnError>;
+
+    /// A score for each item, higher for what is more wanted.
+    ///
+    /// # Errors
+    /// If the shared model is not of this model's layout, or the lengths do not fit.
+    fn score(&self, shared: &Parameters, private: &[f32], into: &mut [f32]) -> Result<(), LearnError>;
+}
+
+/// What cannot be learnt from or scored with.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum LearnError {
+    /// The shared model is not one of this model.
+    #[error("the shared model does not fit: {0}")]
+    Shared(#[from] ModelError),
+    /// The private model is not one of this model.
+    #[error("a private model of {found} values, expected {expected}")]
+    Private {
+        /// Values given.
+        found: usize,
+        /// Values of this model.
+        expected: usize,
+    },
+    /// The history does not ascend, or has items past the catalog.
+    #[error("the history must ascend, each item once, below the catalog's {items} items")]
+    History {
+        /// Size of the catalog.
+        items: usize,
+    },
+    /// Not one score an item.
+    #[error("room for {found} scores, expected one for each of {expected} items")]
+    Scores {
+        /// Room given.
+        found: usize,
+        /// Size of the catalog.
+        expected: usize,
+    },
+    /// What was learnt does not fit the buffer.
+    #[error(transparent)]
+    Update(#[from] UpdateError),
+}
+
+/// The learner that round terms ask for.
+///
+/// # Errors
+/// If the model is not known, or a setting is unknown, missing or out of range.
+///
+/// ```
+/// use sottovoce_models::learner::learner;
+/// use sottovoce_protocol::ModelSpec;
+/// let error = learner(&ModelSpec { name: "fpl".into(), ..ModelSpec::default() }).err().unwrap();
+/// assert_eq!(error.to_string(), "fpl: setting \"factors\" is missing");
+/// ```
+pub fn learner(spec: &ModelSpec) -> Result<Box<dyn Learner>, SpecError> {
+    match spec.name.as_str() {
+        fpl::NAME => {
+            let device = fpl::Device::from_spec(spec)?;
+            let shared = fpl::Shared { factors: device.factors, init_deviation: device.init_deviation };
+            Ok(Box::new(Erased::new(spec, device, shared)))
+        }
+        fcf::NAME => {
+            let device = fcf::Device::from_spec(spec)?;
+            let shared = fcf::Shared { factors: device.factors, init_deviation: 0.0 };
+            Ok(Box::new(Erased::new(spec, device, shared)))
+        }
+        _ => Err(SpecError::UnknownModel { name: spec.name.clone(), known: LEARNABLE.join(", ") }),
+    }
+}
+
+/// A device part with its memory. The shared part is there for its layout.
+struct Erased<D: DevicePart, S> {
+    spec: ModelSpec,
+    device: D,
+    shared: S,
+    /// With the size of the catalog it was made for.
+    scratch: Option<(usize, D::Scratch)>,
+    /// With the model it was made from. A weak pointer keeps the address from being used again, not the model.
+    prepared: Option<(Weak<SharedModel>, D::Prepared)>,
+}
+
+impl<D: DevicePart, S: SharedPart + Send> Erased<D, S> {
+    fn new(spec: &ModelSpec, device: D, shared: S) -> Self {
+        Self { spec: spec.clone(), device, shared, scratch: None, prepared: None }
+    }
+
+    /// Checks that tables and private model are this model's; returns the size of the catalog.
+    fn check(&self, shared: &Parameters, private: &[f32]) -> Result<usize, LearnError> {
+        let items = shared.tables().first().map_or(0, |table| table.shape().rows as usize);
+        shared.check(&self.shared.layout(items)?)?;
+        let expected = self.device.private_values();
+        if private.len() != expected {
+            return Err(LearnError::Private { found: private.len(), expected });
+        }
+        Ok(items)
+    }
+}
+
+impl<D: DevicePart, S: SharedPart + Send> Learner for Erased<D, S> {
+    fn spec(&self) -> &ModelSpec {
+        &self.spec
+    }
+
+    fn private_values(&self) -> usize {
+        self.device.private_values()
+    }
+
+    fn start(&self, private: &mut [f32], rng: &mut Rng) {
+        self.device.start(private, rng);
+    }
+
+    fn layout(&self, items: usize) -> Result<Layout, ModelError> {
+        self.shared.layout(items)
+    }
+
+    fn train(
+        &mut self,
+        shared: &Arc<SharedModel>,
+        private: &mut [f32],
+        history: &[u32],
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<Lesson, LearnError> {
+        let items = self.check(&shared.parameters, private)?;
+        let ascends = history.iter().zip(history.iter().skip(1)).all(|(one, next)| one < next);
+        if !ascends || history.last().is_some_and(|&last| last as usize >= items) {
+            return Err(LearnError::History { items });
+        }
+        if into.update().layout() != shared.parameters.layout().fingerprint() {
+            let (found, expected) = (into.update().layout(), shared.parameters.layout().fingerprint());
+            return Err(ModelError::Layout { found, expected }.into());
+        }
+        let Self { device, scratch, prepared, .. } = self;
+        let scratch = match scratch.take().filter(|(size, _)| *size == items) {
+            Some(kept) => scratch.insert(kept),
+            None => scratch.insert((items, device.scratch(items))),
+        };
+        let this = Arc::downgrade(shared);
+        let prepared = match prepared.take().filter(|(of, _)| of.ptr_eq(&this)) {
+            Some(kept) => prepared.insert(kept),
+            None => prepared.insert((this, device.prepare(&shared.parameters))),
+        };
+        let task = Task { shared: &shared.parameters, prepared: &prepared.1, private, history };
+        Ok(device.train(task, &mut scratch.1, rng, into)?)
+    }
+
+    fn score(&self, shared: &Parameters, private: &[f32], into: &mut [f32]) -> Result<(), LearnError> {
+        let expected = self.check(shared, private)?;
+        if into.len() != expected {
+            return Err(LearnError::Scores { found: into.len(), expected });
+        }
+        self.device.score(shared, private, into);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop, prop_assert_eq, proptest};
+    use sottovoce_protocol::{FederationId, ModelVersion};
+
+    fn fpl_device() -> fpl::Device {
+        let pull = fpl::Pull { user: 0.003, positive: 1.0 / 3.0, negative: 1e-7 };
+        fpl::Device { factors: 5, triples: 30, rate: 0.05, pull, init_deviation: 0.1 }
+    }
+
+    fn fcf_device() -> fcf::Device {
+        fcf::Device { factors: 5, confidence: 0.3, regularisation: 2.0 }
+    }
+
+    fn model(learner: &dyn Learner, items: usize) -> Arc<SharedModel> {
+        let mut parameters = Parameters::zeros(&learner.layout(items).unwrap());
+        Rng::new(3).fill_normal(0.2, parameters.tables_mut()[0].values_mut());
+        Arc::new(SharedModel { federation: FederationId(1), version: ModelVersion(2), parameters })
+    }
+
+    proptest! {
+        #[test]
+        fn specs_come_back_bit_for_bit(
+            factors in 1usize..=512, triples in 1usize..=1_000_000, rate in 1e-6f32..=1.0,
+            pulls in prop::array::uniform3(0f32..=10.0), init_deviation in 0f32..=1.0, regularisation in 1e-6f32..1e5,
+        ) {
+            let pull = fpl::Pull { user: pulls[0], positive: pulls[1], negative: pulls[2] };
+            let device = fpl::Device { factors, triples, rate, pull, init_deviation };
+            prop_assert_eq!(fpl::Device::from_spec(&device.spec()).unwrap(), device);
+            let device = fcf::Device { factors, confidence: pulls[0], regularisation };
+            prop_assert_eq!(fcf::Device::from_spec(&device.spec()).unwrap(), device);
+        }
+    }
+
+    #[test]
+    fn what_a_server_gets_wrong_is_named() {
+        let said = |key: &str, value: Option<&str>| {
+            let mut spec = fpl_device().spec();
+            match value {
+                Some(value) => spec.settings.insert(key.into(), value.into()),
+                None => spec.settings.remove(key),
+            };
+            learner(&spec).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(said("rate", Some("1")), "fpl: setting \"rate\" is not known");
+        assert_eq!(said("triples", None), "fpl: setting \"triples\" is missing");
+        for (key, value) in [
+            ("triples", "1000000000"),
+            ("triples", "-1"),
+            ("triples", "0"),
+            ("factors", "513"),
+            ("factors", "99999999999999999999999"),
+            ("learning_rate", "NaN"),
+            ("learning_rate", "inf"),
+            ("user_pull", "-0.1"),
+            ("init_deviation", ""),
+        ] {
+            let said = said(key, Some(value));
+            assert!(said.starts_with(&format!("fpl: {key} = {value:?}: expected a ")), "{said}");
+        }
+        let other = ModelSpec { name: "gmf".into(), ..ModelSpec::default() };
+        let error = learner(&other).err().unwrap();
+        assert_eq!(error.to_string(), "model \"gmf\" is not known here; known are: fpl, fcf");
+    }
+
+    #[test]
+    fn learners_do_what_the_device_part_does_and_reuse_their_memory() {
+        let history = [1, 4, 7];
+        for spec in [fpl_device().spec(), fcf_device().spec()] {
+            let mut one = learner(&spec).unwrap();
+            let shared = model(&*one, 20);
+            let mut updates = Vec::new();
+            for fresh in [false, false, true] {
+                if fresh {
+                    one = learner(&spec).unwrap();
+                }
+                let mut private = vec![0.0; one.private_values()];
+                one.start(&mut private, &mut Rng::new(1));
+                let mut into = Trained::new(&shared.parameters.layout());
+                let lesson = one.train(&shared, &mut private, &history, &mut Rng::new(2), &mut into).unwrap();
+                assert!(lesson.samples > 0);
+                updates.push((private, into.update().clone()));
+            }
+            assert!(updates.iter().all(|update| *update == updates[0]), "{}", spec.name);
+            // Another model in the same learner is prepared anew.
+            let other = model(&*one, 30);
+            let mut private = vec![0.0; one.private_values()];
+            let mut into = Trained::new(&other.parameters.layout());
+            one.train(&other, &mut private, &[29], &mut Rng::new(2), &mut into).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error_and_not_a_panic() {
+        let mut fpl = learner(&fpl_device().spec()).unwrap();
+        let fcf = learner(&fcf_device().spec()).unwrap();
+        let (right, wrong) = (model(&*fpl, 20), model(&*fcf, 20));
+        let mut into = Trained::new(&right.parameters.layout());
+        let mut train = |shared, private: usize, history: &[u32], into: &mut Trained| {
+            let mut private = vec![0.0; private];
+            fpl.train(shared, &mut private, history, &mut Rng::new(1), into).err()
+        };
+        assert!(matches!(train(&wrong, 5, &[1], &mut into), Some(LearnError::Shared(_))));
+        assert_eq!(train(&right, 4, &[1], &mut into), Some(LearnError::Private { found: 4, expected: 5 }));
+        for history in [&[20][..], &[3, 3], &[4, 2]] {
+            assert_eq!(train(&right, 5, history, &mut into), Some(LearnError::History { items: 20 }));
+        }
+        let mut other = Trained::new(&wrong.parameters.layout());
+        assert!(matches!(train(&right, 5, &[1], &mut other), Some(LearnError::Shared(_))));
+        assert_eq!(train(&right, 5, &[1], &mut into), None);
+        let scored = fcf.score(&wrong.parameters, &[0.0; 5], &mut [0.0; 19]);
+        assert_eq!(scored, Err(LearnError::Scores { found: 19, expected: 20 }));
+    }
+}
