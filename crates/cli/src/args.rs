@@ -1,5 +1,9 @@
 //! The command line as written; `commands` gives it meaning.
 
+mod service;
+
+pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
+
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use sottovoce_data::{Cleaning, Columns, Format, LoadOptions, Repeats, Split};
 use sottovoce_experiment::checkpoint::Every;
@@ -67,6 +71,13 @@ pub(crate) enum Command {
     Run(Run),
     /// List the models and their settings
     Models(Models),
+    /// Run the coordinator of federations: the server that devices talk to
+    Serve(Serve),
+    /// Create, watch and steer federations on a server
+    #[command(subcommand)]
+    Federation(Federation),
+    /// Drive many devices in one process against a server, for tests and for load
+    Fleet(Fleet),
     /// Measure speed and memory, beside peers where they are at hand
     Bench(Bench),
     /// Print a completion script for a shell

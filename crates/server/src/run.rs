@@ -86,7 +86,8 @@ async fn listen(config: &Config, started: impl FnOnce(&Started)) -> Result<(), R
     let storage = opened.map_err(|error| system("a worker stopped")(io::Error::other(error)))??;
     let versions = Versions::open(&config.models())?;
     let server = Server::open(Arc::from(storage), versions).await?;
-    let admin_token = if server.has_no_admin() { Some(first_token(&server, &config.data).await?) } else { None };
+    let admin_token =
+        if server.has_no_admin() { Some(first_token(&server, &config.data).await?) } else { None };
     let (listener, address) = serve::listen(&config.listen).await.map_err(system("cannot listen"))?;
     let listening = Listening { tls, connections: config.connections.max(1) };
     let told = Started { address, tls: listening.tls.is_some(), admin_token };

@@ -2,6 +2,7 @@
 
 use super::{CleaningArgs, Reading, key_value};
 use clap::{ArgAction, Args, Subcommand};
+use sottovoce_data::Split;
 use sottovoce_models::settings::Value;
 use std::path::PathBuf;
 
@@ -237,6 +238,9 @@ pub(crate) struct Fleet {
     /// Stop after so many seconds [default: when the federation is finished]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: Option<f64>,
+    /// How histories are divided: devices have the part that `train` learns from
+    #[arg(long, value_name = "HOW")]
+    pub(crate) split: Option<Split>,
     /// Keep devices in this folder, so that a fleet that was stopped goes on [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,

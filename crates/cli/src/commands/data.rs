@@ -26,7 +26,8 @@ pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
     }
 }
 
-fn read(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
+/// Reads and cleans, and says what was met.
+pub(crate) fn read(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
     let (dataset, notes) = load_clean(&source.data, &source.reading.options(common), &cleaning.cleaning())?;
     if !common.quiet {
         tell::about_reading(&dataset.notes);

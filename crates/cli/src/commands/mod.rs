@@ -4,9 +4,12 @@ mod bench;
 mod data;
 mod demo;
 mod evaluate;
+mod federation;
+mod fleet;
 mod models;
 mod recommend;
 mod run;
+mod serve;
 mod shell;
 mod train;
 
@@ -30,6 +33,9 @@ pub(crate) fn run(program: Program) -> Result<()> {
         Command::Evaluate(args) => evaluate::run(&args, &common),
         Command::Run(args) => run::run(&args, &common),
         Command::Models(args) => models::run(&args, &common),
+        Command::Serve(args) => serve::run(&args, &common),
+        Command::Federation(args) => federation::run(&args, &common),
+        Command::Fleet(args) => fleet::run(&args, &common),
         Command::Bench(args) => bench::run(&args, &common),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),

@@ -49,7 +49,9 @@ fn tell(started: &Started, config: &Config, as_json: bool) -> Result<()> {
     let scheme = if started.tls { "https" } else { "http" };
     let url = format!("{scheme}://{}", started.address);
     if as_json {
-        return output::print_line(&json!({"listening": url, "admin_token": started.admin_token}).to_string());
+        return output::print_line(
+            &json!({"listening": url, "admin_token": started.admin_token}).to_string(),
+        );
     }
     output::print_line(&format!("listening on {url}"))?;
     if let Some(path) = &started.admin_token {

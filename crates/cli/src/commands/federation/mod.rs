@@ -6,7 +6,6 @@ pub(crate) mod client;
 use crate::args::{Common, Create, Federation};
 use crate::output;
 use anyhow::Result;
-pub(crate) use catalog::text_of;
 use client::Client;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -104,7 +103,10 @@ fn list(value: &Value) -> String {
     if all.is_empty() {
         return "no federation yet; `sottovoce federation create` makes one\n".to_owned();
     }
-    let mut out = format!("{:<24} {:<10} {:<8} {:>10} {:>9} {:>9}\n", "name", "state", "model", "round", "devices", "present");
+    let mut out = format!(
+        "{:<24} {:<10} {:<8} {:>10} {:>9} {:>9}\n",
+        "name", "state", "model", "round", "devices", "present"
+    );
     for each in all {
         let round = format!("{} / {}", text(each, "round"), text(each, "rounds"));
         let _ = writeln!(
@@ -161,7 +163,8 @@ fn rounds(value: &Value) -> String {
     );
     for round in value["rounds"].as_array().map_or(&[][..], Vec::as_slice) {
         let of = |key| text(round, key);
-        let seconds = (round["closed"].as_f64().unwrap_or(0.0) - round["opened"].as_f64().unwrap_or(0.0)) / 1000.0;
+        let seconds =
+            (round["closed"].as_f64().unwrap_or(0.0) - round["opened"].as_f64().unwrap_or(0.0)) / 1000.0;
         let _ = writeln!(
             out,
             "{:>7} {:>8} {:>7} {:>8} {:>8} {:>8} {:>12} {:>12} {:>8.1}  {}",

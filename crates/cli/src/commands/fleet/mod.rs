@@ -1,0 +1,237 @@
+//! `fleet`: many devices in one process against a real server.
+
+mod workers;
+
+use crate::args::{Common, Fleet};
+use crate::commands::federation::client::secret;
+use crate::output::{self, Usage};
+use crate::progress::Bar;
+use anyhow::{Context, Result, bail};
+use safetensors::tensor::{Dtype, TensorView};
+use serde_json::{Value, json};
+use sottovoce_core::Histories;
+use sottovoce_device::{
+    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore,
+    Method, Options, Pace, Request, Response, Secret, Seeds, Store, Together, Transport,
+};
+use sottovoce_experiment::trial::{DataPlan, prepare};
+use sottovoce_federation::Population;
+use sottovoce_protocol::{Policy, SharedModel, codec, limits};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use workers::Work;
+
+/// How long a device of a fleet rests after a failure: short, since it is there to be hard on a server.
+const PACE: Pace = Pace {
+    first: Duration::from_millis(50),
+    most: Duration::from_secs(2),
+    check_in: Duration::from_millis(200),
+    conditions: Duration::from_secs(1),
+};
+/// Bytes of small answers at most.
+const SMALL: u64 = 1 << 20;
+
+/// `sottovoce fleet`.
+pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
+    let start = Instant::now();
+    let transport = transport(args)?;
+    let about = about(&transport, &args.federation)?;
+    let people = people(args, common)?;
+    let mut devices = people.devices(args, common, &transport)?;
+    let number = devices.len();
+    enrol(&mut devices, &transport, start, common.quiet)?;
+    let enrolled = start.elapsed().as_secs_f64();
+    let work = Work::new(devices, start, args.seconds.map(Duration::from_secs_f64));
+    let mut bar = Bar::new("rounds", about["rounds"].as_u64().unwrap_or(0), common.quiet);
+    let total = workers::run(&work, &transport, usize::from(args.connections), &mut bar)?;
+    drop(bar);
+    let model = download(&transport, &args.federation)?;
+    if let Some(path) = &args.model_out {
+        write_model(path, &model)?;
+    }
+    let report = json!({
+        "devices": number,
+        "updates": total.updates,
+        "dropped": total.dropped,
+        "declined": total.declined,
+        "failures": total.failures,
+        "version": model.version.0,
+        "checksum": format!("{:08x}", model.parameters.checksum()),
+        "seconds": {"enrol": enrolled, "all": start.elapsed().as_secs_f64()},
+    });
+    if common.json {
+        return output::print_json(&report);
+    }
+    output::print(&format!(
+        "{number} devices, {} updates taken ({} dropped, {} rounds declined, {} failures on the way) in {:.1} s\n\
+         the shared model is at version {}, checksum {:08x}\n",
+        total.updates,
+        total.dropped,
+        total.declined,
+        total.failures,
+        start.elapsed().as_secs_f64(),
+        model.version.0,
+        model.parameters.checksum()
+    ))
+}
+
+fn transport(args: &Fleet) -> Result<HttpTransport> {
+    let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
+    let ca = args.ca.as_deref().map(read).transpose()?;
+    let options = HttpOptions {
+        ca,
+        connections: usize::from(args.connections),
+        whole: Duration::from_secs(60),
+        ..HttpOptions::default()
+    };
+    HttpTransport::new(&args.server, &options).map_err(|error| Usage(error.to_string()).into())
+}
+
+fn get(transport: &dyn Transport, path: String, most: u64) -> Result<Response> {
+    let (bearer, idempotency_key, body) = (None, None, Arc::from([]));
+    let request = Request { method: Method::Get, path, bearer, idempotency_key, body, most };
+    let response = transport.send(&request)?;
+    if response.status != 200 {
+        let (code, detail) = response.problem();
+        bail!("the server answers {} {code}: {detail}", response.status);
+    }
+    Ok(response)
+}
+
+fn about(transport: &dyn Transport, federation: &str) -> Result<Value> {
+    let response = get(transport, format!("/v1/federations/{federation}"), SMALL)?;
+    serde_json::from_slice(&response.body).context("what the server says of the federation")
+}
+
+/// The current version.
+fn download(transport: &dyn Transport, federation: &str) -> Result<SharedModel> {
+    let version = about(transport, federation)?["version"].as_u64().unwrap_or(0);
+    let path = format!("/v1/federations/{federation}/models/{version}");
+    Ok(codec::decode_model(&get(transport, path, limits::MESSAGE_BYTES)?.body)?)
+}
+
+/// Whose devices they are.
+struct People {
+    train: Histories,
+    ids: sottovoce_core::Names,
+    /// Those who have something to learn from.
+    learners: Vec<u32>,
+}
+
+fn people(args: &Fleet, common: &Common) -> Result<People> {
+    let plan = DataPlan {
+        source: args.data.clone(),
+        load: args.reading.options(common),
+        cleaning: args.cleaning.cleaning(),
+        split: args.split,
+        validation: None,
+        seed: common.seed,
+    };
+    let prepared = prepare(&plan)?;
+    let train = prepared.parts.train;
+    let mut learners = Population::of(&train).devices;
+    if let Some(devices) = args.devices {
+        if learners.len() < devices as usize {
+            let found = learners.len();
+            return Err(Usage(format!(
+                "{devices} devices are wanted; {found} people have something to learn from"
+            ))
+            .into());
+        }
+        learners.truncate(devices as usize);
+    }
+    Ok(People { train, ids: prepared.parts.catalog.ids, learners })
+}
+
+impl People {
+    /// Their devices, as they were kept or new.
+    fn devices(&self, args: &Fleet, common: &Common, transport: &dyn Transport) -> Result<Vec<Device>> {
+        let token = secret(&args.token_file)?;
+        let path = format!("/v1/federations/{}/catalog", args.federation);
+        let items = Arc::new(Items::parse(get(transport, path, limits::MESSAGE_BYTES)?.body)?);
+        let together = Arc::new(Together::new());
+        let policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
+        let make = |&user: &u32| {
+            let options =
+                Options { pace: PACE, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
+            let mut store: Box<dyn Store> = match &args.store {
+                Some(folder) => kept(folder, user)?,
+                None => Box::new(MemoryStore::new()),
+            };
+            if store.load()?.is_some() {
+                return Ok(Device::open(store, options)?);
+            }
+            let secret = secret_of(common.seed, user);
+            let mut enrolment =
+                Enrolment::new(&args.server, &args.federation, &token, secret, policy.clone());
+            enrolment.seeds = Seeds::Simulated { seed: common.seed, user: u64::from(user) };
+            let history = self.train.of(user as usize).iter().filter_map(|&item| self.ids.get(item as usize));
+            enrolment.history = History::of_ids(history);
+            enrolment.items = Some(Arc::clone(&items));
+            Ok(Device::enrol(store, enrolment, options)?)
+        };
+        self.learners.iter().map(make).collect()
+    }
+}
+
+/// A folder of the device's own. Made-up devices need no secret key.
+fn kept(folder: &Path, user: u32) -> Result<Box<dyn Store>> {
+    let folder = folder.join(format!("device-{user:07}"));
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    Ok(Box::new(FileStore::open(&folder, Key::new([7; 32]))?))
+}
+
+/// The same device enrols again as the same.
+fn secret_of(seed: u64, user: u32) -> Secret {
+    let mut rng = sottovoce_core::Rng::new(seed).stream("fleet", u64::from(user));
+    let mut bytes = [0; 32];
+    bytes.chunks_exact_mut(8).for_each(|part| part.copy_from_slice(&rng.next_u64().to_le_bytes()));
+    Secret::new(bytes)
+}
+
+/// Enrols one after the other, so that numbers go by the order of people.
+fn enrol(devices: &mut [Device], transport: &dyn Transport, start: Instant, quiet: bool) -> Result<()> {
+    let mut bar = Bar::new("enrolling", devices.len() as u64, quiet);
+    let steps = devices.len() as u64;
+    for (place, device) in devices.iter_mut().enumerate() {
+        while device.number().is_none() {
+            match device.next(start.elapsed())? {
+                Action::Send(request) => {
+                    let answer = transport.send(&request);
+                    if let Some(sottovoce_device::Next::Never(end)) =
+                        device.answer(start.elapsed(), answer)?
+                    {
+                        bail!("a device cannot enrol: {end}");
+                    }
+                }
+                Action::Rest(sottovoce_device::Next::After(wait, _)) => std::thread::sleep(wait),
+                Action::Rest(sottovoce_device::Next::Never(end)) => bail!("a device cannot enrol: {end}"),
+                Action::Train => bail!("a device that is not enrolled wants to learn"),
+            }
+        }
+        bar.set(place as u64 + 1, steps);
+    }
+    Ok(())
+}
+
+fn write_model(path: &Path, model: &SharedModel) -> Result<()> {
+    let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = model
+        .parameters
+        .tables()
+        .iter()
+        .map(|table| {
+            let shape = vec![table.shape().rows as usize, table.shape().cols as usize];
+            let bytes = table.values().iter().flat_map(|value| value.to_le_bytes()).collect();
+            (table.shape().name.clone(), shape, bytes)
+        })
+        .collect();
+    let tensors = bytes
+        .iter()
+        .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)));
+    let tensors: Vec<_> = tensors.collect::<Result<_>>()?;
+    crate::folder::write_file(path, &safetensors::serialize(tensors, None)?)
+}
+
+/// A device that several threads work on in turn.
+type Shared = Mutex<Device>;
