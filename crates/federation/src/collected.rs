@@ -1,5 +1,6 @@
 //! What a cohort sent, added up.
 
+use crate::guard::{Guard, Kept, clipping};
 use sottovoce_core::{Work, fastest, math};
 use sottovoce_protocol::{Layout, Rows, Update};
 
@@ -7,6 +8,9 @@ use sottovoce_protocol::{Layout, Rows, Update};
 #[derive(Clone, Debug)]
 pub struct Collected {
     tables: Vec<Sums>,
+    guard: Guard,
+    /// By table, where the guard keeps updates until all are there.
+    kept: Vec<Kept>,
     /// Updates added.
     pub updates: u64,
 }
@@ -25,13 +29,25 @@ pub struct Sums {
 impl Collected {
     /// Nothing yet.
     pub fn new(layout: &Layout) -> Self {
+        Self::guarded(layout, Guard::None)
+    }
+
+    /// Nothing yet, to be added up under a guard.
+    pub fn guarded(layout: &Layout, guard: Guard) -> Self {
         let sums = layout.shapes().iter().map(|shape| Sums {
             cols: shape.cols as usize,
             values: vec![0.0; shape.values()],
             counts: vec![0; shape.rows as usize],
             touched: Vec::new(),
         });
-        Self { tables: sums.collect(), updates: 0 }
+        let tables: Vec<Sums> = sums.collect();
+        let kept = if guard.keeps() { vec![Kept::default(); tables.len()] } else { Vec::new() };
+        Self { tables, guard, kept, updates: 0 }
+    }
+
+    /// Nothing yet, under the same guard.
+    pub(crate) fn alike(&self, layout: &Layout) -> Self {
+        Self::guarded(layout, self.guard)
     }
 
     /// The tables, in layout order.
@@ -41,16 +57,40 @@ impl Collected {
 
     /// Adds an update of the same layout.
     pub fn add(&mut self, update: &Update) {
+        self.updates += 1;
+        if self.guard != Guard::None {
+            return self.add_guarded(update);
+        }
         for (sums, rows) in self.tables.iter_mut().zip(update.tables()) {
             add_table(sums, rows);
         }
-        self.updates += 1;
+    }
+
+    fn add_guarded(&mut self, update: &Update) {
+        for (table, rows) in update.tables().iter().enumerate() {
+            match self.guard {
+                Guard::Clip(norm) => self.tables[table].add_clipped(rows, norm),
+                _ => self.kept[table].add(rows),
+            }
+        }
+    }
+
+    /// Ends the adding up, where the guard needs all updates for it; does nothing the second time.
+    pub fn settle(&mut self) {
+        for (sums, kept) in self.tables.iter_mut().zip(&mut self.kept) {
+            let cols = sums.cols;
+            kept.sums(self.guard, cols, |row, updates, values| sums.add(row, values, updates));
+            kept.clear();
+        }
     }
 
     /// Adds what another collected, and empties that.
     pub(crate) fn drain(&mut self, other: &mut Collected) {
         for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
             fastest(Merging { sums, others });
+        }
+        for (kept, others) in self.kept.iter_mut().zip(&mut other.kept) {
+            kept.append(others);
         }
         self.updates += other.updates;
         other.clear();
@@ -59,6 +99,7 @@ impl Collected {
     /// Back to nothing; takes a step for each row that was sent.
     pub fn clear(&mut self) {
         self.tables.iter_mut().for_each(Sums::clear);
+        self.kept.iter_mut().for_each(Kept::clear);
         self.updates = 0;
     }
 }
@@ -149,6 +190,20 @@ impl Sums {
     fn add(&mut self, row: usize, values: &[f32], updates: u32) {
         self.count(row, updates);
         math::add(&mut self.values[row * values.len()..][..values.len()], values);
+    }
+
+    fn add_clipped(&mut self, rows: &Rows, norm: f32) {
+        let mut row_values = Vec::with_capacity(self.cols);
+        for (row, values) in rows.iter() {
+            match clipping(values, norm) {
+                None => self.add(row, values, 1),
+                Some(factor) => {
+                    row_values.clear();
+                    row_values.extend(values.iter().map(|value| value * factor));
+                    self.add(row, &row_values, 1);
+                }
+            }
+        }
     }
 
     fn clear(&mut self) {

@@ -7,7 +7,9 @@
 use crate::announcement::Announcement;
 use crate::distribution::Distribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
-use crate::{Cohort, Collected, Downloads, Drawn, FederationError, Offer, RoundRules, Selector, Strategy};
+use crate::{
+    Cohort, Collected, Downloads, Drawn, FederationError, Guard, Offer, RoundRules, Selector, Strategy, Tally,
+};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, Terms};
 use std::io::{self, Read, Write};
@@ -22,6 +24,7 @@ pub struct Coordinator {
     pub(crate) announcement: Announcement,
     pub(crate) selector: Selector,
     pub(crate) rules: RoundRules,
+    guard: Guard,
     rng: Rng,
 }
 
@@ -45,6 +48,7 @@ impl Coordinator {
             announcement: Announcement::new(terms),
             selector: Selector::new(Vec::new()),
             rules: RoundRules::default(),
+            guard: Guard::None,
             rng,
         }
     }
@@ -53,6 +57,13 @@ impl Coordinator {
     #[must_use]
     pub fn under(mut self, rules: RoundRules) -> Self {
         self.rules = rules;
+        self
+    }
+
+    /// The same with a guard against lies.
+    #[must_use]
+    pub fn guarding(mut self, guard: Guard) -> Self {
+        self.guard = guard;
         self
     }
 
@@ -136,6 +147,16 @@ impl Coordinator {
         Ok(terms)
     }
 
+    /// An empty sum for a round's updates.
+    pub fn collected(&self) -> Collected {
+        Collected::guarded(&self.layout, self.guard)
+    }
+
+    /// To add up what a cohort sends, one device after the other.
+    pub fn tally<'a>(&self, cohort: &'a [u32]) -> Tally<'a> {
+        Tally::new(&self.layout, cohort, self.guard)
+    }
+
     /// What devices are given to train on.
     pub fn offer(&self) -> Offer<'_> {
         Offer::new(&self.distribution, &self.shared, &self.layout)
@@ -156,7 +177,8 @@ impl Coordinator {
     ///
     /// # Errors
     /// If the shared model is no longer finite, or cannot be sent.
-    pub fn absorb(&mut self, round: RoundId, collected: &Collected) -> Result<(), FederationError> {
+    pub fn absorb(&mut self, round: RoundId, collected: &mut Collected) -> Result<(), FederationError> {
+        collected.settle();
         self.strategy.absorb(&mut self.shared.parameters, collected);
         self.shared.version = ModelVersion(self.shared.version.0 + 1);
         match first_infinite(&self.shared.parameters, collected) {

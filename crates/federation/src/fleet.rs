@@ -196,13 +196,13 @@ impl<D: DevicePart> InProcess<D> {
         self.private
     }
 
-    fn grow(&mut self, lanes: usize) {
+    fn grow(&mut self, lanes: usize, into: &Collected) {
         while self.lanes.len() < lanes {
             let scratch = self.device.scratch(self.histories.catalog_size());
             self.lanes.push(Lane::new(scratch, self.disclosure.policy(), &self.layout));
         }
         while lanes > 1 && self.parts.len() < lanes {
-            self.parts.push(Collected::new(&self.layout));
+            self.parts.push(into.alike(&self.layout));
         }
     }
 }
@@ -219,7 +219,7 @@ impl<D: DevicePart> Fleet for InProcess<D> {
         let cohort = call.cohort;
         let cut = Cut::new(&self.layout, cohort.len());
         let count = cut.parts();
-        self.grow(count);
+        self.grow(count, into);
         let (prices, held) = self.downloaded.ready(offer, (cohort, self.histories.users()), self.delivery)?;
         let shared = &held.as_ref().unwrap_or(offer.model()).parameters;
         let course = self.behaviour.play(cohort, call.wanted, &call.rules, call.now, rng);

@@ -63,6 +63,6 @@ pub(crate) fn host<M: FederatedModel>(model: &M, hosting: &Hosting) -> Result<Ho
     let rounds = (plan.rounds * common.epochs) as u64;
     let coordinator =
         Coordinator::new(model.strategy(devices), start, terms, plan.cohort, rng.stream("rounds", 0));
-    let coordinator = coordinator.under(rules).distributing(common.downloads)?;
+    let coordinator = coordinator.under(rules).guarding(common.guard).distributing(common.downloads)?;
     Ok(Hosted { coordinator, rounds })
 }

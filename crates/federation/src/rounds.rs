@@ -2,8 +2,8 @@
 
 use crate::gathering::gather;
 use crate::{
-    Attendance, Call, Collected, Coordinator, Downloads, FederationError, Fleet, Observer, Offer, Plan,
-    Population, RoundReport, RoundRules, RowUpdates, Strategy,
+    Attendance, Call, Collected, Coordinator, Downloads, FederationError, Fleet, Guard, Observer, Offer,
+    Plan, Population, RoundReport, RoundRules, RowUpdates, Strategy,
 };
 use sottovoce_core::Rng;
 use sottovoce_protocol::{ModelSpec, Parameters, Terms, ValueEncoding};
@@ -75,7 +75,7 @@ impl<F: Fleet> Federation<F> {
             plan,
             clock: 0.0,
             under_way: UnderWay::default(),
-            collected: Collected::new(coordinator.layout()),
+            collected: coordinator.collected(),
             row_updates: RowUpdates::new(coordinator.layout()),
             coordinator,
         }
@@ -85,6 +85,14 @@ impl<F: Fleet> Federation<F> {
     #[must_use]
     pub fn under(mut self, rules: RoundRules) -> Self {
         self.coordinator = self.coordinator.under(rules);
+        self
+    }
+
+    /// The same with a guard against lies.
+    #[must_use]
+    pub fn guarding(mut self, guard: Guard) -> Self {
+        self.coordinator = self.coordinator.guarding(guard);
+        self.collected = self.coordinator.collected();
         self
     }
 

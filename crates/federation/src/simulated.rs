@@ -131,7 +131,7 @@ impl<M: FederatedModel> Simulated<M> {
         let (strategy, values) = (model.strategy(devices.len()), common.values);
         let setup = Setup { strategy, plan, population, start, model: spec, values };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
-        let federation = federation.distributing(common.downloads)?;
+        let federation = federation.guarding(common.guard).distributing(common.downloads)?;
         Ok((common.attending.apply(federation, (&lengths, &devices), fit.watch.users())?, vectors))
     }
 

@@ -1,7 +1,7 @@
 //! Adding up what a cohort sent, one device after the other.
 
-use crate::Collected;
 use crate::cut::Cut;
+use crate::{Collected, Guard};
 use sottovoce_protocol::{Layout, Update};
 
 /// Adds up updates to the very sums that the simulator comes to: by the same parts of the cohort, merged in order.
@@ -29,9 +29,10 @@ pub enum TallyError {
 
 impl<'a> Tally<'a> {
     /// Nothing yet, of a cohort that was asked; ascending.
-    pub fn new(layout: &Layout, cohort: &'a [u32]) -> Self {
+    pub fn new(layout: &Layout, cohort: &'a [u32], guard: Guard) -> Self {
         let cut = Cut::new(layout, cohort.len());
-        Self { cohort, cut, part: 0, next: 0, sums: Collected::new(layout), all: Collected::new(layout) }
+        let [sums, all] = [(); 2].map(|()| Collected::guarded(layout, guard));
+        Self { cohort, cut, part: 0, next: 0, sums, all }
     }
 
     /// Adds a device's update; devices come in ascending order.

@@ -4,7 +4,7 @@ mod common;
 
 use sottovoce_core::{Histories, Rng};
 use sottovoce_federation::registry::{self, HostError};
-use sottovoce_federation::{Coordinator, FederationError, Hosted, Hosting, Message, Population, Tally};
+use sottovoce_federation::{Coordinator, FederationError, Hosted, Hosting, Message, Population};
 use sottovoce_models::fpl::{Device, Pull};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{DevicePart, Fit, Quiet, Task, TensorData};
@@ -102,13 +102,13 @@ fn round(server: &mut Coordinator, phones: &mut Phones, order: &mut Rng) {
     order.shuffle(&mut arriving);
     let inbox: BTreeMap<u32, Vec<u8>> =
         arriving.iter().map(|&number| (number, phones.answer(number, &terms, server))).collect();
-    let (mut tally, mut received) = (Tally::new(server.layout(), &cohort), Received::new(server.layout()));
+    let (mut tally, mut received) = (server.tally(&cohort), Received::new(server.layout()));
     for (number, bytes) in inbox {
         codec::decode_update(&bytes, &mut received).unwrap();
         received.check(&terms).unwrap();
         tally.add(number, received.update()).unwrap();
     }
-    server.absorb(terms.round, &tally.finish()).unwrap();
+    server.absorb(terms.round, &mut tally.finish()).unwrap();
     server.skip();
 }
 
@@ -161,7 +161,8 @@ fn devices_that_answer_in_any_order_lead_to_the_simulators_bytes() {
         ("differences", Value::Switch(true)),
         ("strategy", Value::Word("adaptive".into())),
     ];
-    for (cohort, more) in [(130, &[][..]), (9, &[]), (130, &small)] {
+    let median = [("guard", Value::Word("median".into()))];
+    for (cohort, more) in [(130, &[][..]), (9, &[]), (130, &small), (130, &median)] {
         let settings = settings(cohort, more);
         let (expected, server) =
             (simulated(&histories, &settings), hosted(&histories, cohort as usize, &settings));
@@ -177,7 +178,7 @@ fn devices_that_answer_in_any_order_lead_to_the_simulators_bytes() {
 fn a_tally_takes_each_of_the_cohort_once_and_in_order() {
     let server = registry::host("fcf", [], &hosting(10, 8)).unwrap().coordinator;
     let cohort = [2, 3, 7];
-    let mut tally = Tally::new(server.layout(), &cohort);
+    let mut tally = server.tally(&cohort);
     let update = Received::new(server.layout());
     tally.add(3, update.update()).unwrap();
     assert_eq!(tally.add(5, update.update()).unwrap_err().to_string(), "device 5 was not asked");

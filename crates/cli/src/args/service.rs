@@ -71,7 +71,7 @@ pub(crate) enum Federation {
   sottovoce federation create films --model fpl --catalog-of ml-100k --set triples=20 --set cohort=50 --devices 100 \\
       --rounds 500
 
-The settings are the model's (`sottovoce models fpl`); cohort, over_selection and deadline among them.")]
+The settings are the model's (`sottovoce models fpl`); cohort, over_selection, deadline and guard among them.")]
     Create(Box<Create>),
     /// All federations
     List {
@@ -187,9 +187,6 @@ pub(crate) struct Create {
     /// Refuse updates that have a row of a larger norm [default: none is refused for that]
     #[arg(long, value_name = "NORM")]
     pub(crate) row_norm: Option<f32>,
-    /// How updates are added up: sum, clip, median or trimmed-mean
-    #[arg(long, value_name = "HOW", value_parser = ["sum", "clip", "median", "trimmed-mean"])]
-    pub(crate) robust: Option<String>,
     /// Ask devices how many samples they learnt from
     #[arg(long)]
     pub(crate) samples: bool,

@@ -8,7 +8,7 @@ use crate::storage::{
     Change, Millis, RECEIPT_ROUNDS, RoundOpening, RoundRecord, Standing, Storage, StorageError, VersionRecord,
 };
 use crate::versions::{VersionState, Versions, VersionsError};
-use sottovoce_federation::{Collected, FederationError, Tally, TallyError};
+use sottovoce_federation::{Collected, FederationError, TallyError};
 use sottovoce_protocol::codec;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -179,10 +179,10 @@ impl Federation {
             let (federation, storage) = (Arc::clone(self), Arc::clone(&tools.storage));
             let summed = tokio::task::spawn_blocking(move || federation.add_up(storage.as_ref())).await?;
             match summed {
-                Ok((collected, criteria)) => {
+                Ok((mut collected, criteria)) => {
                     record.counted = collected.updates as u32;
                     record.criteria = criteria;
-                    match self.next_version(tools, &collected).await {
+                    match self.next_version(tools, &mut collected).await {
                         Ok((version, next)) => published = Some((version, next)),
                         Err(Trouble::Federation(error @ FederationError::Diverged { .. })) => {
                             return self.fail(tools, record, &error).await;
@@ -254,7 +254,8 @@ impl Federation {
             };
             (round.opening.round, round.opening.cohort.clone(), Arc::clone(&round.terms))
         };
-        let (mut tally, mut buffer) = (Tally::new(&self.layout, &cohort), self.buffer());
+        let mut tally = self.coordinator().tally(&cohort);
+        let mut buffer = self.buffer();
         let mut criteria = vec![(0.0, 0u64); terms.criteria.len()];
         storage.updates(self.id, round, &mut |device, bytes| {
             let damaged = |reason: String| StorageError::Damaged {
@@ -282,7 +283,7 @@ impl Federation {
     async fn next_version(
         self: &Arc<Self>,
         tools: &Tools,
-        collected: &Collected,
+        collected: &mut Collected,
     ) -> Result<(VersionRecord, Arc<Published>), Trouble> {
         let (state, published) = self.absorb(collected)?;
         let bytes = tools.versions.put(&state).await?;
@@ -298,7 +299,7 @@ impl Federation {
     }
 
     /// The next version; again only if the one before could not be written. Then the coordinator is there already.
-    fn absorb(&self, collected: &Collected) -> Result<(VersionState, Published), Trouble> {
+    fn absorb(&self, collected: &mut Collected) -> Result<(VersionState, Published), Trouble> {
         let current = self.current().version;
         let mut coordinator = self.coordinator();
         if coordinator.shared().version == current {

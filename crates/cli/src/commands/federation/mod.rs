@@ -80,7 +80,6 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         ("minimum", args.minimum.map(Value::from)),
         ("present_within", args.present_within.map(Value::from)),
         ("row_norm", args.row_norm.map(Value::from)),
-        ("robust", args.robust.clone().map(Value::from)),
     ];
     for (key, value) in given {
         if let Some(value) = value {

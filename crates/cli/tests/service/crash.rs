@@ -1,0 +1,96 @@
+//! Nothing is lost and nothing counts twice, whenever the server or the devices are killed.
+
+use crate::harness::{Database, Place, Simulated, printed, simulate};
+use serde_json::Value;
+use sottovoce_core::Rng;
+use std::process::Stdio;
+use std::time::Duration;
+
+const TOWN: &str = "synth:town:users=60";
+const SETTINGS: [&str; 4] = ["factors=4", "triples=4", "cohort=40", "epochs=10"];
+
+/// `SOTTOVOCE_KILLS` says how often; by default as often as the test run can bear.
+fn kills(default: usize) -> usize {
+    std::env::var("SOTTOVOCE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(default)
+}
+
+fn simulated(place: &Place) -> Simulated {
+    simulate(place.folder.path(), "fpl", TOWN, &SETTINGS, 40 * 4)
+}
+
+fn found(place: &Place, rounds: u64) {
+    let rounds = rounds.to_string();
+    let mut create =
+        vec!["--model", "fpl", "--catalog-of", TOWN, "--devices", "60", "--check-in-seconds", "0"];
+    create.extend(["--rounds", &rounds]);
+    create.extend(SETTINGS.iter().flat_map(|&setting| ["--set", setting]));
+    place.found("town", &create);
+}
+
+/// Every round has counted all it asked, as often as the fleet was told so, and the model is the uninterrupted one.
+fn check(place: &Place, told: &Value, simulated: &Simulated) {
+    let rounds = place.operate(&["rounds", "town", "--limit", "1000"]);
+    let rounds = rounds["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len() as u64, simulated.rounds);
+    assert!(rounds.iter().all(|round| round["counted"] == 40 && round["asked"] == 40), "{rounds:#?}");
+    let updates = told["updates"].as_u64().unwrap();
+    assert!(updates <= 40 * simulated.rounds, "{updates} updates were acknowledged");
+    let deployed = place.model();
+    assert!(deployed.iter().zip(&simulated.model).all(|(a, b)| a.to_bits() == b.to_bits()));
+}
+
+fn server_is_killed(database: Database, kills: usize) {
+    let place = Place::new(database);
+    let simulated = simulated(&place);
+    let mut serving = place.serve();
+    found(&place, simulated.rounds);
+    let mut fleet = place.fleet("town", &["--data", TOWN]);
+    let fleet = fleet.stdout(Stdio::piped()).spawn().unwrap();
+    let mut rng = Rng::new(4);
+    let mut killed = 0;
+    for _ in 0..kills {
+        // From before the first request to some rounds later.
+        std::thread::sleep(Duration::from_millis(rng.below(160).into()));
+        serving.kill();
+        killed += 1;
+        serving = place.serve();
+        let state = place.operate(&["show", "town"]);
+        if state["state"] == "finished" {
+            break;
+        }
+    }
+    let output = fleet.wait_with_output().unwrap();
+    assert!(output.status.success(), "the fleet failed");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // An acknowledgement that got lost is given again: each update was told of once.
+    assert_eq!(told["updates"].as_u64(), Some(40 * simulated.rounds));
+    check(&place, &told, &simulated);
+    assert!(killed >= kills.min(50), "the federation was finished after {killed} kills of {kills}");
+    println!("{killed} kills of the server in {} rounds: the same bytes", simulated.rounds);
+}
+
+#[test]
+fn a_server_killed_at_any_moment_loses_nothing_and_counts_nothing_twice() {
+    for database in Database::all("server-killed") {
+        server_is_killed(database, kills(50));
+    }
+}
+
+#[test]
+fn devices_killed_at_any_moment_count_once() {
+    let place = Place::new(Database::Sqlite);
+    let simulated = simulated(&place);
+    let _serving = place.serve();
+    found(&place, simulated.rounds);
+    let store = place.path("devices");
+    let arguments = ["--data", TOWN, "--store", store.to_str().unwrap()];
+    let mut rng = Rng::new(9);
+    for _ in 0..kills(15) {
+        let mut fleet = place.fleet("town", &arguments).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(u64::from(150 + rng.below(350))));
+        fleet.kill().unwrap();
+        fleet.wait().unwrap();
+    }
+    let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &arguments))).unwrap();
+    check(&place, &told, &simulated);
+}

@@ -1,0 +1,199 @@
+//! A server that can be started, stopped and killed, and what is needed around it.
+
+use crate::common::program;
+use safetensors::SafeTensors;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Where a server keeps its record.
+#[derive(Clone, Debug)]
+pub(crate) enum Database {
+    /// A file in the server's folder.
+    Sqlite,
+    /// A database of its own.
+    Postgres(String),
+}
+
+impl Database {
+    /// Those that can be had here: PostgreSQL where `cargo xtask test` has started one.
+    pub(crate) fn all(test: &str) -> Vec<Database> {
+        let mut all = vec![Database::Sqlite];
+        match std::env::var("SOTTOVOCE_TEST_POSTGRES") {
+            Ok(url) => all.push(Database::Postgres(new_database(&url, test))),
+            Err(_) => eprintln!(
+                "SKIPPED: {test} on PostgreSQL: SOTTOVOCE_TEST_POSTGRES is not set (`cargo xtask test` sets it)"
+            ),
+        }
+        all
+    }
+}
+
+/// A database of its own on a PostgreSQL server; returns its address.
+fn new_database(server: &str, test: &str) -> String {
+    let name = format!("sottovoce_{}_{}", test.replace('-', "_"), std::process::id());
+    let (base, _) = server.rsplit_once('/').expect("an address that ends in a database's name");
+    let mut client = postgres::Client::connect(server, postgres::NoTls).expect("PostgreSQL answers");
+    client.batch_execute(&format!("DROP DATABASE IF EXISTS {name}")).unwrap();
+    client.batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
+    format!("{base}/{name}")
+}
+
+/// A server's folder, port and database; the process is another matter.
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
+    port: u16,
+    database: Database,
+}
+
+/// A running server, killed when it goes out of scope.
+pub(crate) struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _gone = self.0.wait();
+    }
+}
+
+impl Serving {
+    /// SIGKILL.
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+
+    /// SIGTERM, and waits; says whether it ended well.
+    pub(crate) fn stop(mut self) -> bool {
+        let pid = self.0.id().to_string();
+        Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        self.0.wait().unwrap().success()
+    }
+}
+
+impl Place {
+    pub(crate) fn new(database: Database) -> Self {
+        // Taken and let go again: the server must come back at the same address.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self { folder: tempfile::tempdir().unwrap(), port, database }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Starts the server and waits until it listens.
+    pub(crate) fn serve(&self) -> Serving {
+        self.serve_with(&[])
+    }
+
+    pub(crate) fn serve_with(&self, more: &[&str]) -> Serving {
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.path("server.log")).unwrap();
+        let mut command = program();
+        command.args(["serve", "--json", "--listen", &format!("127.0.0.1:{}", self.port)]);
+        command.arg("--data").arg(self.path("server"));
+        if let Database::Postgres(url) = &self.database {
+            command.args(["--database", url]);
+        }
+        let child = command.args(more).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut serving = Serving(child);
+        let mut line = String::new();
+        BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let told: Value = serde_json::from_str(&line)
+            .unwrap_or_else(|_| panic!("{}", fs::read_to_string(self.path("server.log")).unwrap()));
+        assert!(told["listening"].as_str().unwrap().ends_with(&self.port.to_string()), "{line}");
+        serving
+    }
+
+    /// An operator's command.
+    pub(crate) fn operate(&self, arguments: &[&str]) -> Value {
+        let mut command = program();
+        command.arg("federation").args(arguments).arg("--json").args(["--server", &self.url()]);
+        command.arg("--token-file").arg(self.path("server/admin.token"));
+        serde_json::from_str(&printed(&mut command)).unwrap()
+    }
+
+    /// Creates a federation, and a token that lets devices in.
+    pub(crate) fn found(&self, name: &str, arguments: &[&str]) -> PathBuf {
+        let create: Vec<&str> = ["create", name].iter().chain(arguments).copied().collect();
+        self.operate(&create);
+        let token = self.operate(&["token", name])["token"].as_str().unwrap().to_owned();
+        let path = self.path("enrol.token");
+        fs::write(&path, token).unwrap();
+        path
+    }
+
+    /// The command of a fleet for a federation.
+    pub(crate) fn fleet(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = program();
+        command.args(["fleet", "--json", "--quiet", "--federation", name, "--server", &self.url()]);
+        command.arg("--token-file").arg(self.path("enrol.token"));
+        command.arg("--model-out").arg(self.path("model.safetensors"));
+        command.args(arguments);
+        command
+    }
+
+    /// The shared model that a fleet wrote.
+    pub(crate) fn model(&self) -> Vec<f32> {
+        let bytes = fs::read(self.path("model.safetensors")).unwrap();
+        let tensors = SafeTensors::deserialize(&bytes).unwrap();
+        floats(tensors.tensor("items").unwrap().data())
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path("server.log")).unwrap()
+    }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
+}
+
+/// What the simulator comes to with the same settings.
+pub(crate) struct Simulated {
+    /// Rows of items: vector, then bias where the model has one.
+    pub(crate) model: Vec<f32>,
+    pub(crate) rounds: u64,
+}
+
+pub(crate) fn simulate(folder: &Path, model: &str, data: &str, settings: &[&str], a_round: u64) -> Simulated {
+    let out = folder.join("simulated");
+    let mut command = program();
+    command.args(["train", "--json", "--quiet", "--model", model, "--data", data, "--out"]).arg(&out);
+    settings.iter().for_each(|setting| {
+        command.args(["--set", setting]);
+    });
+    let told: Value = serde_json::from_str(&printed(&mut command)).unwrap();
+    let bytes = fs::read(out.join("model.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let items = tensors.tensor("items").unwrap();
+    let (width, values) = (items.shape()[1], floats(items.data()));
+    let bias = tensors.tensor("bias").map(|bias| floats(bias.data())).ok();
+    let row = |(place, vector): (usize, &[f32])| {
+        let bias = bias.as_ref().map(|bias| bias[place]);
+        vector.iter().copied().chain(bias).collect::<Vec<_>>()
+    };
+    let model = values.chunks(width).enumerate().flat_map(row).collect();
+    fs::remove_dir_all(out).unwrap();
+    Simulated { model, rounds: told["triples"].as_u64().unwrap() / a_round }
+}
+
+/// Runs a command, expects success, and returns what it printed.
+pub(crate) fn printed(command: &mut Command) -> String {
+    let output = command.output().expect("the program starts");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+/// Runs a command, expects it to fail, and returns what it complained about.
+pub(crate) fn complaint(command: &mut Command) -> String {
+    let output = command.output().expect("the program starts");
+    assert!(!output.status.success(), "{command:?} went well");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

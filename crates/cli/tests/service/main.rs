@@ -1,0 +1,8 @@
+//! Server, operators and devices as real processes over real sockets.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod crash;
+mod equality;
+mod harness;
+mod journey;
