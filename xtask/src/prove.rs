@@ -1,8 +1,9 @@
 //! `cargo xtask prove`: what is too long for the test run.
 
-use crate::process::{cargo, show_and_run};
+use crate::process::{self, cargo, show_and_run};
 use crate::scale;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 /// A claim of the project and the run that proves it.
 pub(crate) struct Proof {
@@ -21,7 +22,17 @@ pub(crate) struct Extent {
 
 /// All proofs. A proof exits with success only if its claim held, and its figure is the last line it prints.
 pub(crate) const PROOFS: &[Proof] = &[
-    Proof { name: "crash", what: "a training killed again and again ends in the same bytes", run: crash },
+    Proof { name: "equality", what: "devices over HTTP come to the simulator's bytes", run: equality },
+    Proof {
+        name: "crash",
+        what: "a training, a server and devices killed again and again end in the same bytes",
+        run: crash,
+    },
+    Proof {
+        name: "load",
+        what: "uploads and check-ins at half the rate of bare SQLite and bare axum",
+        run: load,
+    },
     Proof { name: "fuzz", what: "no mutated file or message makes a reader panic", run: fuzz },
     Proof {
         name: SCALE,
@@ -43,13 +54,59 @@ pub(crate) fn run(name: &str, extent: Extent) -> Result<()> {
     (proof.run)(extent).with_context(|| format!("proof `{name}` failed"))
 }
 
+/// The tests of real processes whose names have this in them, with a setting from the environment.
+fn service(filter: &str, (key, value): (&str, &str)) -> Result<()> {
+    let test =
+        ["test", "--release", "--package", "sottovoce", "--test", "service", filter, "--", "--nocapture"];
+    show_and_run(cargo(test).env(key, value))
+}
+
+fn equality(Extent { long, .. }: Extent) -> Result<()> {
+    let devices = if long { "2000" } else { "200" };
+    service("equality", ("SOTTOVOCE_DEVICES", devices))?;
+    println!("{devices} devices over HTTP, three configurations: the simulator's bytes");
+    Ok(())
+}
+
 fn crash(Extent { long, .. }: Extent) -> Result<()> {
     let kills = if long { "1000" } else { "100" };
     let name = "a_training_killed_at_any_moment_ends_in_the_same_bytes";
     let test =
         ["test", "--release", "--package", "sottovoce", "--test", "checkpoints", name, "--", "--nocapture"];
     show_and_run(cargo(test).env("SOTTOVOCE_KILLS", kills))?;
-    println!("{kills} kills, the same bytes");
+    service("crash", ("SOTTOVOCE_KILLS", kills))?;
+    println!("{kills} kills each of a training, of a server and of devices: the same bytes");
+    Ok(())
+}
+
+/// The bounds on the server's rates.
+const LEAST_RATIO: f64 = 0.5;
+/// Megabytes that ten thousand devices may cost.
+const MOST_IDLE: f64 = 200.0;
+
+fn load(Extent { long, .. }: Extent) -> Result<()> {
+    let mut run = cargo(["run", "--release", "--package", "sottovoce-server", "--example", "load", "--"]);
+    if long {
+        run.arg("--long");
+    }
+    println!("$ {}", process::shown(&run));
+    let text = process::output(&mut run)?;
+    print!("{text}");
+    let told: Value = serde_json::from_str(text.lines().last().unwrap_or_default())?;
+    let number =
+        |at: &str| told.pointer(at).and_then(Value::as_f64).with_context(|| format!("no {at} in {told}"));
+    let (uploads, check_ins) = (number("/uploads/ratio")?, number("/check_ins/ratio")?);
+    let (p99, idle) = (number("/check_in_p99_ms_under_uploads")?, number("/idle_resident_mb")?);
+    ensure!(uploads >= LEAST_RATIO, "uploads at {uploads:.2} of bare SQLite's rate, bound {LEAST_RATIO}");
+    ensure!(
+        check_ins >= LEAST_RATIO,
+        "check-ins at {check_ins:.2} of a bare handler's rate, bound {LEAST_RATIO}"
+    );
+    ensure!(idle < MOST_IDLE, "10,000 idle devices: {idle:.0} MB, bound {MOST_IDLE}");
+    println!(
+        "uploads {uploads:.2} of bare SQLite, check-ins {check_ins:.2} of bare axum, p99 of check-ins under load {p99:.1} ms, \
+         10,000 idle devices {idle:.0} MB"
+    );
     Ok(())
 }
 

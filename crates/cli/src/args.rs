@@ -138,6 +138,20 @@ pub(crate) enum Data {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
+    /// One person's history, as `device enrol` takes it: item and, where it is known, time
+    #[command(after_help = "Example:\n  sottovoce data history ml-100k --user 196 --out 196.tsv")]
+    History {
+        #[command(flatten)]
+        source: Source,
+        /// Whose; the id as the data set writes it
+        #[arg(long, value_name = "USER")]
+        user: String,
+        /// The file to write [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        #[command(flatten)]
+        cleaning: CleaningArgs,
+    },
     /// Split a data set and write train, validation and test parts
     #[command(
         after_help = "Example:\n  sottovoce data split ml-100k --min-interactions 21 --split temporal:0.8 \

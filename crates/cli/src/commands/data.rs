@@ -20,9 +20,42 @@ pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
         Data::Describe { source, cleaning } => show(source, cleaning, common),
         Data::Convert { source, out, cleaning } => convert(source, out, cleaning, common),
         Data::Synth { town, out } => synthesise(town, out, common),
+        Data::History { source, user, out, cleaning } => {
+            history(source, user, out.as_deref(), cleaning, common)
+        }
         Data::Split { source, cleaning, split, out, to } => {
             divide(source, cleaning, *split, out, *to, common)
         }
+    }
+}
+
+/// Writes one person's items, earliest first.
+fn history(
+    source: &Source,
+    user: &str,
+    out: Option<&Path>,
+    cleaning: &CleaningArgs,
+    common: &Common,
+) -> Result<()> {
+    let dataset = read(source, cleaning, common)?;
+    let all = &dataset.interactions;
+    let Some(number) = all.users.iter().position(|id| id == user) else {
+        return Err(Usage(format!("{} has no user `{user}`", dataset.name)).into());
+    };
+    let mut own: Vec<usize> = (0..all.user.len()).filter(|&row| all.user[row] as usize == number).collect();
+    let time = |row: usize| all.time.get(row).copied();
+    own.sort_by_key(|&row| time(row));
+    let mut text = String::from(if all.time.is_empty() { "item\n" } else { "item\ttimestamp\n" });
+    for row in own {
+        let id = all.catalog.ids.get(all.item[row] as usize).unwrap_or_default();
+        let _ = match time(row) {
+            Some(time) => writeln!(text, "{id}\t{time}"),
+            None => writeln!(text, "{id}"),
+        };
+    }
+    match out {
+        Some(path) => folder::write_file(path, text.as_bytes()),
+        None => output::print(&text),
     }
 }
 

@@ -7,23 +7,29 @@ use std::process::Stdio;
 use std::time::Duration;
 
 const TOWN: &str = "synth:town:users=60";
-const SETTINGS: [&str; 4] = ["factors=4", "triples=4", "cohort=40", "epochs=10"];
+
+/// Long enough not to be finished before the last kill.
+fn settings(kills: usize) -> Vec<String> {
+    let epochs = format!("epochs={}", (kills / 4).max(10));
+    ["factors=4", "triples=4", "cohort=40"].map(str::to_owned).into_iter().chain([epochs]).collect()
+}
 
 /// `SOTTOVOCE_KILLS` says how often; by default as often as the test run can bear.
 fn kills(default: usize) -> usize {
     std::env::var("SOTTOVOCE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(default)
 }
 
-fn simulated(place: &Place) -> Simulated {
-    simulate(place.folder.path(), "fpl", TOWN, &SETTINGS, 40 * 4)
+fn simulated(place: &Place, settings: &[String]) -> Simulated {
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    simulate(place.folder.path(), "fpl", TOWN, &settings, 40 * 4)
 }
 
-fn found(place: &Place, rounds: u64) {
+fn found(place: &Place, settings: &[String], rounds: u64) {
     let rounds = rounds.to_string();
     let mut create =
         vec!["--model", "fpl", "--catalog-of", TOWN, "--devices", "60", "--check-in-seconds", "0"];
     create.extend(["--rounds", &rounds]);
-    create.extend(SETTINGS.iter().flat_map(|&setting| ["--set", setting]));
+    create.extend(settings.iter().flat_map(|setting| ["--set", setting.as_str()]));
     place.found("town", &create);
 }
 
@@ -41,9 +47,10 @@ fn check(place: &Place, told: &Value, simulated: &Simulated) {
 
 fn server_is_killed(database: Database, kills: usize) {
     let place = Place::new(database);
-    let simulated = simulated(&place);
+    let settings = settings(kills);
+    let simulated = simulated(&place, &settings);
     let mut serving = place.serve();
-    found(&place, simulated.rounds);
+    found(&place, &settings, simulated.rounds);
     let mut fleet = place.fleet("town", &["--data", TOWN]);
     let fleet = fleet.stdout(Stdio::piped()).spawn().unwrap();
     let mut rng = Rng::new(4);
@@ -79,13 +86,15 @@ fn a_server_killed_at_any_moment_loses_nothing_and_counts_nothing_twice() {
 #[test]
 fn devices_killed_at_any_moment_count_once() {
     let place = Place::new(Database::Sqlite);
-    let simulated = simulated(&place);
+    let kills = kills(15);
+    let settings = settings(kills);
+    let simulated = simulated(&place, &settings);
     let _serving = place.serve();
-    found(&place, simulated.rounds);
+    found(&place, &settings, simulated.rounds);
     let store = place.path("devices");
     let arguments = ["--data", TOWN, "--store", store.to_str().unwrap()];
     let mut rng = Rng::new(9);
-    for _ in 0..kills(15) {
+    for _ in 0..kills {
         let mut fleet = place.fleet("town", &arguments).stdout(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(u64::from(150 + rng.below(350))));
         fleet.kill().unwrap();
@@ -93,4 +102,5 @@ fn devices_killed_at_any_moment_count_once() {
     }
     let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &arguments))).unwrap();
     check(&place, &told, &simulated);
+    println!("{kills} kills of the devices in {} rounds: the same bytes", simulated.rounds);
 }

@@ -3,8 +3,14 @@
 use crate::harness::{Database, Place, printed, simulate};
 use serde_json::Value;
 
-/// Two hundred people, all of whom have something to learn from.
-const TOWN: &str = "synth:town:users=200";
+/// People, all of whom have something to learn from; `SOTTOVOCE_DEVICES` says how many.
+fn devices() -> u64 {
+    std::env::var("SOTTOVOCE_DEVICES").ok().and_then(|devices| devices.parse().ok()).unwrap_or(200)
+}
+
+fn town() -> String {
+    format!("synth:town:users={}", devices())
+}
 
 fn as_arguments(settings: &[&'static str]) -> Vec<&'static str> {
     settings.iter().flat_map(|&setting| ["--set", setting]).collect()
@@ -12,23 +18,30 @@ fn as_arguments(settings: &[&'static str]) -> Vec<&'static str> {
 
 /// Trains in the simulator and over HTTP, and compares every bit.
 fn compare(model: &str, settings: &[&'static str], a_round: u64) {
-    let place = Place::new(Database::Sqlite);
-    let simulated = simulate(place.folder.path(), model, TOWN, settings, a_round);
+    let (place, town, devices) = (Place::new(Database::Sqlite), town(), devices().to_string());
+    let simulated = simulate(place.folder.path(), model, &town, settings, a_round);
     assert!(simulated.rounds > 2, "{} rounds", simulated.rounds);
     let _serving = place.serve();
     // How long it goes on is the operator's to say, not the model's.
     let rounds = simulated.rounds.to_string();
     let mut create =
-        vec!["--model", model, "--catalog-of", TOWN, "--devices", "200", "--check-in-seconds", "0"];
+        vec!["--model", model, "--catalog-of", &town, "--devices", &devices, "--check-in-seconds", "0"];
     create.extend(["--rounds", &rounds]);
     create.extend(as_arguments(settings));
     place.found("town", &create);
-    let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &["--data", TOWN]))).unwrap();
-    assert_eq!((told["devices"].as_u64(), told["version"].as_u64()), (Some(200), Some(simulated.rounds)));
+    let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &["--data", &town]))).unwrap();
+    assert_eq!(
+        (told["devices"].as_u64(), told["version"].as_u64()),
+        (devices.parse().ok(), Some(simulated.rounds))
+    );
     let deployed = place.model();
     assert_eq!(deployed.len(), simulated.model.len());
     let differ = deployed.iter().zip(&simulated.model).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
     assert_eq!(differ, 0, "{differ} of {} values differ: {model} {settings:?}", deployed.len());
+    let (rounds, values) = (simulated.rounds, deployed.len());
+    println!(
+        "{devices} devices over HTTP, {rounds} rounds of {model}: all {values} values have the simulator's bits"
+    );
 }
 
 #[test]
@@ -56,6 +69,6 @@ fn so_they_do_with_small_messages_and_a_strategy_that_remembers() {
 fn so_they_do_with_whole_tables() {
     // Triples are interactions here: an epoch of all devices has as many rounds as one.
     let place = tempfile::tempdir().unwrap();
-    let all = simulate(place.path(), "fcf", TOWN, &["factors=4", "epochs=1"], 1).rounds;
+    let all = simulate(place.path(), "fcf", &town(), &["factors=4", "epochs=1"], 1).rounds;
     compare("fcf", &["factors=4", "epochs=4"], all);
 }

@@ -172,9 +172,9 @@ pub(crate) fn simulate(folder: &Path, model: &str, data: &str, settings: &[&str]
     let told: Value = serde_json::from_str(&printed(&mut command)).unwrap();
     let bytes = fs::read(out.join("model.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
-    let items = tensors.tensor("items").unwrap();
+    let items = tensors.tensor("model.items").unwrap();
     let (width, values) = (items.shape()[1], floats(items.data()));
-    let bias = tensors.tensor("bias").map(|bias| floats(bias.data())).ok();
+    let bias = tensors.tensor("model.bias").map(|bias| floats(bias.data())).ok();
     let row = |(place, vector): (usize, &[f32])| {
         let bias = bias.as_ref().map(|bias| bias[place]);
         vector.iter().copied().chain(bias).collect::<Vec<_>>()

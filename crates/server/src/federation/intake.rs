@@ -1,6 +1,6 @@
 //! Taking an update in: looked at from all sides before anything is kept, acknowledged only when it is durable.
 
-use super::round::{Known, No, repeated};
+use super::round::{Answer, Known, No, repeated};
 use super::{Federation, MOST_BUFFERS};
 use crate::clerk::Clerk;
 use crate::storage::{Change, Millis, Receipt};
@@ -83,13 +83,13 @@ impl Federation {
         let known = Known { key: key.to_owned(), digest: *blake3::hash(&bytes).as_bytes() };
         let Some(terms) = self.expects(device, round, &known, now)? else { return Ok(Taken::Repeated) };
         let looked_at = self.look_at(&bytes, &terms);
-        if let Err(refused) = looked_at.and_then(|()| self.reserve(device, round, &known, now)) {
-            self.count_refused(round);
-            return if refused.is_none() {
-                Ok(Taken::Repeated)
-            } else {
-                Err(refused.unwrap_or(Refused::Busy))
-            };
+        match looked_at.and_then(|()| self.reserve(device, round, &known, now)) {
+            Ok(()) => (),
+            Err(None) => return Ok(Taken::Repeated),
+            Err(Some(refused)) => {
+                self.count_refused(round);
+                return Err(refused);
+            }
         }
         // What is being stored is stored even if the device hangs up meanwhile.
         let (federation, clerk) = (Arc::clone(self), clerk.clone());
@@ -210,8 +210,13 @@ impl Federation {
         round: u64,
         now: Millis,
     ) -> Result<(), Refused> {
+        let declined = {
+            let state = self.state();
+            let under_way = state.round.as_ref().filter(|each| each.opening.round == round);
+            under_way.is_some_and(|under_way| under_way.answer(device) == Some(&Answer::Declined))
+        };
         let nothing = Known { key: String::new(), digest: [0; 32] };
-        if self.expects(device, round, &nothing, now)?.is_none() {
+        if declined || self.expects(device, round, &nothing, now)?.is_none() {
             return Ok(());
         }
         clerk.write(vec![Change::Decline { federation: self.id, round, device }]).await?;
