@@ -20,6 +20,7 @@
 //! [`registry`] lists all models: those trained in one place and those trained in a federation.
 
 mod announcement;
+mod assembly;
 mod attending;
 mod behaviour;
 mod checkpoint;
