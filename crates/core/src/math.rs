@@ -160,20 +160,20 @@ impl Work for Finite<'_> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        // Nothing that is finite becomes anything but 0; infinity and not-a-number become not-a-number, and stay so.
-        // Many lanes, so that sums need not wait for each other.
+        // What is not finite makes a sum so, and nothing makes it finite again. A sum of large values may become so by
+        // itself; then each is looked at. Many lanes, so that sums need not wait for each other.
         let (blocks, rest) = self.0.as_chunks::<64>();
         let (fours, rest) = rest.as_chunks::<4>();
         let mut lanes = [0.0f32; 64];
         for block in blocks {
             for lane in 0..64 {
-                lanes[lane] += block[lane] * 0.0;
+                lanes[lane] += block[lane];
             }
         }
         let mut last = [0.0f32; 4];
         for four in fours {
             for lane in 0..4 {
-                last[lane] += four[lane] * 0.0;
+                last[lane] += four[lane];
             }
         }
         let mut sum = last[0] + last[1] + last[2] + last[3];
@@ -181,9 +181,9 @@ impl Work for Finite<'_> {
             sum += lanes.iter().sum::<f32>();
         }
         for value in rest {
-            sum += value * 0.0;
+            sum += value;
         }
-        sum == 0.0
+        sum.is_finite() || self.0.iter().all(|value| value.is_finite())
     }
 }
 

@@ -45,9 +45,9 @@ impl Collected {
         Self { tables, guard, kept, updates: 0 }
     }
 
-    /// Nothing yet, under the same guard.
-    pub(crate) fn alike(&self, layout: &Layout) -> Self {
-        Self::guarded(layout, self.guard)
+    /// The guard under which it is added up.
+    pub(crate) fn guard(&self) -> Guard {
+        self.guard
     }
 
     /// The tables, in layout order.
@@ -79,21 +79,30 @@ impl Collected {
     pub fn settle(&mut self) {
         for (sums, kept) in self.tables.iter_mut().zip(&mut self.kept) {
             let cols = sums.cols;
-            kept.sums(self.guard, cols, |row, updates, values| sums.add(row, values, updates));
+            kept.sums(self.guard, cols, |row, updates, values| {
+                sums.count(row, updates);
+                sums.add(row, values);
+            });
             kept.clear();
         }
     }
 
     /// Adds what another collected, and empties that.
     pub(crate) fn drain(&mut self, other: &mut Collected) {
+        if self.updates == 0 {
+            // To nothing yet: a sum never is a negative zero, which adding to zero would change.
+            std::mem::swap(self, other);
+            other.clear();
+            return;
+        }
         for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
-            fastest(Merging { sums, others });
+            merge_table(sums, others);
         }
         for (kept, others) in self.kept.iter_mut().zip(&mut other.kept) {
             kept.append(others);
         }
         self.updates += other.updates;
-        other.clear();
+        other.updates = 0;
     }
 
     /// Back to nothing; takes a step for each row that was sent.
@@ -121,8 +130,12 @@ impl<const C: usize> Work for Adding<'_, C> {
         // As loops: a closure would not be compiled for the wider instructions.
         match rows.indices() {
             Some(indices) => {
+                // Two loops: the second, short as it is, lets the processor fetch many rows at once.
+                for &row in indices {
+                    sums.count(row as usize, 1);
+                }
                 for (&row, values) in indices.iter().zip(values) {
-                    sums.add(row as usize, values, 1);
+                    sums.add(row as usize, values);
                 }
             }
             None => {
@@ -135,36 +148,49 @@ impl<const C: usize> Work for Adding<'_, C> {
     }
 }
 
-/// Sums of one table, to be added to others.
-struct Merging<'a> {
+/// Sums of one table, to be added to others and emptied; `C` as in [`Adding`].
+struct Merging<'a, const C: usize> {
     sums: &'a mut Sums,
-    others: &'a Sums,
+    others: &'a mut Sums,
 }
 
-impl Work for Merging<'_> {
+impl<const C: usize> Work for Merging<'_, C> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        for &row in &self.others.touched {
+        let Merging { sums, others } = self;
+        let cols = if C == 0 { sums.cols } else { C };
+        for &row in &others.touched {
             let row = row as usize;
-            self.sums.add(row, self.others.row(row), self.others.counts[row]);
+            sums.count(row, std::mem::take(&mut others.counts[row]));
+            let values = &mut others.values[row * cols..][..cols];
+            sums.add(row, values);
+            values.fill(0.0);
         }
+        others.touched.clear();
     }
 }
 
-/// Adds a table, in loops of the right length where the number of columns is a common one.
+/// Does the work in loops of the right length where the number of columns is a common one.
+macro_rules! with_columns {
+    ($columns:expr, $c:ident => $body:expr) => {
+        with_columns!(@arms $columns, $c, $body, 9 11 17 21 33 51 65)
+    };
+    (@arms $columns:expr, $c:ident, $body:expr, $($width:literal)*) => {
+        match $columns {
+            $($width => { const $c: usize = $width; $body })*
+            _ => { const $c: usize = 0; $body }
+        }
+    };
+}
+
 fn add_table(sums: &mut Sums, rows: &Rows) {
-    match sums.cols {
-        9 => fastest(Adding::<9> { sums, rows }),
-        11 => fastest(Adding::<11> { sums, rows }),
-        17 => fastest(Adding::<17> { sums, rows }),
-        21 => fastest(Adding::<21> { sums, rows }),
-        33 => fastest(Adding::<33> { sums, rows }),
-        51 => fastest(Adding::<51> { sums, rows }),
-        65 => fastest(Adding::<65> { sums, rows }),
-        _ => fastest(Adding::<0> { sums, rows }),
-    }
+    with_columns!(sums.cols, C => fastest(Adding::<C> { sums, rows }));
+}
+
+fn merge_table(sums: &mut Sums, others: &mut Sums) {
+    with_columns!(sums.cols, C => fastest(Merging::<C> { sums, others }));
 }
 
 impl Sums {
@@ -187,20 +213,20 @@ impl Sums {
     }
 
     #[inline(always)]
-    fn add(&mut self, row: usize, values: &[f32], updates: u32) {
-        self.count(row, updates);
+    fn add(&mut self, row: usize, values: &[f32]) {
         math::add(&mut self.values[row * values.len()..][..values.len()], values);
     }
 
     fn add_clipped(&mut self, rows: &Rows, norm: f32) {
         let mut row_values = Vec::with_capacity(self.cols);
         for (row, values) in rows.iter() {
+            self.count(row, 1);
             match clipping(values, norm) {
-                None => self.add(row, values, 1),
+                None => self.add(row, values),
                 Some(factor) => {
                     row_values.clear();
                     row_values.extend(values.iter().map(|value| value * factor));
-                    self.add(row, &row_values, 1);
+                    self.add(row, &row_values);
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Carrying a round to devices and back; in one process, over all cores.
 
+use crate::assembly::{Assembly, Spare};
 use crate::behaviour::{Behaviour, Habits};
 use crate::cut::Cut;
 use crate::download::Downloaded;
@@ -10,6 +11,7 @@ use sottovoce_core::Rng;
 use sottovoce_models::DevicePart;
 use sottovoce_protocol::{Layout, RoundTerms};
 use std::io::{self, Read, Write};
+use std::mem::take;
 
 /// Who took part in a round, and what that came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -141,9 +143,7 @@ pub struct InProcess<D: DevicePart> {
     delivery: Delivery,
     behaviour: Behaviour,
     downloaded: Downloaded,
-    lanes: Vec<Lane<D::Scratch>>,
-    /// One for each lane if there are several.
-    parts: Vec<Collected>,
+    spare: Spare<D::Scratch>,
 }
 
 impl<D: DevicePart> InProcess<D> {
@@ -161,10 +161,9 @@ impl<D: DevicePart> InProcess<D> {
         for (user, private) in private.chunks_exact_mut(width.max(1)).enumerate() {
             device.start(private, &mut rng.stream("private", user as u64));
         }
-        let (lanes, parts) = (Vec::new(), Vec::new());
         let (delivery, behaviour) = (Delivery::Direct, Behaviour::new(Habits::default(), rng));
-        let downloaded = Downloaded::default();
-        Self { device, histories, private, disclosure, layout, delivery, behaviour, downloaded, lanes, parts }
+        let (downloaded, spare) = (Downloaded::default(), Spare::default());
+        Self { device, histories, private, disclosure, layout, delivery, behaviour, downloaded, spare }
     }
 
     /// The same with another way of delivery.
@@ -195,16 +194,6 @@ impl<D: DevicePart> InProcess<D> {
     pub fn into_private(self) -> Vec<f32> {
         self.private
     }
-
-    fn grow(&mut self, lanes: usize, into: &Collected) {
-        while self.lanes.len() < lanes {
-            let scratch = self.device.scratch(self.histories.catalog_size());
-            self.lanes.push(Lane::new(scratch, self.disclosure.policy(), &self.layout));
-        }
-        while lanes > 1 && self.parts.len() < lanes {
-            self.parts.push(into.alike(&self.layout));
-        }
-    }
 }
 
 impl<D: DevicePart> Fleet for InProcess<D> {
@@ -219,7 +208,6 @@ impl<D: DevicePart> Fleet for InProcess<D> {
         let cohort = call.cohort;
         let cut = Cut::new(&self.layout, cohort.len());
         let count = cut.parts();
-        self.grow(count, into);
         let (prices, held) = self.downloaded.ready(offer, (cohort, self.histories.users()), self.delivery)?;
         let shared = &held.as_ref().unwrap_or(offer.model()).parameters;
         let course = self.behaviour.play(cohort, call.wanted, &call.rules, call.now, rng);
@@ -236,35 +224,47 @@ impl<D: DevicePart> Fleet for InProcess<D> {
             course,
             rng,
         };
+        let spare_lane = || {
+            let scratch = self.device.scratch(self.histories.catalog_size());
+            Lane::new(scratch, self.disclosure.policy(), &self.layout)
+        };
         if count == 1 {
             let column =
                 Column { first: 0, private: &mut self.private, versions: &mut self.downloaded.versions };
-            let attended = self.lanes[0].run(&round, cohort, column, into)?;
-            return Ok(Attendance { seconds, ..attended });
+            let lanes = &mut self.spare.lanes;
+            if lanes.is_empty() {
+                lanes.push(spare_lane());
+            }
+            // Where it is: rounds of one device are too short to move it.
+            let attended = lanes[0].run(&round, cohort, column, into);
+            return Ok(Attendance { seconds, ..attended? });
         }
         let width = self.device.private_values();
-        let mut attended: Vec<_> = (0..count).map(|_| Ok(Attendance::default())).collect();
-        let workers = self.lanes.iter_mut().zip(&mut self.parts).zip(&mut attended).enumerate();
+        let guard = into.guard();
+        let assembly = Assembly::new(count, take(&mut self.spare), into);
         let all = Column { first: 0, private: &mut self.private, versions: &mut self.downloaded.versions };
-        let round = &round;
+        let (round, assembly_of, layout, spare_lane) = (&round, &assembly, &self.layout, &spare_lane);
         // First in, first out: parts get smaller, see `Cut`.
         rayon::scope_fifo(|scope| {
             let mut rest = all;
-            for (place, ((lane, part), attended)) in workers {
-                let cohort = &cohort[cut.part(place)];
+            for part in 0..count {
+                let cohort = &cohort[cut.part(part)];
                 // A cohort ascends, so that each part has its own stretch of private models.
                 let end = cohort.last().map_or(rest.first, |&last| last + 1);
                 let (mine, others) = rest.split_before(end, width);
                 rest = others;
-                scope.spawn_fifo(move |_| *attended = lane.run(round, cohort, mine, part));
+                scope.spawn_fifo(move |_| {
+                    let (lane, sum) = assembly_of.begin();
+                    let mut lane = lane.unwrap_or_else(spare_lane);
+                    let mut sum = sum.unwrap_or_else(|| Collected::guarded(layout, guard));
+                    let attended = lane.run(round, cohort, mine, &mut sum);
+                    assembly_of.end(part, lane, attended, sum);
+                });
             }
         });
-        let mut all = Attendance { seconds, ..Attendance::default() };
-        for (attendance, part) in attended.into_iter().zip(&mut self.parts) {
-            all.add(&attendance?);
-            into.drain(part);
-        }
-        Ok(all)
+        let (attended, spare) = assembly.finish();
+        self.spare = spare;
+        Ok(Attendance { seconds, ..attended? })
     }
 
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -21,6 +21,7 @@
 //! [`registry`] lists all models: those trained in one place and those trained in a federation.
 
 mod announcement;
+mod assembly;
 mod attending;
 mod behaviour;
 mod checkpoint;

@@ -84,6 +84,8 @@ impl Device {
 /// One device's work in a round; `F` is the number of factors, or 0 for one without a loop of its own.
 struct Training<'a, const F: usize> {
     device: &'a Device,
+    /// Pull to zero by mark. A table to look up, since no processor guesses marks.
+    pulls: &'a [f32; 2],
     table: &'a Table,
     user: &'a mut [f32],
     history: &'a [u32],
@@ -97,47 +99,45 @@ impl<const F: usize> Work for Training<'_, F> {
 
     #[inline(always)]
     fn run(self) -> Self::Output {
-        let Training { device, table, user, history, scratch, rng, into } = self;
+        let Training { device, pulls, table, user, history, scratch, rng, into } = self;
         let user = &mut user[..if F == 0 { device.factors } else { F }];
         scratch.draw(history, table.shape().rows, device.triples, rng);
-        scratch.score(user, table.values());
+        // Rows are copied when they are scored and become their own gradients: the table is gone through once.
+        let rows = into.push_rows(0, &scratch.items, &scratch.marks)?;
+        scratch.score(user, table.values(), rows);
         let loss = scratch.compare();
-        device.propose::<F>(table, user, scratch, into)?;
+        device.propose::<F>(pulls, user, scratch, rows);
         into.set_samples(device.triples as u64);
         Ok(Lesson { samples: device.triples as u64, loss })
     }
 }
 
 impl Device {
-    /// Puts the rows' changes `into` the update, and changes the user's vector.
+    /// Changes `values`, the rows of all items met, into the rows' changes; and changes the user's vector.
     #[inline(always)]
     fn propose<const F: usize>(
         &self,
-        table: &Table,
+        pulls: &[f32; 2],
         user: &mut [f32],
         scratch: &mut Scratch,
-        into: &mut Trained,
-    ) -> Result<(), UpdateError> {
+        values: &mut [f32],
+    ) {
         // dp without the pull: in registers where its length is known.
         let mut near = [0.0; F];
         let change = if F == 0 { &mut scratch.change[..user.len()] } else { &mut near[..] };
         change.fill(0.0);
-        let all = into.push_rows(0, &scratch.items, &scratch.marks)?.chunks_exact_mut(user.len() + 1);
-        for (((row, &item), &mark), to) in
-            scratch.rows.iter().zip(&scratch.items).zip(&scratch.marks).zip(all)
-        {
-            let pull = if mark == Mark::Consumed { self.pull.positive } else { self.pull.negative };
-            let (sum, back) = (row.sum, row.times * pull);
-            let (factors, bias) = lanes::row(table.values(), user.len() + 1, item).split_at(user.len());
-            let (to_factors, to_bias) = to.split_at_mut(user.len());
-            lanes::gradient([user, factors], [sum, back], to_factors, change);
-            to_bias[0] = sum - back * bias[0];
+        let (rows, met) = (&scratch.rows[..], scratch.items.iter().zip(&scratch.marks));
+        for (row, (&item, &mark)) in values.chunks_exact_mut(user.len() + 1).zip(met) {
+            let [sum, times] = rows[item as usize].sum_and_times();
+            let back = times * pulls[mark as usize];
+            let (factors, bias) = row.split_at_mut(user.len());
+            lanes::gradient(user, [sum, back], factors, change);
+            bias[0] = sum - back * bias[0];
         }
         let back = self.triples as f32 * self.pull.user;
         for (p, change) in user.iter_mut().zip(change) {
             *p += self.rate * (*change - back * *p);
         }
-        Ok(())
     }
 }
 
@@ -187,8 +187,11 @@ impl DevicePart for Device {
         if history.is_empty() || history.len() >= items as usize {
             return Ok(Lesson::default());
         }
+        let mut pulls = [self.pull.negative; 2];
+        pulls[Mark::Consumed as usize] = self.pull.positive;
+        let pulls = &pulls;
         with_factors!(self.factors, F => {
-            fastest(Training::<F> { device: self, table, user, history, scratch, rng, into })
+            fastest(Training::<F> { device: self, pulls, table, user, history, scratch, rng, into })
         })
     }
 

@@ -28,7 +28,7 @@ pub(super) fn score(user: &[f32], row: &[f32]) -> f32 {
 
 /// The scores of four rows, each with the bits of [`score`].
 #[inline(always)]
-pub(super) fn score_four(user: &[f32], rows: [&[f32]; 4]) -> [f32; 4] {
+pub(super) fn score_four(user: &[f32], rows: [&[f32]; 4]) -> f32x4 {
     let width = user.len();
     let (blocks, rest) = user.as_chunks::<4>();
     let a = rows[0][..width].as_chunks::<4>().0;
@@ -45,52 +45,47 @@ pub(super) fn score_four(user: &[f32], rows: [&[f32]; 4]) -> [f32; 4] {
     }
     let [a, b, c, d] = f32x4::transpose(lanes);
     let bias = f32x4::from([rows[0][width], rows[1][width], rows[2][width], rows[3][width]]);
-    let mut scores = (bias + ((a + c) + (b + d))).to_array();
+    let mut scores = bias + ((a + c) + (b + d));
     for (f, p) in (4 * blocks.len()..).zip(rest) {
-        for k in 0..4 {
-            scores[k] += p * rows[k][f];
-        }
+        scores += f32x4::splat(*p) * f32x4::from([rows[0][f], rows[1][f], rows[2][f], rows[3][f]]);
     }
     scores
 }
 
-/// `to = sum p - back q` and `change += sum q`, for slices of one length.
+/// `change += sum q`, then `q = sum p - back q`, for slices of one length.
 #[inline(always)]
-pub(super) fn gradient([p, q]: [&[f32]; 2], by: [f32; 2], to: &mut [f32], change: &mut [f32]) {
+pub(super) fn gradient(p: &[f32], by: [f32; 2], q: &mut [f32], change: &mut [f32]) {
     let (p, p_rest) = p.as_chunks::<8>();
-    let (q, q_rest) = q.as_chunks::<8>();
-    let (to, to_rest) = to.as_chunks_mut::<8>();
+    let (q, q_rest) = q.as_chunks_mut::<8>();
     let (change, change_rest) = change.as_chunks_mut::<8>();
-    for (((p, q), to), change) in p.iter().zip(q).zip(to).zip(change) {
-        gradient_lanes([p, q], by, to, change);
+    for ((p, q), change) in p.iter().zip(q).zip(change) {
+        gradient_lanes(p, by, q, change);
     }
     let (p, p_rest) = p_rest.as_chunks::<4>();
-    let (q, q_rest) = q_rest.as_chunks::<4>();
-    let (to, to_rest) = to_rest.as_chunks_mut::<4>();
+    let (q, q_rest) = q_rest.as_chunks_mut::<4>();
     let (change, change_rest) = change_rest.as_chunks_mut::<4>();
-    for (((p, q), to), change) in p.iter().zip(q).zip(to).zip(change) {
-        gradient_lanes([p, q], by, to, change);
+    for ((p, q), change) in p.iter().zip(q).zip(change) {
+        gradient_lanes(p, by, q, change);
     }
-    let last = p_rest.iter().zip(q_rest).zip(to_rest).zip(change_rest);
-    for (((p, q), to), change) in last {
-        gradient_lanes([&[*p], &[*q]], by, std::array::from_mut(to), std::array::from_mut(change));
+    for ((p, q), change) in p_rest.iter().zip(q_rest).zip(change_rest) {
+        gradient_lanes(&[*p], by, std::array::from_mut(q), std::array::from_mut(change));
     }
 }
 
 /// Reads before it writes, so that compilers need not fear that slices overlap.
 #[inline(always)]
 fn gradient_lanes<const L: usize>(
-    [p, q]: [&[f32; L]; 2],
+    p: &[f32; L],
     [sum, back]: [f32; 2],
-    to: &mut [f32; L],
+    q: &mut [f32; L],
     change: &mut [f32; L],
 ) {
-    let (mut new, mut changed) = (*p, *change);
+    let (mut new, mut changed) = (*q, *change);
     for lane in 0..L {
-        changed[lane] += sum * q[lane];
-        new[lane] = sum * new[lane] - back * q[lane];
+        changed[lane] += sum * new[lane];
+        new[lane] = sum * p[lane] - back * new[lane];
     }
-    (*to, *change) = (new, changed);
+    (*q, *change) = (new, changed);
 }
 
 #[cfg(test)]
@@ -114,10 +109,10 @@ mod tests {
 
             let others = [random(length + 1), random(length + 1), random(length + 1)];
             let rows = [&others[0][..], &others[1], &row, &others[2]];
-            assert_eq!(score_four(&p, rows), rows.map(|row| score(&p, row)), "{length}");
+            assert_eq!(score_four(&p, rows).to_array(), rows.map(|row| score(&p, row)), "{length}");
 
-            let (mut to, mut change) = (vec![9.0; length], before.clone());
-            gradient([&p, q], [0.5, 0.25], &mut to, &mut change);
+            let (mut to, mut change) = (q.to_vec(), before.clone());
+            gradient(&p, [0.5, 0.25], &mut to, &mut change);
             for f in 0..length {
                 assert_eq!((to[f], change[f]), (0.5 * p[f] - 0.25 * q[f], before[f] + 0.5 * q[f]));
             }

@@ -5,6 +5,7 @@ use super::touched::Touched;
 use crate::loss::Loss;
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::Mark;
+use wide::f32x4;
 
 /// Working memory of [`Device`](super::Device).
 #[derive(Debug)]
@@ -15,26 +16,37 @@ pub struct Scratch {
     pub(super) items: Vec<u32>,
     /// Whether the owner has them.
     pub(super) marks: Vec<Mark>,
-    /// What is known of each.
+    /// What is known of each item met, at the item's place in the catalog; elsewhere it is left over from others.
     pub(super) rows: Vec<Row>,
-    /// Place in `items` of each item met.
-    place: Vec<u32>,
+    /// s of each triple, and what fills the last block.
+    wrong: Vec<f32>,
     /// dp without the pull.
     pub(super) change: Vec<f32>,
 }
 
-/// A row met in the round.
+/// A row met in the round: its score, S (the signed sum of s), n (how often the row came) and nothing. Together in one
+/// vector, which is what they are changed as.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Row {
-    score: f32,
-    /// S: the signed sum of s.
-    pub(super) sum: f32,
-    /// n: how often the row came.
-    pub(super) times: f32,
+pub(super) struct Row(f32x4);
+
+impl Row {
+    #[inline(always)]
+    fn score(&self) -> f32 {
+        self.0.to_array()[0]
+    }
+
+    /// S and n.
+    #[inline(always)]
+    pub(super) fn sum_and_times(&self) -> [f32; 2] {
+        let [_, sum, times, _] = self.0.to_array();
+        [sum, times]
+    }
 }
 
-/// Triples compared at once, so that vector instructions do it.
-const TOGETHER: usize = 8;
+/// Triples compared at once: some vectors, none of which waits for another.
+const BLOCK: usize = 32;
+
+const NONE: f32x4 = f32x4::ZERO;
 
 /// Triples up to which items are sorted, and looked up in the history.
 const FEW: usize = 8;
@@ -47,8 +59,8 @@ impl Scratch {
             touched: Touched::new(items),
             items: Vec::with_capacity(most),
             marks: Vec::with_capacity(most),
-            rows: Vec::with_capacity(most),
-            place: vec![0; items],
+            rows: vec![Row::default(); items],
+            wrong: Vec::with_capacity(triples.next_multiple_of(BLOCK)),
             change: vec![0.0; factors],
         }
     }
@@ -57,6 +69,7 @@ impl Scratch {
     #[inline(always)]
     pub(super) fn draw(&mut self, history: &[u32], items: u32, triples: usize, rng: &mut Rng) {
         self.triples.resize(triples, [0; 2]);
+        self.wrong.resize(if triples <= FEW { triples } else { triples.next_multiple_of(BLOCK) }, 0.0);
         if triples <= FEW {
             self.draw_few(history, items, rng);
         } else {
@@ -78,7 +91,6 @@ impl Scratch {
         self.items.clear();
         self.marks.clear();
         for same in met.chunk_by(|one, next| one.0 == next.0) {
-            self.place[same[0].0 as usize] = self.items.len() as u32;
             self.items.push(same[0].0);
             self.marks.push(same[0].1);
         }
@@ -86,55 +98,92 @@ impl Scratch {
 
     #[inline(always)]
     fn draw_many(&mut self, history: &[u32], items: u32, rng: &mut Rng) {
-        let Self { triples, touched, items: met, marks, place, .. } = self;
-        let mut marking = touched.begin(history);
-        for triple in &mut *triples {
-            *triple = draw_one(history, items, |item| marking.has(item), rng);
-            marking.add(*triple);
+        let mut marking = self.touched.begin(history);
+        // A copy, which compilers keep in registers.
+        let mut own = rng.clone();
+        for triple in &mut self.triples {
+            *triple = draw_one(history, items, |item| marking.has(item), &mut own);
         }
-        touched.drain(history, met, marks, 2 * triples.len());
-        for (at, &item) in (0..).zip(&*met) {
-            place[item as usize] = at;
-        }
+        *rng = own;
+        marking.add(&self.triples);
+        self.touched.drain(history, &mut self.items, &mut self.marks, 2 * self.triples.len());
     }
 
-    /// Scores each item met, once; `table` has rows of the user's factors and a bias.
+    /// Scores each item met, once, and copies its row `into` the next place; `table` has rows of the user's factors and a
+    /// bias.
     #[inline(always)]
-    pub(super) fn score(&mut self, user: &[f32], table: &[f32]) {
-        self.rows.clear();
-        self.rows.resize(self.items.len(), Row::default());
-        let (fours, rest) = self.rows.as_chunks_mut::<4>();
-        let (four_items, rest_items) = self.items.as_chunks::<4>();
-        for (rows, items) in fours.iter_mut().zip(four_items) {
+    pub(super) fn score(&mut self, user: &[f32], table: &[f32], into: &mut [f32]) {
+        let (rows, length) = (&mut self.rows[..], user.len() + 1);
+        let (fours, rest) = self.items.as_chunks::<4>();
+        let (into, into_rest) = into.split_at_mut(4 * length * fours.len());
+        for (&[a, b, c, d], into) in fours.iter().zip(into.chunks_exact_mut(4 * length)) {
             let of = [
-                lanes::row(table, user.len() + 1, items[0]),
-                lanes::row(table, user.len() + 1, items[1]),
-                lanes::row(table, user.len() + 1, items[2]),
-                lanes::row(table, user.len() + 1, items[3]),
+                lanes::row(table, length, a),
+                lanes::row(table, length, b),
+                lanes::row(table, length, c),
+                lanes::row(table, length, d),
             ];
-            let scores = lanes::score_four(user, of);
             for k in 0..4 {
-                rows[k].score = scores[k];
+                into[k * length..][..length].copy_from_slice(of[k]);
             }
+            let scores = lanes::score_four(user, of);
+            let (first, last) = (scores.unpack_lo(NONE), scores.unpack_hi(NONE));
+            rows[a as usize] = Row(first.unpack_lo(NONE));
+            rows[b as usize] = Row(first.unpack_hi(NONE));
+            rows[c as usize] = Row(last.unpack_lo(NONE));
+            rows[d as usize] = Row(last.unpack_hi(NONE));
         }
-        for (row, &item) in rest.iter_mut().zip(rest_items) {
-            row.score = lanes::score(user, lanes::row(table, user.len() + 1, item));
+        for (&item, into) in rest.iter().zip(into_rest.chunks_exact_mut(length)) {
+            let row = lanes::row(table, length, item);
+            into.copy_from_slice(row);
+            rows[item as usize] = Row(f32x4::from([lanes::score(user, row), 0.0, 0.0, 0.0]));
         }
     }
 
     /// Compares the items of each triple; returns the sum of the losses.
+    ///
+    /// One thing after the other for all triples: the logistic function takes long for one vector and little for many.
     #[inline(always)]
     pub(super) fn compare(&mut self) -> f64 {
-        let mut loss = Loss::new();
-        let (blocks, rest) = self.triples.as_chunks::<TOGETHER>();
+        let (rows, wrong) = (&mut self.rows[..], &mut self.wrong[..]);
+        for (wrong, &[i, j]) in wrong.iter_mut().zip(&self.triples) {
+            *wrong = rows[j as usize].score() - rows[i as usize].score();
+        }
+        let (blocks, rest) = wrong.as_chunks_mut::<BLOCK>();
         for block in blocks {
-            compare_together(block, &self.place, &mut self.rows, &mut loss);
+            let mut all = *block;
+            for k in 0..BLOCK {
+                all[k] = math::sigmoid(all[k]);
+            }
+            *block = all;
         }
-        for triple in rest {
-            compare_together(&[*triple], &self.place, &mut self.rows, &mut loss);
+        for wrong in rest {
+            *wrong = math::sigmoid(*wrong);
         }
-        loss.sum()
+        for (&wrong, &[i, j]) in wrong.iter().zip(&self.triples) {
+            rows[i as usize].0 += f32x4::from([0.0, wrong, 1.0, 0.0]);
+            rows[j as usize].0 += f32x4::from([0.0, -wrong, 1.0, 0.0]);
+        }
+        loss(&wrong[..self.triples.len()])
     }
+}
+
+/// The sum of the losses of triples with these s.
+#[inline(always)]
+fn loss(wrong: &[f32]) -> f64 {
+    let mut loss = Loss::new();
+    let (blocks, rest) = wrong.as_chunks::<8>();
+    for wrong in blocks {
+        let mut right = [0.0; 8];
+        for k in 0..8 {
+            right[k] = 1.0 - wrong[k];
+        }
+        loss.add_all(&right);
+    }
+    for wrong in rest {
+        loss.add(1.0 - wrong);
+    }
+    loss.sum()
 }
 
 /// Whether an item is in a history, ascending. A short one is read whole: its parts are fetched from memory together,
@@ -154,33 +203,6 @@ fn draw_one(history: &[u32], items: u32, had: impl Fn(u32) -> bool, rng: &mut Rn
         negative = rng.below(items);
     }
     [history[place as usize], negative]
-}
-
-#[inline(always)]
-fn compare_together<const K: usize>(
-    triples: &[[u32; 2]; K],
-    place: &[u32],
-    rows: &mut [Row],
-    loss: &mut Loss,
-) {
-    let (mut i, mut j) = ([0; K], [0; K]);
-    let (mut wrong, mut right) = ([0.0; K], [0.0; K]);
-    for k in 0..K {
-        let [positive, negative] = triples[k];
-        (i[k], j[k]) = (place[positive as usize] as usize, place[negative as usize] as usize);
-        wrong[k] = rows[j[k]].score - rows[i[k]].score;
-    }
-    for k in 0..K {
-        wrong[k] = math::sigmoid(wrong[k]);
-        right[k] = 1.0 - wrong[k];
-    }
-    for k in 0..K {
-        rows[i[k]].sum += wrong[k];
-        rows[i[k]].times += 1.0;
-        rows[j[k]].sum -= wrong[k];
-        rows[j[k]].times += 1.0;
-    }
-    loss.add_all(&right);
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Items met in a round, in ascending order without sorting.
 
 use sottovoce_protocol::Mark;
+use std::mem::take;
 
 /// Words up to which all are looked at instead of remembering which are not 0.
 const FEW_WORDS: usize = 256;
@@ -26,8 +27,19 @@ impl Touched {
     /// Learns what the owner has, and lends what drawing needs.
     #[inline(always)]
     pub(super) fn begin(&mut self, history: &[u32]) -> Marking<'_> {
-        for &item in history {
-            self.own[item as usize / 64] |= 1 << (item % 64);
+        let own = &mut self.own[..];
+        // From four places at once: neighbours share a word, and adding to one waits for the last one's end.
+        let (quarter, rest) = history.split_at(history.len() / 4);
+        let (second, rest) = rest.split_at(quarter.len());
+        let (third, fourth) = rest.split_at(quarter.len());
+        for (((&a, &b), &c), &d) in quarter.iter().zip(second).zip(third).zip(fourth) {
+            own[a as usize / 64] |= 1 << (a % 64);
+            own[b as usize / 64] |= 1 << (b % 64);
+            own[c as usize / 64] |= 1 << (c % 64);
+            own[d as usize / 64] |= 1 << (d % 64);
+        }
+        for &item in &fourth[quarter.len()..] {
+            own[item as usize / 64] |= 1 << (item % 64);
         }
         Marking { own: &self.own, met: &mut self.met, groups: &mut self.groups }
     }
@@ -44,25 +56,28 @@ impl Touched {
         // Room for all and the four that may be written past the last.
         items.resize(most + 4, 0);
         marks.resize(most + 4, Mark::Other);
-        let mut count = 0;
-        let (own, met) = (&self.own[..], &mut self.met[..]);
+        let mut into = Listed { items: &mut items[..], marks: &mut marks[..], count: 0 };
+        let (own, met) = (&mut self.own[..], &mut self.met[..]);
         if self.groups.is_empty() {
-            for word in 0..met.len() {
-                count = list(own, met, word, items, marks, count);
+            for (word, (own, met)) in (0..).zip(own.iter_mut().zip(met)) {
+                into.list(word, take(own), take(met));
+            }
+        } else {
+            for (group, bits) in self.groups.iter_mut().enumerate() {
+                let mut bits = take(bits);
+                while bits != 0 {
+                    let word = group * 64 + bits.trailing_zeros() as usize;
+                    into.list(word as u32, own[word], take(&mut met[word]));
+                    bits &= bits - 1;
+                }
+            }
+            for &item in history {
+                own[item as usize / 64] = 0;
             }
         }
-        for group in 0..self.groups.len() {
-            let mut bits = std::mem::take(&mut self.groups[group]);
-            while bits != 0 {
-                count = list(own, met, group * 64 + bits.trailing_zeros() as usize, items, marks, count);
-                bits &= bits - 1;
-            }
-        }
+        let count = into.count;
         items.truncate(count);
         marks.truncate(count);
-        for &item in history {
-            self.own[item as usize / 64] = 0;
-        }
     }
 }
 
@@ -80,47 +95,50 @@ impl Marking<'_> {
         self.own[item as usize / 64] >> (item % 64) & 1 == 1
     }
 
-    /// Adds two items.
+    /// Adds the items of triples.
     #[inline(always)]
-    pub(super) fn add(&mut self, items: [u32; 2]) {
-        for item in items {
-            self.met[item as usize / 64] |= 1 << (item % 64);
+    pub(super) fn add(&mut self, triples: &[[u32; 2]]) {
+        for &[i, j] in triples {
+            self.met[i as usize / 64] |= 1 << (i % 64);
+            self.met[j as usize / 64] |= 1 << (j % 64);
         }
-        if !self.groups.is_empty() {
-            for item in items {
-                self.groups[item as usize / 4096] |= 1 << (item / 64 % 64);
-            }
+        if self.groups.is_empty() {
+            return;
+        }
+        for &[i, j] in triples {
+            self.groups[i as usize / 4096] |= 1 << (i / 64 % 64);
+            self.groups[j as usize / 4096] |= 1 << (j / 64 % 64);
         }
     }
 }
 
-/// Lists the items of a word from place `count` on; returns the place after the last. Four are written at once whether they
-/// were met or not, and only those that were count: a loop of unknown length for each word would cost more in wrong
-/// guesses.
-#[inline(always)]
-fn list(
-    own: &[u64],
-    met: &mut [u64],
-    word: usize,
-    items: &mut [u32],
-    marks: &mut [Mark],
+/// Items listed so far, with room for more.
+struct Listed<'a> {
+    items: &'a mut [u32],
+    marks: &'a mut [Mark],
     count: usize,
-) -> usize {
-    let (own, mut bits) = (own[word], std::mem::take(&mut met[word]));
-    let (mut at, end) = (count, count + bits.count_ones() as usize);
-    while bits != 0 {
-        let (mut four, mut four_marks) = ([0; 4], [Mark::Other; 4]);
-        for k in 0..4 {
-            let bit = bits.trailing_zeros() % 64;
-            bits &= bits.wrapping_sub(1);
-            four[k] = word as u32 * 64 + bit;
-            four_marks[k] = if own >> bit & 1 == 1 { Mark::Consumed } else { Mark::Other };
+}
+
+impl Listed<'_> {
+    /// Lists the items met of a word. Four are written at once whether they were met or not, and only those that were
+    /// count: a loop of unknown length for each word would cost more in wrong guesses.
+    #[inline(always)]
+    fn list(&mut self, word: u32, own: u64, met: u64) {
+        let (mut at, mut bits) = (self.count, met);
+        while bits != 0 {
+            let (mut four, mut four_marks) = ([0; 4], [Mark::Other; 4]);
+            for k in 0..4 {
+                let bit = bits.trailing_zeros() % 64;
+                bits &= bits.wrapping_sub(1);
+                four[k] = word * 64 + bit;
+                four_marks[k] = if own >> bit & 1 == 1 { Mark::Consumed } else { Mark::Other };
+            }
+            self.items[at..at + 4].copy_from_slice(&four);
+            self.marks[at..at + 4].copy_from_slice(&four_marks);
+            at += 4;
         }
-        items[at..at + 4].copy_from_slice(&four);
-        marks[at..at + 4].copy_from_slice(&four_marks);
-        at += 4;
+        self.count += met.count_ones() as usize;
     }
-    end
 }
 
 #[cfg(test)]
@@ -147,7 +165,7 @@ mod tests {
                     if marking.has(other) {
                         continue;
                     }
-                    marking.add([consumed, other]);
+                    marking.add(&[[consumed, other]]);
                     expected.extend([(consumed, Mark::Consumed), (other, Mark::Other)]);
                 }
                 let (mut items, mut marks) = (vec![7], vec![]);
