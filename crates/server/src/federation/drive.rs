@@ -61,6 +61,13 @@ enum Due {
     Nothing,
 }
 
+/// What a round came to.
+enum Outcome {
+    TooFew,
+    Diverged(FederationError),
+    Next { version: VersionRecord, counted: u32, criteria: String, model: Arc<Published> },
+}
+
 /// Keeps a federation going until the task is dropped.
 pub(crate) async fn drive(federation: Arc<Federation>, tools: Tools) {
     let mut heard = now();
@@ -170,38 +177,43 @@ impl Federation {
     /// Closes a round: adds up what is stored, or abandons it.
     async fn close(self: &Arc<Self>, tools: &Tools) -> Result<(), Trouble> {
         let Some(mut record) = self.begin_closing(tools).await? else { return Ok(()) };
-        let enough = {
-            let state = self.state();
-            state.round.as_ref().is_some_and(|round| round.stored >= round.opening.minimum)
-        };
         let mut published = None;
-        if enough {
-            let (federation, storage) = (Arc::clone(self), Arc::clone(&tools.storage));
-            let summed = tokio::task::spawn_blocking(move || federation.add_up(storage.as_ref())).await?;
-            match summed {
-                Ok((mut collected, criteria)) => {
-                    record.counted = collected.updates as u32;
-                    record.criteria = criteria;
-                    match self.next_version(tools, &mut collected).await {
-                        Ok((version, next)) => published = Some((version, next)),
-                        Err(Trouble::Federation(error @ FederationError::Diverged { .. })) => {
-                            return self.fail(tools, record, &error).await;
-                        }
-                        Err(trouble) => return Err(trouble),
-                    }
-                }
-                Err(trouble) => return Err(trouble),
+        match self.outcome(tools).await? {
+            Outcome::TooFew => "too few updates came".clone_into(&mut record.remark),
+            Outcome::Diverged(error) => return self.fail(tools, record, &error).await,
+            Outcome::Next { version, counted, criteria, model } => {
+                record.version = Some(version.version);
+                (record.counted, record.criteria) = (counted, criteria);
+                published = Some((version, model));
             }
-        } else {
-            record.remark = "too few updates came".to_owned();
         }
-        record.version = published.as_ref().map(|(version, _)| version.version);
         record.closed = now();
         let version = published.as_ref().map(|(version, _)| version.clone());
         tools.clerk.write(vec![Change::Close(Box::new(record.clone()), version)]).await?;
         self.closed(published, record.round);
         self.tell_closed(tools, &record);
         self.forget_old_versions(tools).await
+    }
+
+    /// What a round that takes no more updates comes to; the same however often it is asked.
+    async fn outcome(self: &Arc<Self>, tools: &Tools) -> Result<Outcome, Trouble> {
+        let enough = self.state().round.as_ref().is_some_and(|round| round.stored >= round.opening.minimum);
+        if !enough {
+            return Ok(Outcome::TooFew);
+        }
+        let (federation, storage) = (Arc::clone(self), Arc::clone(&tools.storage));
+        let adding = tokio::task::spawn_blocking(move || federation.add_up(storage.as_ref()));
+        let (mut collected, criteria) = adding.await??;
+        match self.next_version(tools, &mut collected).await {
+            Ok((version, model)) => {
+                let counted = collected.updates as u32;
+                Ok(Outcome::Next { version, counted, criteria, model })
+            }
+            Err(Trouble::Federation(error @ FederationError::Diverged { .. })) => {
+                Ok(Outcome::Diverged(error))
+            }
+            Err(trouble) => Err(trouble),
+        }
     }
 
     fn tell_closed(&self, tools: &Tools, record: &RoundRecord) {
