@@ -1,5 +1,9 @@
 //! The command line as written; `commands` gives it meaning.
 
+mod device;
+
+pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
+
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use sottovoce_data::{Cleaning, Columns, Format, LoadOptions, Repeats, Split};
 use sottovoce_experiment::checkpoint::Every;
@@ -65,6 +69,9 @@ pub(crate) enum Command {
     Evaluate(Evaluate),
     /// Run an experiment file: data sets x models x settings, one report; resumes after an interruption
     Run(Run),
+    /// Be a device of a federation: enrol, take part, see and decide what leaves
+    #[command(subcommand)]
+    Device(Device),
     /// List the models and their settings
     Models(Models),
     /// Measure speed and memory, beside peers where they are at hand

@@ -3,6 +3,7 @@
 mod bench;
 mod data;
 mod demo;
+mod device;
 mod evaluate;
 mod models;
 mod recommend;
@@ -29,6 +30,7 @@ pub(crate) fn run(program: Program) -> Result<()> {
         Command::Recommend(args) => recommend::run(&args, &common),
         Command::Evaluate(args) => evaluate::run(&args, &common),
         Command::Run(args) => run::run(&args, &common),
+        Command::Device(args) => device::run(&args, &common),
         Command::Models(args) => models::run(&args, &common),
         Command::Bench(args) => bench::run(&args, &common),
         Command::Completions(args) => shell::completions(&args),
