@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// The crates that promise to build for wasm32.
-pub(crate) const CRATES: &[&str] = &["sottovoce-core", "sottovoce-protocol", "sottovoce-models"];
+pub(crate) const CRATES: &[&str] =
+    &["sottovoce-core", "sottovoce-protocol", "sottovoce-models", "sottovoce-device"];
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
@@ -38,7 +39,8 @@ impl Toolchain {
             Self::InUse => process::cargo(["build"]),
             Self::Debian => debian_cargo_build(),
         };
-        command.args(["--target", TARGET, "--lib"]);
+        // The device runtime leaves files and sockets out by its features.
+        command.args(["--target", TARGET, "--lib", "--no-default-features"]);
         for name in CRATES {
             command.args(["--package", name]);
         }

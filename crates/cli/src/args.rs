@@ -1,7 +1,9 @@
 //! The command line as written; `commands` gives it meaning.
 
+mod device;
 mod service;
 
+pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
 pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -69,6 +71,9 @@ pub(crate) enum Command {
     Evaluate(Evaluate),
     /// Run an experiment file: data sets x models x settings, one report; resumes after an interruption
     Run(Run),
+    /// Be a device of a federation: enrol, take part, see and decide what leaves
+    #[command(subcommand)]
+    Device(Device),
     /// List the models and their settings
     Models(Models),
     /// Run the coordinator of federations: the server that devices talk to

@@ -104,7 +104,7 @@ fn month_length(year: i64, month: i64) -> i64 {
 }
 
 /// A point in time as `2012-04-03T18:00:09Z`; `None` outside the years 0 to 9999.
-pub(crate) fn show(seconds: i64) -> Option<String> {
+pub fn show(seconds: i64) -> Option<String> {
     let (day, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let shifted = day.checked_add(719_468)?;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));

@@ -47,6 +47,7 @@ mod write;
 
 pub use clean::{Cleaning, CleaningNotes, Repeats, clean};
 pub use columns::{Column, Columns};
+pub use date::show as show_date;
 pub use describe::{Description, HistoryLengths, Popularity, Ratings, describe, describe_interactions};
 pub use error::{BadLine, DataError};
 pub use fingerprint::fingerprint;

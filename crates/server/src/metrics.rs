@@ -18,15 +18,15 @@ pub const MEDIA: &str = "application/openmetrics-text; version=1.0.0; charset=ut
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Request {
-    route: String,
-    method: String,
+    route: &'static str,
+    method: &'static str,
     status: u16,
     code: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Route {
-    route: String,
+    route: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -142,14 +142,14 @@ impl Metrics {
 
     pub(crate) fn answered(
         &self,
-        route: &str,
-        method: &Method,
+        route: &'static str,
+        method: &'static str,
         status: StatusCode,
         code: &'static str,
         took: Duration,
     ) {
-        let (route, method, status) = (route.to_owned(), known(method).to_owned(), status.as_u16());
-        self.seconds.get_or_create(&Route { route: route.clone() }).observe(took.as_secs_f64());
+        let status = status.as_u16();
+        self.seconds.get_or_create(&Route { route }).observe(took.as_secs_f64());
         self.requests.get_or_create(&Request { route, method, status, code }).inc();
     }
 
@@ -172,7 +172,7 @@ fn of(federation: &str) -> Of {
 }
 
 /// Callers may invent methods; they do not invent labels.
-fn known(method: &Method) -> &'static str {
+pub(crate) fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",

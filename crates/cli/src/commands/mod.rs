@@ -3,6 +3,7 @@
 mod bench;
 mod data;
 mod demo;
+mod device;
 mod evaluate;
 mod federation;
 mod fleet;
@@ -32,6 +33,7 @@ pub(crate) fn run(program: Program) -> Result<()> {
         Command::Recommend(args) => recommend::run(&args, &common),
         Command::Evaluate(args) => evaluate::run(&args, &common),
         Command::Run(args) => run::run(&args, &common),
+        Command::Device(args) => device::run(&args, &common),
         Command::Models(args) => models::run(&args, &common),
         Command::Serve(args) => serve::run(&args, &common),
         Command::Federation(args) => federation::run(&args, &common),

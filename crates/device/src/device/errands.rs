@@ -96,6 +96,25 @@ impl Device {
         }
     }
 
+    /// Sends what it takes to be enrolled, and no more; `None` once the device is. A fleet that gives out numbers in order
+    /// calls this for one device after the other.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn join(&mut self, transport: &dyn Transport, now: Duration) -> Result<Option<Next>, DeviceError> {
+        while matches!(self.state.membership, Membership::Enrolling { .. }) {
+            let next = match self.next(now)? {
+                Action::Send(request) => self.answer(now, transport.send(&request))?,
+                Action::Train => None,
+                Action::Rest(next) => Some(next),
+            };
+            if next.is_some() {
+                return Ok(next);
+            }
+        }
+        Ok(None)
+    }
+
     fn wanted(&mut self, now: Duration) -> Result<Action, DeviceError> {
         let conditions = &self.options.conditions;
         let (may_connect, may_train) = (conditions.may_connect(), conditions.may_train());

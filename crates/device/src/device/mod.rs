@@ -217,9 +217,17 @@ impl Device {
         let mut next = self.state.clone();
         let result = change(&mut next)?;
         self.store.commit(&next.encode())?;
-        self.state = next;
-        self.look_up();
+        let before = std::mem::replace(&mut self.state, next);
+        let State { history, hidden, policy, .. } = &self.state;
+        if !Arc::ptr_eq(history, &before.history) || *hidden != before.hidden || *policy != before.policy {
+            self.look_up();
+        }
         Ok(result)
+    }
+
+    /// Goes on counting failures in a row from here: for a device that is opened anew for each step.
+    pub fn count_failures_from(&mut self, failures: u32) {
+        self.failures = failures;
     }
 
     /// The federation's name.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+pub mod http;
+
 use sottovoce_core::Rng;
 use sottovoce_device::{
     Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, Models, Next, Options, Pace, Request,

@@ -16,8 +16,9 @@ mod view;
 pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig};
 pub use intake::{Refused, Taken};
+pub use published::Published;
 pub use published::digest;
-pub(crate) use published::{Encoded, Published, WIRE};
+pub(crate) use published::{Encoded, WIRE};
 pub use view::{FederationView, RoundView};
 
 use crate::clerk::ClerkError;
@@ -28,7 +29,7 @@ use bytes::Bytes;
 use members::Members;
 use round::{Answer, Known, Round};
 use sottovoce_federation::{Coordinator, FederationError, Hosted};
-use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId, RoundTerms, codec};
+use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -83,8 +84,8 @@ pub enum CheckIn {
     Asked {
         /// The terms, encoded.
         terms: Bytes,
-        /// Hash of the model to train on, in hexadecimal.
-        digest: String,
+        /// The model to train on.
+        model: Arc<Published>,
     },
     /// Nothing to do now.
     Later {
@@ -226,19 +227,15 @@ impl Federation {
     }
 
     /// A device checks in.
-    ///
-    /// # Errors
-    /// If terms cannot be written, which would be the server's own mistake.
     pub fn check_in(&self, device: u32, now: Millis) -> CheckIn {
         let mut state = self.state();
         state.members.hear(device, now);
-        let digest = state.current.digest;
+        let current = Arc::clone(&state.current);
         if let Some(round) = &mut state.round
             && round.answer(device) == Some(&Answer::Awaited)
             && !round.is_over(now)
         {
-            let terms = encoded_terms(&round.terms, round.seconds_left(now));
-            return CheckIn::Asked { terms, digest: hex(&digest) };
+            return CheckIn::Asked { terms: round.encoded_terms(now), model: current };
         }
         let devices = state.members.count();
         let seconds = pace::come_back(&self.config, devices, device, now / 1000);
@@ -322,17 +319,6 @@ impl Federation {
     pub(crate) fn has_device(&self, device: u32) -> bool {
         self.state().members.get(device).is_some()
     }
-}
-
-/// The terms with the seconds that are left.
-fn encoded_terms(terms: &RoundTerms, seconds: u32) -> Bytes {
-    let mut bytes = Vec::with_capacity(512);
-    if terms.deadline == seconds {
-        codec::encode_terms(terms, &mut bytes);
-    } else {
-        codec::encode_terms(&terms.clone().due_in(seconds), &mut bytes);
-    }
-    bytes.into()
 }
 
 /// Makes a round of what is stored of it.

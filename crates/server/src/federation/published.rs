@@ -1,6 +1,8 @@
 //! Bytes that devices download: written once, sent often.
 
+use super::hex;
 use crate::storage::Hash;
+use axum::http::HeaderValue;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -47,10 +49,12 @@ fn gzipped(plain: &[u8]) -> Option<Vec<u8>> {
 
 /// A version of the shared model, as devices get it.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub struct Published {
     pub(crate) version: ModelVersion,
     /// Of the parameters as devices hold them.
     pub(crate) digest: Hash,
+    /// The same in hexadecimal, as a header has it.
+    pub(crate) digest_header: HeaderValue,
     pub(crate) whole: Encoded,
     /// By the version held; `None` where all of it is shorter.
     differences: Mutex<BTreeMap<u64, Option<Arc<Encoded>>>>,
@@ -64,9 +68,12 @@ impl Published {
     pub(crate) fn of(coordinator: &Coordinator) -> Result<Self, FederationError> {
         let (offer, mut bytes) = (coordinator.offer(), Vec::new());
         codec::encode_model(offer.model(), offer.values(), &mut bytes)?;
+        let digest = digest(&offer.model().parameters);
+        let header = HeaderValue::from_str(&hex(&digest));
         Ok(Self {
             version: offer.model().version,
-            digest: digest(&offer.model().parameters),
+            digest,
+            digest_header: header.unwrap_or_else(|_| HeaderValue::from_static("")),
             whole: Encoded::new(bytes, WIRE),
             differences: Mutex::default(),
         })

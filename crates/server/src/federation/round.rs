@@ -1,8 +1,9 @@
 //! A round under way, in memory.
 
 use crate::storage::{Hash, Millis, OpenRound, Receipt, RoundOpening};
+use bytes::Bytes;
 use sottovoce_federation::{Closing, RoundRules};
-use sottovoce_protocol::RoundTerms;
+use sottovoce_protocol::{RoundTerms, codec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ pub(crate) struct Round {
     pub(crate) bytes_down: u64,
     /// No more updates are taken, which is written down.
     pub(crate) closing_for_good: bool,
+    /// The terms as encoded last, with the seconds that were left.
+    encoded: Option<(u32, Bytes)>,
 }
 
 impl Round {
@@ -77,6 +80,7 @@ impl Round {
             bytes_up: 0,
             bytes_down: 0,
             closing_for_good: false,
+            encoded: None,
         }
     }
 
@@ -124,6 +128,21 @@ impl Round {
     pub(crate) fn seconds_left(&self, now: Millis) -> u32 {
         let left = self.opening.deadline.map(|deadline| deadline.saturating_sub(now).div_ceil(1000));
         left.map_or(0, |left| left.clamp(1, u64::from(u32::MAX)) as u32)
+    }
+
+    /// The terms for a device that checks in now, encoded.
+    pub(crate) fn encoded_terms(&mut self, now: Millis) -> Bytes {
+        let seconds = self.seconds_left(now);
+        match &self.encoded {
+            Some((left, bytes)) if *left == seconds => bytes.clone(),
+            _ => {
+                let mut bytes = Vec::new();
+                codec::encode_terms(&RoundTerms::clone(&self.terms).due_in(seconds), &mut bytes);
+                let bytes = Bytes::from(bytes);
+                self.encoded = Some((seconds, bytes.clone()));
+                bytes
+            }
+        }
     }
 
     /// Looks whether an update may be taken.

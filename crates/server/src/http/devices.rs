@@ -76,12 +76,10 @@ pub(super) async fn check_in(
     let federation = callers::federation(&api.server, &name)?;
     let device = callers::device(&federation, &headers)?;
     let mut response = match federation.check_in(device, now()) {
-        CheckIn::Asked { terms, digest } => {
+        CheckIn::Asked { terms, model } => {
             let mut response = terms.into_response();
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(WIRE));
-            if let Ok(digest) = HeaderValue::from_str(&digest) {
-                response.headers_mut().insert(DIGEST, digest);
-            }
+            response.headers_mut().insert(DIGEST, model.digest_header.clone());
             response
         }
         CheckIn::Later { seconds, state } => {

@@ -1,6 +1,6 @@
 //! Listening: HTTP/1.1 and 2, with or without TLS, until it is time to stop.
 
-use super::{Api, router};
+use super::{Api, answer, router};
 use crate::server::Server;
 use axum::Router;
 use hyper::body::Incoming;
@@ -9,6 +9,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +19,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
-use tower::Service;
 
 /// The head of a request takes at most so long to arrive.
 const SLOWEST_HEAD: Duration = Duration::from_secs(10);
@@ -53,7 +53,8 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (close, closing) = watch::channel(false);
-    let app = router(Api::new(Arc::clone(&server), closing));
+    let api = Api::new(Arc::clone(&server), closing);
+    let app = App { router: router(api.clone()), api };
     let room = Arc::new(Semaphore::new(listening.connections));
     let acceptor = listening.tls.map(TlsAcceptor::from);
     let (graceful, mut stop) = (GracefulShutdown::new(), std::pin::pin!(stop));
@@ -88,10 +89,17 @@ pub async fn serve(
     Ok(())
 }
 
+/// What answers requests.
+#[derive(Clone)]
+struct App {
+    router: Router,
+    api: Api,
+}
+
 async fn talk(
     stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
-    app: Router,
+    app: App,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     // Answers are small: they should not wait for more.
@@ -106,11 +114,14 @@ async fn talk(
     }
 }
 
-async fn converse<S>(stream: S, app: Router, watcher: hyper_util::server::graceful::Watcher)
+async fn converse<S>(stream: S, app: App, watcher: hyper_util::server::graceful::Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = tower::service_fn(move |request: axum::http::Request<Incoming>| app.clone().call(request));
+    let service = tower::service_fn(move |request: axum::http::Request<Incoming>| {
+        let App { router, api } = app.clone();
+        async move { Ok::<_, Infallible>(answer(&api, router, request).await) }
+    });
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()

@@ -1,0 +1,152 @@
+//! `device`: one owner's device in a federation.
+
+use super::cutoff;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// `device`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Device {
+    /// Join a federation with a history that stays here
+    #[command(
+        after_help = "Example:\n  sottovoce device enrol --server https://films.example:8443 --federation films \
+        --token-file token --history my-films.tsv\n\n\
+        The history is delimited text: an item's id and perhaps a time in seconds since 1970. It is kept in the store and \
+        never sent."
+    )]
+    Enrol(Enrol),
+    /// Take part in rounds, until it is stopped; it can be stopped at any moment
+    #[command(after_help = "Examples:\n  sottovoce device run\n  sottovoce device run --once --json")]
+    Run(RunDevice),
+    /// Add to the history
+    #[command(after_help = "Example:\n  sottovoce device import watched-this-week.csv")]
+    Import {
+        /// Delimited text: item and perhaps timestamp
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// The best items that you do not have; asks nobody
+    #[command(after_help = "Example:\n  sottovoce device recommend -k 5")]
+    Recommend {
+        /// How many items
+        #[arg(short, value_name = "K", default_value_t = 10, value_parser = cutoff)]
+        k: usize,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show or change what may leave this device
+    #[command(
+        after_help = "Examples:\n  sottovoce device policy\n  sottovoce device policy --pi 0.2 --hide tt0072271\n  \
+        sottovoce device policy --pause\n\nA change is kept before this command returns, and holds from then on."
+    )]
+    Policy(ChangePolicy),
+    /// What left this device, by round and by item
+    #[command(
+        after_help = "Examples:\n  sottovoce device ledger\n  sottovoce device ledger --item tt0050083 --json"
+    )]
+    Ledger {
+        /// About this item only
+        #[arg(long, value_name = "ITEM")]
+        item: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// How the device stands
+    #[command(after_help = "Example:\n  sottovoce device status --json")]
+    Status {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Leave the federation, and have the server forget this device
+    #[command(
+        after_help = "Example:\n  sottovoce device withdraw\n\nHistory, ledger and models stay here; `recommend` goes on \
+        working. To come back, enrol anew."
+    )]
+    Withdraw {
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Where the device is.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Place")]
+pub(crate) struct Place {
+    /// The device's folder [default: sottovoce/device in your folder for data]
+    #[arg(long, value_name = "DIR", env = "SOTTOVOCE_DEVICE")]
+    pub(crate) store: Option<PathBuf>,
+    /// The key that it is sealed with [default: a file beside the folder, made when you enrol]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// `device enrol`.
+#[derive(Debug, Args)]
+pub(crate) struct Enrol {
+    /// The server's address: https://HOST[:PORT], or http:// on this machine
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: String,
+    /// The federation's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) federation: String,
+    /// The enrolment token that the operator gave you
+    #[arg(long, value_name = "TOKEN", required_unless_present = "token_file")]
+    pub(crate) token: Option<String>,
+    /// A file with the token, which then does not show among processes
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Your history: item and perhaps timestamp
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: PathBuf,
+    /// A certificate authority to trust for this server instead of the web's, as PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Probability with which the row of an item you have leaves in a round
+    #[arg(long, value_name = "X", default_value_t = 0.5)]
+    pub(crate) pi: f64,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `device run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunDevice {
+    /// Do what there is to do now, and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `device policy`.
+#[derive(Debug, Args)]
+pub(crate) struct ChangePolicy {
+    /// Probability with which the row of an item you have leaves in a round, from 0 to 1
+    #[arg(long, value_name = "X")]
+    pub(crate) pi: Option<f64>,
+    /// An item whose row never leaves; may be given several times
+    #[arg(long, value_name = "ITEM")]
+    pub(crate) hide: Vec<String>,
+    /// An item to hide no more
+    #[arg(long, value_name = "ITEM")]
+    pub(crate) unhide: Vec<String>,
+    /// Take part in no round until you resume
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) pause: bool,
+    /// Take part again
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Stay out of rounds with fewer devices than this
+    #[arg(long, value_name = "N")]
+    pub(crate) least_cohort: Option<u32>,
+    /// A figure that may be told when a round asks for it: auc, loss
+    #[arg(long, value_name = "FIGURE", value_parser = ["auc", "loss"])]
+    pub(crate) report: Vec<String>,
+    /// A figure to tell no more
+    #[arg(long, value_name = "FIGURE", value_parser = ["auc", "loss"])]
+    pub(crate) no_report: Vec<String>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}

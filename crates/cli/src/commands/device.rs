@@ -1,0 +1,113 @@
+//! `device`: one owner's device in a federation.
+
+mod enrol;
+mod ledger;
+mod place;
+mod policy;
+mod run;
+mod status;
+
+use crate::args::{Common, Device as Args};
+use crate::output::{self, Usage, grouped};
+use anyhow::{Context, Result};
+use place::Patience;
+use serde_json::json;
+use sottovoce_device::{Device, DeviceError, Imported, read_history};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// `sottovoce device ...`.
+pub(crate) fn run(args: &Args, common: &Common) -> Result<()> {
+    match args {
+        Args::Enrol(args) => enrol::run(args, common),
+        Args::Run(args) => run::run(args, common),
+        Args::Import { file, place } => import(&mut place::open(place, Patience::Some)?, file, common),
+        Args::Recommend { k, place } => recommend(&place::open(place, Patience::Some)?, *k, common),
+        Args::Policy(args) => policy::run(args, common),
+        Args::Ledger { item, place } => {
+            ledger::show(&place::open(place, Patience::Some)?, item.as_deref(), common)
+        }
+        Args::Status { place } => status::run(place, common),
+        Args::Withdraw { place } => run::withdraw(place, common),
+    }
+}
+
+/// The time since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A history's interactions from a file.
+fn interactions(file: &Path) -> Result<Vec<(String, Option<i64>)>> {
+    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    read_history(&text).with_context(|| file.display().to_string())
+}
+
+fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
+    let read = interactions(file)?;
+    let imported = device.import(read.iter().map(|(id, time)| (id.as_str(), *time)))?;
+    let Imported { added, repeated, unknown } = imported;
+    let total = device.history().len();
+    if common.json {
+        return output::print_json(
+            &json!({"added": added, "repeated": repeated, "unknown": unknown, "interactions": total}),
+        );
+    }
+    let mut text = format!(
+        "{} added; the history has {} interactions now\n",
+        grouped(added as u128),
+        grouped(total as u128)
+    );
+    if repeated > 0 {
+        let _ = writeln!(text, "{} with items that were there already", grouped(repeated as u128));
+    }
+    if unknown > 0 {
+        let _ = writeln!(
+            text,
+            "{} with items that the catalog does not know; they count once it does",
+            grouped(unknown as u128)
+        );
+    }
+    output::print(&text)
+}
+
+fn recommend(device: &Device, k: usize, common: &Common) -> Result<()> {
+    let list = device.recommend(k)?;
+    if common.json {
+        let item = |item: &sottovoce_device::Recommended| json!({"item": item.item, "title": item.title, "score": item.score});
+        let items: Vec<_> = list.items.iter().map(item).collect();
+        return output::print_json(&json!({"model": list.model, "version": list.version, "items": items}));
+    }
+    let mut text = format!("For you, by {} (version {} of the shared model):\n", list.model, list.version);
+    for (place, item) in list.items.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "{:3}. {}  ({:.4})",
+            place + 1,
+            named(&item.item, item.title.as_deref()),
+            item.score
+        );
+    }
+    if list.items.is_empty() {
+        text.push_str("nothing is left to recommend: every item is in your history\n");
+    }
+    output::print(&text)
+}
+
+/// An item for people: its title where it has one.
+fn named(id: &str, title: Option<&str>) -> String {
+    title.map_or_else(|| id.to_owned(), |title| format!("{title} [{id}]"))
+}
+
+/// Mistakes in what was asked for are wrong usage; the rest are failures.
+fn as_usage(error: DeviceError) -> anyhow::Error {
+    match error {
+        DeviceError::Policy(_)
+        | DeviceError::UnknownItem(_)
+        | DeviceError::Name(_)
+        | DeviceError::Enrolled(_) => Usage(error.to_string()).into(),
+        other => other.into(),
+    }
+}

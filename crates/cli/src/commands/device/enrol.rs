@@ -1,0 +1,94 @@
+//! `device enrol`.
+
+use super::place::{self, Patience};
+use super::{as_usage, interactions, now};
+use crate::args::{Common, Enrol};
+use crate::output::{self, Usage, grouped};
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use sottovoce_device::{Device, End, Enrolment, History, HttpTransport, Next, Options, Secret};
+use sottovoce_protocol::Policy;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+/// `sottovoce device enrol`.
+pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
+    let token = match (&args.token, &args.token_file) {
+        (Some(token), _) => token.clone(),
+        (None, Some(file)) => read(file)?,
+        (None, None) => String::new(),
+    };
+    let ca = args.ca.as_deref().map(read).transpose()?.unwrap_or_default();
+    let transport = place::transport(&args.server, &ca)?;
+    let policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
+    let read = interactions(&args.history)?;
+    let mut history = History::new();
+    history.extend(read.iter().map(|(id, time)| (id.as_str(), *time)));
+
+    let folder = place::folder(&args.place)?;
+    let (key, made) = place::make_key(&args.place, &folder)?;
+    let store = place::store(&folder, &key, Patience::Some)?;
+    let new = Enrolment::new(&args.server, &args.federation, token.trim(), Secret::random()?, policy);
+    let enrolment = Enrolment { ca, history, ..new };
+    let mut device = Device::enrol(Box::new(store), enrolment, Options::default()).map_err(as_usage)?;
+    admit(&mut device, &transport)?;
+    tell(&device, &folder, &place::key_file(&args.place, &folder), made, common)
+}
+
+fn read(file: impl AsRef<Path>) -> Result<String> {
+    let file = file.as_ref();
+    fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
+}
+
+/// Has the server admit the device.
+fn admit(device: &mut Device, transport: &HttpTransport) -> Result<()> {
+    match device.join(transport, now())? {
+        None => Ok(()),
+        Some(Next::Never(end)) => {
+            // Nobody was enrolled: the store is free for another try.
+            device.withdraw()?;
+            bail!("{}", advice(&end));
+        }
+        Some(Next::After(_, rest)) => {
+            bail!("not enrolled yet: {rest}; `sottovoce device run` goes on trying")
+        }
+    }
+}
+
+fn advice(end: &End) -> String {
+    match end {
+        End::TurnedAway { status: 401 | 403, .. } => format!("{end}; ask the operator for a new token"),
+        End::TurnedAway { status: 404, .. } => format!("{end}; is the federation's name right?"),
+        _ => end.to_string(),
+    }
+}
+
+fn tell(device: &Device, folder: &Path, key: &Path, made: bool, common: &Common) -> Result<()> {
+    let items = device.items().map_or(0, |items| items.len());
+    let (interactions, unknown) = (device.history().len(), device.unknown_items());
+    if common.json {
+        return output::print_json(&json!({
+            "federation": device.federation(), "server": device.server(), "device": device.number(),
+            "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(),
+            "store": folder, "key_file": key, "key_made": made,
+        }));
+    }
+    let mut text =
+        format!("Enrolled in {} as device {}.\n\n", device.federation(), device.number().unwrap_or(0));
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:12} {value}");
+    };
+    line("history", format!("{} interactions; they stay here", grouped(interactions as u128)));
+    if unknown > 0 {
+        line("", format!("{} with items that the catalog does not know (yet)", grouped(unknown as u128)));
+    }
+    line("catalog", format!("{} items", grouped(items as u128)));
+    line("policy", format!("pi = {}; `sottovoce device policy` shows and changes it", device.policy().pi()));
+    line("store", folder.display().to_string());
+    line("key", key.display().to_string());
+    text.push_str("\nThe store is sealed with the key. Whoever has both files can read it: keep the key where only you can.\n");
+    text.push_str("\nNext:  sottovoce device run          take part in rounds\n");
+    text.push_str("       sottovoce device recommend    once a round was learnt in\n");
+    output::print(&text)
+}

@@ -1,0 +1,116 @@
+//! `device ledger`.
+
+use super::{as_usage, named};
+use crate::args::Common;
+use crate::output::{self, grouped};
+use anyhow::Result;
+use serde_json::{Value as Json, json};
+use sottovoce_data::show_date;
+use sottovoce_device::{Device, ItemLeft, Told};
+use std::fmt::Write;
+
+/// Rounds and items that people are shown; `--json` has all.
+const SHOWN: usize = 10;
+
+/// `sottovoce device ledger`.
+pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Result<()> {
+    if let Some(item) = item {
+        let left = device.item_left_of(item).map_err(as_usage)?;
+        return if common.json { output::print_json(&of_item(&left)) } else { output::print(&about(&left)) };
+    }
+    // Before the first round there is nothing to tell, and perhaps no catalog.
+    let items = device.items_left().unwrap_or_default();
+    let rounds: Vec<Told> = device.told().collect();
+    if common.json {
+        let totals = device.ledger().totals();
+        return output::print_json(&json!({
+            "updates": totals.updates, "rows": totals.rows, "bytes": totals.bytes,
+            "rounds": rounds.iter().map(of_round).collect::<Vec<_>>(),
+            "items": items.iter().map(of_item).collect::<Vec<_>>(),
+        }));
+    }
+    output::print(&page(device, &rounds, &items))
+}
+
+fn of_round(told: &Told) -> Json {
+    let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
+    json!({
+        "round": told.round.0, "when": told.when, "bytes": told.bytes, "rows": rows, "samples": told.samples,
+        "figures": told.criteria.iter().map(|(name, value)| (name.clone(), json!(value))).collect::<serde_json::Map<_, _>>(),
+    })
+}
+
+fn of_item(item: &ItemLeft) -> Json {
+    json!({
+        "item": item.item, "title": item.title, "yours": item.had, "times": item.left.times,
+        "last_round": item.left.last.map(|(round, _)| round.0), "last_when": item.left.last.map(|(_, when)| when),
+    })
+}
+
+fn moment(when: u64) -> String {
+    i64::try_from(when).ok().and_then(show_date).unwrap_or_else(|| when.to_string())
+}
+
+fn about(item: &ItemLeft) -> String {
+    let yours = if item.had { "you have it" } else { "you do not have it" };
+    let mut text = format!("{} ({yours})\n", named(&item.item, item.title.as_deref()));
+    match (item.left.times, item.left.last) {
+        (0, _) => text.push_str("  its row never left this device\n"),
+        (times, None) => {
+            let _ = writeln!(text, "  its row left {times} times");
+        }
+        (times, Some((round, when))) => {
+            let _ = writeln!(text, "  its row left {times} times, last in {round} on {}", moment(when));
+        }
+    }
+    text
+}
+
+fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
+    let totals = device.ledger().totals();
+    if totals.updates == 0 {
+        return "Nothing has left this device yet.\n".to_owned();
+    }
+    let mut text = format!(
+        "{} updates left this device: {} rows in {} bytes.\n",
+        grouped(totals.updates),
+        grouped(totals.rows),
+        grouped(totals.bytes)
+    );
+    let _ = writeln!(
+        text,
+        "\nLast rounds:\n  {:>8}  {:20} {:>8} {:>10}  figures",
+        "round", "when", "rows", "bytes"
+    );
+    for told in rounds.iter().rev().take(SHOWN) {
+        let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
+        let figures: Vec<String> =
+            told.criteria.iter().map(|(name, value)| format!("{name} {value:.3}")).collect();
+        let _ = writeln!(
+            text,
+            "  {:>8}  {:20} {:>8} {:>10}  {}",
+            told.round.0,
+            moment(told.when),
+            grouped(rows),
+            grouped(told.bytes),
+            figures.join(", ")
+        );
+    }
+    for (title, yours) in [("Of your items", true), ("Of items that you do not have", false)] {
+        let mut of: Vec<&ItemLeft> = items.iter().filter(|item| item.had == yours).collect();
+        of.sort_by_key(|item| std::cmp::Reverse(item.left.times));
+        let _ = writeln!(text, "\n{title}, {} have left; most often:", grouped(of.len() as u128));
+        for item in of.iter().take(SHOWN) {
+            let _ = writeln!(
+                text,
+                "  {:>6} times  {}",
+                item.left.times,
+                named(&item.item, item.title.as_deref())
+            );
+        }
+    }
+    text.push_str(
+        "\nA row that left does not say by itself whether you have the item: rows of both kinds leave.\n",
+    );
+    text
+}

@@ -1,0 +1,104 @@
+//! `device policy`.
+
+use super::place::{self, Patience};
+use super::{as_usage, named};
+use crate::args::{ChangePolicy, Common};
+use crate::output;
+use anyhow::Result;
+use serde_json::json;
+use sottovoce_device::{Device, DeviceError};
+use sottovoce_protocol::{Participation, Policy, PolicyError, Reportable};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// `sottovoce device policy`.
+pub(crate) fn run(args: &ChangePolicy, common: &Common) -> Result<()> {
+    let mut device = place::open(&args.place, Patience::Some)?;
+    change(&mut device, args).map_err(as_usage)?;
+    for item in args.hide.iter().filter(|_| !common.quiet) {
+        if device.items().is_some_and(|items| items.find(item).is_none()) {
+            output::note(&format!("the catalog has no item `{item}`; it is hidden as soon as there is one"));
+        }
+    }
+    show(&device, common)
+}
+
+fn change(device: &mut Device, args: &ChangePolicy) -> Result<(), DeviceError> {
+    let participates = args.pause || args.resume;
+    let figures = !args.report.is_empty() || !args.no_report.is_empty();
+    if args.pi.is_some() || participates || figures || args.least_cohort.is_some() {
+        device.set_policy(|policy| apply(policy, args))?;
+    }
+    for item in &args.hide {
+        device.hide(item)?;
+    }
+    for item in &args.unhide {
+        if !device.unhide(item)? {
+            return Err(DeviceError::UnknownItem(format!("{item} among the hidden ones")));
+        }
+    }
+    Ok(())
+}
+
+fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
+    if let Some(pi) = args.pi {
+        policy.set_pi(pi)?;
+    }
+    if let Some(least) = args.least_cohort {
+        policy.least_cohort = least;
+    }
+    let mut told = match &policy.criteria {
+        Reportable::Only(names) => names.clone(),
+        Reportable::All => BTreeSet::from(["auc".to_owned(), "loss".to_owned()]),
+    };
+    told.extend(args.report.iter().cloned());
+    args.no_report.iter().for_each(|name| drop(told.take(name)));
+    policy.criteria = Reportable::Only(told);
+    match (args.pause, args.resume) {
+        (true, _) => policy.pause(),
+        (_, true) => policy.resume(),
+        _ => Ok(()),
+    }
+}
+
+fn show(device: &Device, common: &Common) -> Result<()> {
+    let policy = device.policy();
+    let participation = match policy.participation() {
+        Participation::Active => "active",
+        Participation::Paused => "paused",
+        Participation::Withdrawn => "withdrawn",
+    };
+    let told: Vec<&str> = match &policy.criteria {
+        Reportable::All => vec!["all that is asked for"],
+        Reportable::Only(names) => names.iter().map(String::as_str).collect(),
+    };
+    let hidden: Vec<&str> = device.hidden().collect();
+    if common.json {
+        return output::print_json(&json!({
+            "participation": participation, "pi": policy.pi(), "hidden": hidden, "least_cohort": policy.least_cohort,
+            "report": told, "samples": policy.samples,
+        }));
+    }
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "  {name:14} {value}");
+    };
+    line("participation", participation);
+    line(
+        "pi",
+        &format!("{}: the row of an item you have leaves with this probability, each round", policy.pi()),
+    );
+    line("least cohort", &format!("{}: rounds with fewer devices go without you", policy.least_cohort));
+    let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
+    line("figures told", &told);
+    line(
+        "hidden items",
+        if hidden.is_empty() { "none" } else { "these never leave, whether you have them or not:" },
+    );
+    for id in hidden {
+        let items = device.items();
+        let title = items.and_then(|items| items.find(id).and_then(|row| items.title(row as usize)));
+        line("", &named(id, title));
+    }
+    output::print(&text)
+}

@@ -1,0 +1,87 @@
+//! `device status`.
+
+use super::place::{self, Patience};
+use crate::args::{Common, Place};
+use crate::output::{self, grouped};
+use anyhow::Result;
+use serde_json::json;
+use sottovoce_device::{Device, Membership};
+use sottovoce_protocol::Participation;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+/// `sottovoce device status`.
+pub(crate) fn run(place: &Place, common: &Common) -> Result<()> {
+    let folder = place::folder(place)?;
+    let device = place::open(place, Patience::Some)?;
+    let bytes = stored_bytes(&folder);
+    if common.json {
+        output::print_json(&document(&device, &folder, bytes))
+    } else {
+        output::print(&page(&device, &folder, bytes))
+    }
+}
+
+fn stored_bytes(folder: &Path) -> u64 {
+    let files = ["state", "model", "catalog"].into_iter();
+    files.filter_map(|name| fs::metadata(folder.join(name)).ok()).map(|file| file.len()).sum()
+}
+
+fn membership(device: &Device) -> &'static str {
+    match device.membership() {
+        Membership::Enrolling { .. } => "enrolling",
+        Membership::Enrolled { .. } if device.policy().participation() == Participation::Paused => "paused",
+        Membership::Enrolled { .. } => "enrolled",
+        Membership::Withdrawing { .. } => "withdrawing",
+        Membership::Withdrawn => "withdrawn",
+    }
+}
+
+fn document(device: &Device, folder: &Path, bytes: u64) -> serde_json::Value {
+    let totals = device.ledger().totals();
+    json!({
+        "state": membership(device), "federation": device.federation(), "server": device.server(),
+        "device": device.number(), "interactions": device.history().len(), "unknown": device.unknown_items(),
+        "items": device.items().map(|items| items.len()), "version": device.model().map(|model| model.version.0),
+        "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(),
+        "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
+    })
+}
+
+fn page(device: &Device, folder: &Path, bytes: u64) -> String {
+    let mut text = format!("{} at {}: {}\n", device.federation(), device.server(), membership(device));
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:14} {value}");
+    };
+    if let Some(number) = device.number() {
+        line("device", number.to_string());
+    }
+    let unknown = match device.unknown_items() {
+        0 => String::new(),
+        unknown => {
+            format!(", {} of them with items that the catalog does not know", grouped(unknown as u128))
+        }
+    };
+    line("history", format!("{} interactions{unknown}", grouped(device.history().len() as u128)));
+    match device.items() {
+        Some(items) => line("catalog", format!("{} items", grouped(items.len() as u128))),
+        None => line("catalog", "not there yet".to_owned()),
+    }
+    match device.model() {
+        Some(model) => line("shared model", format!("version {}", model.version.0)),
+        None => line(
+            "shared model",
+            "not there yet: `sottovoce device run` gets it with the first round".to_owned(),
+        ),
+    }
+    line("last round", device.last_round().map_or("none yet".to_owned(), |round| round.to_string()));
+    if device.has_pending() {
+        line("", "its update was not acknowledged yet; it is sent again".to_owned());
+    }
+    let totals = device.ledger().totals();
+    line("sent", format!("{} updates, {} bytes", grouped(totals.updates), grouped(totals.bytes)));
+    line("pi", device.policy().pi().to_string());
+    line("store", format!("{} ({} bytes)", folder.display(), grouped(bytes)));
+    text
+}

@@ -1,0 +1,151 @@
+//! A device as its owner uses it, against a server in memory behind a real socket.
+
+mod common;
+#[path = "../../device/tests/common/mod.rs"]
+mod fake;
+
+use fake::Server;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+struct Owner {
+    place: TempDir,
+    server: String,
+}
+
+impl Owner {
+    fn new(server: &str) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("mine.tsv"), "item\ttimestamp\ni3\t10\ni7\t20\ni9\t15\nother\t1\n")
+            .unwrap();
+        Self { place, server: server.to_owned() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command: Command = common::program();
+        command.env("SOTTOVOCE_DEVICE", self.path("phone")).current_dir(self.place.path());
+        command.arg("device").args(arguments).output().unwrap()
+    }
+
+    fn says(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.says(&[arguments, &["--json"]].concat())).unwrap()
+    }
+
+    fn complains(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        text
+    }
+
+    fn enrol(&self, token: &str) -> Vec<String> {
+        let words = [
+            "enrol",
+            "--server",
+            &self.server,
+            "--federation",
+            "films",
+            "--token",
+            token,
+            "--history",
+            "mine.tsv",
+        ];
+        words.map(str::to_owned).to_vec()
+    }
+}
+
+fn words(owned: &[String]) -> Vec<&str> {
+    owned.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn an_owner_enrols_takes_part_looks_decides_and_leaves() {
+    let server = Server::new();
+    let owner = Owner::new(&fake::http::serve(server.clone()));
+    assert!(owner.complains(1, &["status"]).contains("sottovoce device enrol"));
+
+    let said = owner.says(&words(&owner.enrol(fake::TOKEN)));
+    assert!(said.contains("Enrolled in films as device 0") && said.contains("4 interactions"), "{said}");
+    assert!(said.contains("1 with items that the catalog does not know"), "{said}");
+    assert!(owner.complains(2, &words(&owner.enrol(fake::TOKEN))).contains("withdraw first"));
+    #[cfg(unix)]
+    for name in ["phone.key", "phone/state"] {
+        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(owner.path(name)).unwrap());
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    assert!(owner.complains(1, &["recommend"]).contains("there is no model yet"));
+    assert_eq!(owner.says(&["ledger"]), "Nothing has left this device yet.\n");
+
+    let policy =
+        owner.json(&["policy", "--pi", "1", "--hide", "i7", "--report", "auc", "--least-cohort", "2"]);
+    assert_eq!((policy["pi"].as_f64(), policy["hidden"][0].as_str()), (Some(1.0), Some("i7")));
+    assert!(owner.complains(2, &["policy", "--pi", "2"]).contains("from 0 to 1"));
+    assert!(owner.complains(2, &["policy", "--unhide", "i8"]).contains("i8"));
+    assert_eq!(owner.json(&["policy"]), policy);
+
+    server.ask_for("auc");
+    assert_eq!(owner.json(&["run", "--once"])["event"], "done");
+    assert_eq!(owner.json(&["run", "--once"])["event"], "idle");
+    let status = owner.json(&["status"]);
+    assert_eq!((status["last_round"].as_u64(), status["state"].as_str()), (Some(0), Some("enrolled")));
+    let ledger = owner.json(&["ledger"]);
+    assert!(ledger["items"].as_array().unwrap().iter().all(|item| item["item"] != "i7"));
+    assert!(ledger["rounds"][0]["figures"]["auc"].is_number());
+    assert!(owner.says(&["ledger"]).contains("1 updates left this device"));
+    assert!(owner.says(&["ledger", "--item", "i7"]).contains("its row never left this device"));
+    assert!(owner.complains(2, &["ledger", "--item", "nothing"]).contains("no item"));
+
+    let list = owner.json(&["recommend", "-k", "5"]);
+    assert_eq!(list["items"].as_array().unwrap().len(), 5);
+    assert!(owner.says(&["recommend"]).contains("For you, by fpl"));
+
+    std::fs::write(owner.path("more.csv"), "i3\ni11\n").unwrap();
+    let imported = owner.json(&["import", "more.csv"]);
+    assert_eq!((imported["added"].as_u64(), imported["repeated"].as_u64()), (Some(1), Some(1)));
+    std::fs::write(owner.path("bad.csv"), "i3,yesterday\n").unwrap();
+    let said = owner.complains(1, &["import", "bad.csv"]);
+    assert!(said.contains("bad.csv") && said.contains("line 1") && said.contains("yesterday"), "{said}");
+
+    assert_eq!(owner.json(&["policy", "--pause"])["participation"], "paused");
+    assert_eq!(owner.json(&["run", "--once"])["event"], "paused");
+    assert!(owner.says(&["withdraw"]).contains("the server has forgotten this device"));
+    assert_eq!(server.with(|world| world.withdrawn.clone()), [0]);
+    assert_eq!(owner.json(&["status"])["state"], "withdrawn");
+    owner.says(&["recommend"]);
+}
+
+#[test]
+fn what_goes_wrong_is_said_with_what_to_do() {
+    let server = Server::new();
+    let owner = Owner::new(&fake::http::serve(server.clone()));
+    let said = owner.complains(1, &words(&owner.enrol("wrong")));
+    assert!(said.contains("bad-credential") && said.contains("ask the operator"), "{said}");
+    // The store is free for the right token.
+    owner.says(&words(&owner.enrol(fake::TOKEN)));
+    server.with(|world| world.faults = vec![Some(fake::Fault::Busy)]);
+    assert!(owner.complains(1, &["run", "--once"]).contains("503 busy"));
+    // Another key opens nothing, and nothing is lost by trying.
+    std::fs::write(owner.path("other.key"), format!("{}\n", "5a".repeat(32))).unwrap();
+    assert!(owner.complains(1, &["status", "--key-file", "other.key"]).contains("sealed with another key"));
+    std::fs::write(owner.path("no.key"), "short").unwrap();
+    assert!(owner.complains(1, &["status", "--key-file", "no.key"]).contains("64 hexadecimal digits"));
+    assert_eq!(owner.json(&["run", "--once"])["event"], "done");
+
+    let far = Owner::new("http://films.example");
+    assert!(far.complains(2, &words(&far.enrol("x"))).contains("use https"));
+    let nobody = Owner::new("http://127.0.0.1:9");
+    assert!(nobody.complains(1, &words(&nobody.enrol("x"))).contains("not enrolled yet"));
+    assert_eq!(nobody.json(&["status"])["state"], "enrolling");
+}
