@@ -7,6 +7,7 @@
 
 mod arguments;
 mod house;
+mod postgres;
 mod process;
 mod prove;
 mod scale;

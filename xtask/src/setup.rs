@@ -2,7 +2,7 @@
 
 use crate::arguments::Choice;
 use crate::process::{self, cargo, program, show_and_run, succeeds};
-use crate::wasm;
+use crate::{postgres, wasm};
 use anyhow::{Result, bail};
 
 /// Something the workshop needs.
@@ -38,6 +38,12 @@ pub(crate) const PARTS: &[Part] = &[
         what: "builds for the browser",
         is_there: || wasm::Toolchain::find().is_some(),
         install: wasm::install,
+    },
+    Part {
+        name: "postgres",
+        what: "the other database that the server is tested with",
+        is_there: postgres::is_there,
+        install: postgres::install,
     },
     Part {
         name: "deny",

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: the full test run, step by step.
 
 use crate::arguments::Choice;
+use crate::postgres::{self, Cluster};
 use crate::process::{self, cargo, show_and_run};
 use crate::{house, setup, wasm};
 use anyhow::{Context, Result, bail, ensure};
@@ -54,7 +55,15 @@ fn doctest() -> Result<Outcome> {
 
 fn test() -> Result<Outcome> {
     ensure!(setup::has_nextest(), "cargo-nextest is not installed; `cargo xtask setup` installs it");
-    passed(show_and_run(&mut cargo(["nextest", "run", "--workspace"])))
+    let mut nextest = cargo(["nextest", "run", "--workspace"]);
+    match Cluster::start()? {
+        Some(cluster) => passed(show_and_run(nextest.env(postgres::VARIABLE, cluster.url()))),
+        None => {
+            ensure!(!process::is_ci(), "{}", postgres::LEFT_OUT);
+            show_and_run(&mut nextest)?;
+            Ok(Outcome::Noted(postgres::LEFT_OUT.into()))
+        }
+    }
 }
 
 fn doc() -> Result<Outcome> {

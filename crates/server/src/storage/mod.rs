@@ -1,11 +1,13 @@
 //! What the server must not forget.
 
 mod changes;
+mod postgres;
 mod reading;
 mod record;
 mod sql;
 mod sqlite;
 
+pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
 pub use record::{
@@ -50,6 +52,15 @@ pub enum StorageError {
         /// The database.
         what: String,
     },
+    /// The connection was lost while changes were made, and the database could not be asked since: they may or may not be
+    /// stored. No more changes are taken; a new start finds out.
+    #[error(
+        "{what}: the connection was lost, and whether changes were stored is not known; start the server again"
+    )]
+    Uncertain {
+        /// The database.
+        what: String,
+    },
     /// Made by a newer program.
     #[error("{what} has layout {found}; this program knows up to {known}")]
     Newer {
@@ -72,11 +83,15 @@ impl StorageError {
     }
 }
 
-/// Opens a database: `sqlite:PATH` or a path is a file, which is created if it is not there.
+/// Opens a database: `sqlite:PATH` or a path is a file, which is created if it is not there; `postgres://` or
+/// `postgresql://` begins the URL of a PostgreSQL database, in whose schema the tables are made if they are not there.
 ///
 /// # Errors
 /// If it cannot be used, is not a database of Sottovoce, is newer than this program or is in use.
 pub fn open(url: &str) -> Result<Box<dyn Storage>, StorageError> {
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        return Ok(Box::new(Postgres::open(url)?));
+    }
     let path = url.strip_prefix("sqlite:").unwrap_or(url);
     Ok(Box::new(Sqlite::open(Path::new(path))?))
 }
@@ -102,7 +117,8 @@ pub trait Storage: Send + Sync {
     /// Makes changes in order, all or none; they are durable when this returns.
     ///
     /// # Errors
-    /// If they cannot be made, or one contradicts what is stored ([`StorageError::Refused`]); then none is made.
+    /// If they cannot be made, or one contradicts what is stored ([`StorageError::Refused`]); then none is made. Only after
+    /// [`StorageError::Uncertain`] it is not known whether they were.
     fn commit(&self, changes: &[Change]) -> Result<(), StorageError>;
 
     /// Goes through the updates of a round by ascending device.

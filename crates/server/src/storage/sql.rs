@@ -60,7 +60,6 @@ pub(super) enum Fault {
     /// The database says no.
     Failed(String),
     /// The connection is gone.
-    #[expect(dead_code, reason = "SQLite has none to lose")]
     Lost(String),
 }
 
@@ -78,7 +77,6 @@ pub(super) trait Row {
 pub(super) struct Batch {
     /// For one row at a time.
     pub(super) one: &'static str,
-    #[expect(dead_code, reason = "SQLite takes one row at a time")]
     /// For all rows at once: each parameter is the array of a column.
     pub(super) many: &'static str,
 }

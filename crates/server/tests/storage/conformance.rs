@@ -15,6 +15,10 @@ macro_rules! cases {
             use crate::place::Place;
             $(#[test] fn $case() { super::$case(&Place::sqlite()); })*
         }
+        mod postgres {
+            use crate::place::Place;
+            $(#[test] fn $case() { Place::with_postgres(super::$case); })*
+        }
     };
 }
 

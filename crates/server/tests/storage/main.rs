@@ -4,5 +4,7 @@ mod conformance;
 mod files;
 mod model;
 mod place;
+mod postgres;
+mod proxy;
 mod random;
 mod scene;

@@ -94,6 +94,13 @@ pub(crate) fn any_list_of_changes_leaves_what_the_model_holds(place: impl Fn() -
 }
 
 #[test]
+fn postgres_holds_what_the_model_holds() {
+    Place::with_postgres(|_| {
+        any_list_of_changes_leaves_what_the_model_holds(|| Place::postgres().unwrap(), 24);
+    });
+}
+
+#[test]
 fn sqlite_holds_what_the_model_holds() {
     any_list_of_changes_leaves_what_the_model_holds(Place::sqlite, 48);
 }
