@@ -68,9 +68,17 @@ impl Clerk {
     /// # Errors
     /// If they were not written.
     pub async fn write(&self, changes: Vec<Change>) -> Result<(), ClerkError> {
+        self.hand_in(changes)?.written().await
+    }
+
+    /// Hands changes in without waiting: they are written in the order in which they were handed in.
+    ///
+    /// # Errors
+    /// If too much waits, or nothing is written any more.
+    pub fn hand_in(&self, changes: Vec<Change>) -> Result<HandedIn, ClerkError> {
         let (done, told) = oneshot::channel();
         match self.orders.try_send(Order { changes, done }) {
-            Ok(()) => told.await.unwrap_or(Err(ClerkError::Gone)),
+            Ok(()) => Ok(HandedIn(told)),
             Err(mpsc::error::TrySendError::Full(_)) => Err(ClerkError::Busy),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(ClerkError::Gone),
         }
@@ -79,6 +87,19 @@ impl Clerk {
     /// Whether the last transaction went well.
     pub fn is_well(&self) -> bool {
         self.well.load(Ordering::Relaxed)
+    }
+}
+
+/// Changes that the clerk has, and will write.
+pub struct HandedIn(oneshot::Receiver<Result<(), ClerkError>>);
+
+impl HandedIn {
+    /// Returns when they are durable.
+    ///
+    /// # Errors
+    /// If they were not written.
+    pub async fn written(self) -> Result<(), ClerkError> {
+        self.0.await.unwrap_or(Err(ClerkError::Gone))
     }
 }
 

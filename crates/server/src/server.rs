@@ -318,11 +318,23 @@ impl Server {
         if !lock(&self.tokens).spend(token) {
             return Err(EnrolError::UsedUp);
         }
-        let at = now();
-        let (number, revoked) = (federation.next_number(), false);
-        let device =
-            DeviceRecord { federation: federation.id, number, credential, enrolled: at, seen: at, revoked };
-        let written = self.clerk.write(vec![Change::Enrol { device: device.clone(), token }]).await;
+        let (at, revoked) = (now(), false);
+        let (device, handed_in) = federation.number(|number| {
+            let device = DeviceRecord {
+                federation: federation.id,
+                number,
+                credential,
+                enrolled: at,
+                seen: at,
+                revoked,
+            };
+            let change = Change::Enrol { device: device.clone(), token };
+            (device, self.clerk.hand_in(vec![change]))
+        });
+        let written = match handed_in {
+            Ok(handed_in) => handed_in.written().await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = written {
             lock(&self.tokens).give_back(token);
             return Err(match error {
@@ -332,7 +344,7 @@ impl Server {
         }
         federation.enrolled(&device);
         self.metrics.enrolled(&federation.name);
-        Ok((number, false))
+        Ok((device.number, false))
     }
 
     /// A device withdraws: nothing of it is kept.
@@ -370,20 +382,16 @@ impl Server {
             Purpose::Operator { .. } => Kind::Operator,
         };
         let token = secret::new(kind)?;
-        let id = {
+        // Numbers are written down in their order.
+        let (record, handed_in) = {
             let mut tokens = lock(&self.tokens);
             tokens.next += 1;
-            tokens.next - 1
+            let (hash, label) = (secret::hash(&token), label.to_owned());
+            let record = TokenRecord { id: tokens.next - 1, purpose, hash, label, created: now(), expires };
+            let handed_in = self.clerk.hand_in(vec![Change::AddToken(record.clone())]);
+            (record, handed_in?)
         };
-        let record = TokenRecord {
-            id,
-            purpose,
-            hash: secret::hash(&token),
-            label: label.to_owned(),
-            created: now(),
-            expires,
-        };
-        self.clerk.write(vec![Change::AddToken(record.clone())]).await?;
+        handed_in.written().await?;
         let view = TokenView::from(&record);
         lock(&self.tokens).add(record);
         Ok((token, view))

@@ -213,11 +213,11 @@ impl Federation {
         }
     }
 
-    /// Keeps a number for a device that enrols.
-    pub(crate) fn next_number(&self) -> u32 {
+    /// Gives the next number to a device that enrols and hands its enrolment in: numbers are written down in their order.
+    pub(crate) fn number<T>(&self, hand_in: impl FnOnce(u32) -> T) -> T {
         let mut state = self.state();
         state.next_device += 1;
-        state.next_device - 1
+        hand_in(state.next_device - 1)
     }
 
     /// A device is enrolled, which is written down.
