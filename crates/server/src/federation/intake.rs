@@ -84,12 +84,11 @@ impl Federation {
         let Some(terms) = self.expects(device, round, &known, now)? else { return Ok(Taken::Repeated) };
         let looked_at = self.look_at(&bytes, &terms);
         if let Err(refused) = looked_at.and_then(|()| self.reserve(device, round, &known, now)) {
-            self.count_refused(round);
-            return if refused.is_none() {
-                Ok(Taken::Repeated)
-            } else {
-                Err(refused.unwrap_or(Refused::Busy))
-            };
+            let Some(refused) = refused else { return Ok(Taken::Repeated) };
+            if refused != Refused::Busy {
+                self.count_refused(round);
+            }
+            return Err(refused);
         }
         // What is being stored is stored even if the device hangs up meanwhile.
         let (federation, clerk) = (Arc::clone(self), clerk.clone());
