@@ -89,7 +89,7 @@ async fn listen(config: &Config, started: impl FnOnce(&Started)) -> Result<(), R
     let admin_token =
         if server.has_no_admin() { Some(first_token(&server, &config.data).await?) } else { None };
     let (listener, address) = serve::listen(&config.listen).await.map_err(system("cannot listen"))?;
-    let listening = Listening { tls, connections: config.connections.max(1) };
+    let listening = Listening { tls, connections: config.connections.max(1), ..Listening::default() };
     let told = Started { address, tls: listening.tls.is_some(), admin_token };
     let stop = stop_signal().map_err(system("cannot wait for signals"))?;
     tracing::info!(%address, tls = told.tls, federations = server.federations().len(), "listening");

@@ -67,7 +67,7 @@ impl World {
         let federation = server.found("load", config.clone(), catalog.collect::<Vec<_>>().join("\n")).await?;
         let credentials = enrol(&server, &federation, devices).await?;
         let (listener, address) = serve::listen("127.0.0.1:0").await?;
-        let listening = Listening { tls: None, connections: 10_000 };
+        let listening = Listening::default();
         let serving = serve::serve(Arc::clone(&server), listener, listening, std::future::pending());
         tokio::spawn(serving);
         let hosted = config.host(federation.id, ITEMS)?;

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Hosted, Hosting};
 use sottovoce_models::settings::Value;
-use sottovoce_protocol::{Asked, FederationId};
-use std::collections::BTreeMap;
+use sottovoce_protocol::{Asked, FederationId, limits};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds after which a round is over where its settings name no deadline: nobody waits for ever.
 const DEFAULT_DEADLINE: f64 = 3600.0;
@@ -163,8 +163,29 @@ impl FederationConfig {
         within("check_ins_per_second", self.check_ins_per_second >= 1, &0, "at least 1")?;
         let day = 86_400;
         within("check_in_seconds", self.check_in_seconds <= day, &self.check_in_seconds, "at most 86400")?;
+        self.check_criteria()?;
         let norm = self.row_norm.unwrap_or(1.0);
         within("row_norm", norm.is_finite() && norm > 0.0, &norm, "a number above 0")
+    }
+
+    /// Terms that ask for these can be sent.
+    fn check_criteria(&self) -> Result<(), ConfigError> {
+        let (count, most) = (self.criteria.len(), limits::CRITERIA as usize);
+        within("criteria", count <= most, &format!("a list of {count}"), "at most 32")?;
+        let mut names = BTreeSet::new();
+        for Criterion { name, why } in &self.criteria {
+            let fits = (1..=limits::NAME_BYTES as usize).contains(&name.len());
+            let shown = || name.chars().take(80).collect::<String>();
+            within("criteria", fits, &shown(), "names of 1 to 128 bytes")?;
+            within(
+                "criteria",
+                why.len() <= limits::TEXT_BYTES as usize,
+                &shown(),
+                "reasons of at most 4096 bytes",
+            )?;
+            within("criteria", names.insert(name), &shown(), "each once")?;
+        }
+        Ok(())
     }
 
     /// The server's half of the model.
@@ -221,6 +242,12 @@ mod tests {
         let wrong = FederationConfig { row_norm: Some(f32::NAN), ..config.clone() };
         assert_eq!(wrong.check().unwrap_err().to_string(), "row_norm is NaN, expected a number above 0");
         assert!(serde_json::from_str::<FederationConfig>(r#"{"model":"fcf","speed":3}"#).is_err());
+        let asked = |name: &str| Criterion { name: name.to_owned(), why: String::new() };
+        let wrong =
+            FederationConfig { criteria: vec![asked("auc"), asked("auc")], ..FederationConfig::of("fcf") };
+        assert_eq!(wrong.check().unwrap_err().to_string(), "criteria is auc, expected each once");
+        let wrong = FederationConfig { criteria: vec![asked(""); 33], ..wrong };
+        assert_eq!(wrong.check().unwrap_err().to_string(), "criteria is a list of 33, expected at most 32");
         let triples = FederationConfig::of("fpl").host(1, 10).err().unwrap().to_string();
         assert!(triples.contains("triples must be given"), "{triples}");
     }

@@ -83,13 +83,12 @@ impl Federation {
         let known = Known { key: key.to_owned(), digest: *blake3::hash(&bytes).as_bytes() };
         let Some(terms) = self.expects(device, round, &known, now)? else { return Ok(Taken::Repeated) };
         let looked_at = self.look_at(&bytes, &terms);
-        match looked_at.and_then(|()| self.reserve(device, round, &known, now)) {
-            Ok(()) => (),
-            Err(None) => return Ok(Taken::Repeated),
-            Err(Some(refused)) => {
+        if let Err(refused) = looked_at.and_then(|()| self.reserve(device, round, &known, now)) {
+            let Some(refused) = refused else { return Ok(Taken::Repeated) };
+            if refused != Refused::Busy {
                 self.count_refused(round);
-                return Err(refused);
             }
+            return Err(refused);
         }
         // What is being stored is stored even if the device hangs up meanwhile.
         let (federation, clerk) = (Arc::clone(self), clerk.clone());

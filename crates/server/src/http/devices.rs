@@ -1,6 +1,7 @@
 //! The devices' interface.
 
 use super::address::At;
+use super::body::is_not_packed;
 use super::callers::{self, bearer};
 use super::problem::Problem;
 use super::sending::{self, Caching};
@@ -9,7 +10,7 @@ use crate::federation::{CheckIn, Taken};
 use crate::now;
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -154,7 +155,7 @@ pub(super) async fn update(
     let device = callers::device(&federation, &headers)?;
     let key = key(&headers)?.to_owned();
     is_plain_wire(&headers)?;
-    let bytes = body.read(federation.upload_limit(), &headers).await?;
+    let (bytes, _share) = body.read(federation.upload_limit(), &headers).await?;
     let size = bytes.len() as u64;
     let taken = federation.take_update(&api.server.clerk, (device, round), &key, bytes, now()).await?;
     let (status, answer) = match taken {
@@ -177,8 +178,12 @@ pub(super) async fn refusal(
     let federation = callers::federation(&api.server, &name)?;
     let device = callers::device(&federation, &headers)?;
     is_plain_wire(&headers)?;
-    let bytes = body.read(MOST_REFUSAL, &headers).await?;
-    codec::decode_refusal(&bytes).map_err(|error| Problem::new("malformed", error.to_string()))?;
+    let (bytes, _share) = body.read(MOST_REFUSAL, &headers).await?;
+    let decoded = codec::decode_refusal(&bytes);
+    let (of, to, _) = decoded.map_err(|error| Problem::new("malformed", error.to_string()))?;
+    if (of.0, to.0) != (federation.id, round) {
+        return Err(Problem::new("wrong-round", format!("the refusal is for {of} and {to}")));
+    }
     federation.take_refusal(&api.server.clerk, device, round, now()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -206,12 +211,9 @@ fn key(headers: &HeaderMap) -> Result<&str, Problem> {
     if (1..=MOST_KEY).contains(&key.len()) && key.bytes().all(letter) { Ok(key) } else { Err(wrong()) }
 }
 
-/// Uploads are messages of the wire format and not compressed: nothing is ever unpacked.
+/// Uploads are messages of the wire format and not compressed.
 fn is_plain_wire(headers: &HeaderMap) -> Result<(), Problem> {
-    if let Some(coding) = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
-        let words = format!("Content-Encoding {coding:?}: uploads are sent as they are");
-        return Err(Problem::new("wrong-media", words));
-    }
+    is_not_packed(headers)?;
     match headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()) {
         Some(media) if media.split(';').next().is_some_and(|media| media.trim() == WIRE) => Ok(()),
         media => {

@@ -4,7 +4,10 @@ mod address;
 mod body;
 mod callers;
 mod devices;
+mod openapi;
 mod operators;
+mod page;
+pub mod patience;
 pub mod problem;
 mod routes;
 mod sending;
@@ -19,11 +22,13 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
-use body::Body;
+use body::{Body, Room};
 pub use devices::{DIGEST, KEY, STATE};
 use hyper::body::Incoming;
+pub use openapi::DOCUMENT;
+use patience::Patience;
 use problem::{Coded, Problem};
+use routes::Routes;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
@@ -35,12 +40,19 @@ pub struct Api {
     /// The server.
     pub server: Arc<Server>,
     closing: watch::Receiver<bool>,
+    patience: Patience,
+    room: Arc<Room>,
 }
 
 impl Api {
-    /// Of a server that closes when the signal says so.
-    pub fn new(server: Arc<Server>, closing: watch::Receiver<bool>) -> Self {
-        Self { server, closing }
+    /// Of a server that closes when the signal says so, has so much patience, and so many bytes of room for bodies.
+    pub fn new(
+        server: Arc<Server>,
+        closing: watch::Receiver<bool>,
+        patience: Patience,
+        body_bytes: u64,
+    ) -> Self {
+        Self { server, closing, patience, room: Room::new(body_bytes) }
     }
 
     /// Returns when the server closes.
@@ -52,50 +64,64 @@ impl Api {
 
 /// All addresses.
 pub fn router(api: Api) -> Router {
-    Router::new()
-        .merge(of_devices())
-        .nest("/v1/operator", of_operators())
-        .route("/healthz", get(|| async { "well\n" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(measured))
+    routes()
+        .router
         .fallback(|| async { Problem::plain("not-found") })
         .method_not_allowed_fallback(|| async { Problem::plain("not-allowed-here") })
         .with_state(api)
 }
 
-fn of_devices() -> Router<Api> {
-    let federation = "/v1/federations/{federation}";
-    let at = |rest: &str| format!("{federation}{rest}");
-    Router::new()
-        .route(federation, get(devices::about))
-        .route(&at("/catalog"), get(devices::catalog))
-        .route(&at("/devices"), post(devices::enrol))
-        .route(&at("/devices/me"), delete(devices::withdraw))
-        .route(&at("/check-in"), post(devices::check_in))
-        .route(&at("/models/{version}"), get(devices::model))
-        .route(&at("/models/{version}/from/{held}"), get(devices::difference))
-        .route(&at("/rounds/{round}/updates"), post(devices::update))
-        .route(&at("/rounds/{round}/refusal"), post(devices::refusal))
+/// Method and path of every request that is understood.
+pub fn addresses() -> Vec<(&'static str, String)> {
+    routes().known
 }
 
-fn of_operators() -> Router<Api> {
-    Router::new()
-        .route("/federations", get(operators::list).post(operators::create))
-        .route("/federations/{federation}", get(operators::show))
-        .route("/federations/{federation}/{action}", post(operators::stand))
-        .route("/federations/{federation}/rounds", get(operators::rounds))
-        .route("/federations/{federation}/devices/{device}", delete(operators::revoke))
-        .route(
-            "/federations/{federation}/enrolment-tokens",
-            get(operators::enrolment_tokens).post(operators::add_enrolment_token),
-        )
-        .route(
-            "/federations/{federation}/enrolment-tokens/{token}",
-            delete(operators::remove_enrolment_token),
-        )
-        .route("/tokens", get(operators::tokens).post(operators::add_token))
-        .route("/tokens/{token}", delete(operators::remove_token))
-        .route("/events", get(operators::events))
+fn routes() -> Routes {
+    let general = Routes::default()
+        .get("/", page::page)
+        .get("/dashboard", page::page)
+        .get("/dashboard/page.css", page::style)
+        .get("/dashboard/page.js", page::script)
+        .get("/openapi.json", openapi::document)
+        .get("/healthz", || async { "well\n" })
+        .get("/readyz", ready)
+        .get("/metrics", measured);
+    of_operators(of_devices(general))
+}
+
+fn of_devices(routes: Routes) -> Routes {
+    let federation = "/v1/federations/{federation}";
+    let at = |rest: &str| format!("{federation}{rest}");
+    routes
+        .get(federation, devices::about)
+        .get(&at("/catalog"), devices::catalog)
+        .post(&at("/devices"), devices::enrol)
+        .delete(&at("/devices/me"), devices::withdraw)
+        .post(&at("/check-in"), devices::check_in)
+        .get(&at("/models/{version}"), devices::model)
+        .get(&at("/models/{version}/from/{held}"), devices::difference)
+        .post(&at("/rounds/{round}/updates"), devices::update)
+        .post(&at("/rounds/{round}/refusal"), devices::refusal)
+}
+
+fn of_operators(routes: Routes) -> Routes {
+    let all = "/v1/operator/federations";
+    let at = |rest: &str| format!("{all}/{{federation}}{rest}");
+    routes
+        .get(all, operators::list)
+        .post(all, operators::create)
+        .get(&at(""), operators::show)
+        .post(&at("/{action}"), operators::stand)
+        .get(&at("/rounds"), operators::rounds)
+        .delete(&at("/devices/{device}"), operators::revoke)
+        .get(&at("/enrolment-tokens"), operators::enrolment_tokens)
+        .post(&at("/enrolment-tokens"), operators::add_enrolment_token)
+        .delete(&at("/enrolment-tokens/{token}"), operators::remove_enrolment_token)
+        .get("/v1/operator/tokens", operators::tokens)
+        .post("/v1/operator/tokens", operators::add_token)
+        .delete("/v1/operator/tokens/{token}", operators::remove_token)
+        .get("/v1/operator/me", operators::me)
+        .get("/v1/operator/events", operators::events)
 }
 
 async fn ready(State(api): State<Api>) -> Response {

@@ -1,6 +1,7 @@
 //! The operators' interface.
 
 use super::address::{Asked, At};
+use super::body::is_not_packed;
 use super::callers;
 use super::problem::Problem;
 use super::{Api, Body};
@@ -10,17 +11,21 @@ use crate::storage::{Purpose, RoundRecord, Standing};
 use crate::tokens::Role;
 use axum::Json;
 use axum::extract::State;
+use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a request at most: a catalog may be long.
-const MOST_BYTES: u64 = 256 << 20;
+/// Bytes of a new federation at most: a catalog may be long.
+const MOST_FOUNDING: u64 = 256 << 20;
+/// Bytes of other requests at most.
+const MOST_BYTES: u64 = 64 << 10;
 /// Rounds told at a time at most.
 const MOST_ROUNDS: usize = 1000;
 /// How often a watcher is told.
@@ -28,8 +33,9 @@ const EVENT_EVERY: Duration = Duration::from_secs(1);
 
 type Answer = Result<Response, Problem>;
 
-async fn read<T: for<'a> Deserialize<'a>>(body: Body, headers: &HeaderMap) -> Result<T, Problem> {
-    let bytes = body.read(MOST_BYTES, headers).await?;
+async fn read<T: DeserializeOwned>(body: Body, most: u64, headers: &HeaderMap) -> Result<T, Problem> {
+    is_not_packed(headers)?;
+    let (bytes, _share) = body.read(most, headers).await?;
     serde_json::from_slice(&bytes).map_err(|error| Problem::new("bad-request", error.to_string()))
 }
 
@@ -52,7 +58,7 @@ pub(super) struct Founding {
 /// Creates a federation.
 pub(super) async fn create(State(api): State<Api>, headers: HeaderMap, body: Body) -> Answer {
     callers::operator(&api.server, &headers, Role::Operator)?;
-    let Founding { name, catalog, config } = read(body, &headers).await?;
+    let Founding { name, catalog, config } = read(body, MOST_FOUNDING, &headers).await?;
     let config: FederationConfig = serde_json::from_value(Value::Object(config))
         .map_err(|error| Problem::new("wrong-config", error.to_string()))?;
     let federation = api.server.found(&name, config, catalog).await?;
@@ -164,7 +170,7 @@ impl Wanted {
         })?;
         let mut body = serde_json::to_value(view).unwrap_or_default();
         body["token"] = token.into();
-        Ok((StatusCode::CREATED, Json(body)).into_response())
+        Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(body)).into_response())
     }
 }
 
@@ -176,7 +182,7 @@ pub(super) async fn add_enrolment_token(
     body: Body,
 ) -> Answer {
     let federation = found(&api, &headers, Role::Operator, &name)?;
-    let wanted: Wanted = read(body, &headers).await?;
+    let wanted: Wanted = read(body, MOST_BYTES, &headers).await?;
     if wanted.role.is_some() {
         return Err(Problem::new("bad-request", "a token to enrol with has no role"));
     }
@@ -217,7 +223,7 @@ async fn remove(api: &Api, id: u64, of: Option<u64>) -> Answer {
 /// Makes an operator's token.
 pub(super) async fn add_token(State(api): State<Api>, headers: HeaderMap, body: Body) -> Answer {
     callers::operator(&api.server, &headers, Role::Admin)?;
-    let wanted: Wanted = read(body, &headers).await?;
+    let wanted: Wanted = read(body, MOST_BYTES, &headers).await?;
     let role = wanted.role.as_deref().and_then(Role::named);
     let role = role.ok_or_else(|| Problem::new("bad-request", "role is one of observer, operator, admin"))?;
     if wanted.uses.is_some() {
@@ -252,19 +258,27 @@ pub(super) async fn revoke(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
+/// What the caller may do.
+pub(super) async fn me(State(api): State<Api>, headers: HeaderMap) -> Answer {
+    let role = callers::operator(&api.server, &headers, Role::Observer)?;
+    Ok(Json(json!({ "role": role.to_string() })).into_response())
+}
+
 /// All federations again and again, for a page that shows them live.
 pub(super) async fn events(State(api): State<Api>, headers: HeaderMap) -> Answer {
     callers::operator(&api.server, &headers, Role::Observer)?;
-    let stream = futures_util::stream::unfold((api, true), |(api, first)| async move {
+    let stream = futures_util::stream::unfold((api, headers, true), |(api, headers, first)| async move {
         if !first {
             tokio::select! {
                 () = tokio::time::sleep(EVENT_EVERY) => (),
                 () = api.closing() => return None,
             }
         }
+        // The token may have been removed or have expired meanwhile.
+        callers::operator(&api.server, &headers, Role::Observer).ok()?;
         let all: Vec<_> = api.server.federations().iter().map(|each| each.view(now())).collect();
         let event = Event::default().event("federations").data(json!({ "federations": all }).to_string());
-        Some((Ok::<_, Infallible>(event), (api, false)))
+        Some((Ok::<_, Infallible>(event), (api, headers, false)))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()).into_response())
 }

@@ -1,12 +1,13 @@
 //! Listening: HTTP/1.1 and 2, with or without TLS, until it is time to stop.
 
+use super::patience::{Patience, Watched};
 use super::{Api, answer, router};
 use crate::server::Server;
 use axum::Router;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use std::convert::Infallible;
@@ -20,10 +21,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
-/// The head of a request takes at most so long to arrive.
-const SLOWEST_HEAD: Duration = Duration::from_secs(10);
-/// A connection has so long to agree on TLS.
-const SLOWEST_HANDSHAKE: Duration = Duration::from_secs(10);
 /// Requests under way get so long to end when the server stops.
 const FAREWELL: Duration = Duration::from_secs(10);
 /// Bytes of a request's head at most.
@@ -40,6 +37,16 @@ pub struct Listening {
     pub tls: Option<Arc<ServerConfig>>,
     /// Connections at the same time.
     pub connections: usize,
+    /// How long callers may take.
+    pub patience: Patience,
+    /// Bytes of bodies that may be in memory at the same time; beyond, callers are told to come back.
+    pub body_bytes: u64,
+}
+
+impl Default for Listening {
+    fn default() -> Self {
+        Self { tls: None, connections: 10_000, patience: Patience::default(), body_bytes: 1 << 30 }
+    }
 }
 
 /// Serves until `stop` is done, then lets requests under way end.
@@ -53,7 +60,8 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (close, closing) = watch::channel(false);
-    let api = Api::new(Arc::clone(&server), closing);
+    let patience = listening.patience;
+    let api = Api::new(Arc::clone(&server), closing, patience, listening.body_bytes);
     let app = App { router: router(api.clone()), api };
     let room = Arc::new(Semaphore::new(listening.connections));
     let acceptor = listening.tls.map(TlsAcceptor::from);
@@ -76,7 +84,7 @@ pub async fn serve(
         };
         let (app, acceptor, watcher) = (app.clone(), acceptor.clone(), graceful.watcher());
         tokio::spawn(async move {
-            talk(stream, acceptor, app, watcher).await;
+            talk(stream, acceptor, Service { app, patience }, watcher).await;
             drop(place);
         });
     }
@@ -96,25 +104,26 @@ struct App {
     api: Api,
 }
 
-async fn talk(
-    stream: TcpStream,
-    acceptor: Option<TlsAcceptor>,
+/// What a connection is served with.
+struct Service {
     app: App,
-    watcher: hyper_util::server::graceful::Watcher,
-) {
+    patience: Patience,
+}
+
+async fn talk(stream: TcpStream, acceptor: Option<TlsAcceptor>, service: Service, watcher: Watcher) {
     // Answers are small: they should not wait for more.
     let _without = stream.set_nodelay(true);
     match acceptor {
-        None => converse(stream, app, watcher).await,
-        Some(acceptor) => match tokio::time::timeout(SLOWEST_HANDSHAKE, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => converse(stream, app, watcher).await,
+        None => converse(stream, service, watcher).await,
+        Some(acceptor) => match tokio::time::timeout(service.patience.head, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => converse(stream, service, watcher).await,
             Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
             Err(_) => tracing::debug!("no TLS in time"),
         },
     }
 }
 
-async fn converse<S>(stream: S, app: App, watcher: hyper_util::server::graceful::Watcher)
+async fn converse<S>(stream: S, Service { app, patience }: Service, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -126,7 +135,7 @@ where
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(SLOWEST_HEAD)
+        .header_read_timeout(patience.head)
         .max_buf_size(MOST_HEAD.max(64 << 10));
     builder
         .http2()
@@ -134,8 +143,8 @@ where
         .max_header_list_size(MOST_HEAD as u32)
         .max_concurrent_streams(MOST_STREAMS)
         .keep_alive_interval(Duration::from_secs(30));
-    let connection =
-        builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
+    let stream = TokioIo::new(Watched::new(stream, &patience));
+    let connection = builder.serve_connection_with_upgrades(stream, TowerToHyperService::new(service));
     if let Err(error) = watcher.watch(connection.into_owned()).await {
         tracing::debug!(%error, "a connection ended badly");
     }

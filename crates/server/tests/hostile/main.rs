@@ -1,0 +1,73 @@
+//! Hostile requests against a real server: each is answered as it should, changes nothing, and costs little.
+
+mod addresses;
+mod callers;
+mod client;
+mod logs;
+mod measured;
+mod messages;
+mod scene;
+mod streams;
+mod table;
+mod updates;
+mod wires;
+mod words;
+
+use client::send;
+use scene::Scene;
+use table::{Case, Expected};
+
+/// What memory may grow by at its peak while all of them are sent. The largest request states 18 exabytes, the most
+/// that is sent is 2 MB, of which at most what the interface takes may be held.
+const MOST_GROWTH: u64 = 96 << 20;
+
+/// The process's largest resident memory so far, in bytes.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+fn differs(case: &Case, scene: &Scene) -> Option<String> {
+    let answer = send(scene.host.at, &case.request);
+    let found = (answer.status, answer.code());
+    let text = String::from_utf8_lossy(&answer.body).chars().take(200).collect::<String>();
+    let fine = match case.expected {
+        Expected::Told(status, code) => {
+            let media = answer.header("content-type") == Some("application/problem+json");
+            media && found == (status, code.to_owned())
+        }
+        Expected::Bare(status) => answer.status == status && answer.code().is_empty(),
+        Expected::HungUp => answer.status == 0,
+        Expected::Fine(status) => answer.status == status,
+    };
+    (!fine).then(|| format!("{}: answered {} {text}", case.name, answer.status))
+}
+
+#[test]
+fn hostile_requests_are_told_no_and_change_nothing() {
+    let scene = Scene::new();
+    let cases: Vec<Case> = [
+        callers::cases(&scene),
+        addresses::cases(&scene),
+        updates::cases(&scene),
+        words::cases(&scene),
+        wires::cases(&scene),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let (before, memory, mut wrong) = (scene.host.state(), peak(), Vec::new());
+    for case in &cases {
+        wrong.extend(differs(case, &scene));
+        if scene.host.state() != before {
+            wrong.push(format!("{}: something changed", case.name));
+            break;
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    let grown = peak() - memory;
+    assert!(grown < MOST_GROWTH, "memory grew by {} MiB", grown >> 20);
+    scene.host.answer(&scene.awaited);
+    println!("{} hostile requests, memory grew by {} KiB", cases.len(), grown >> 10);
+}
