@@ -1,7 +1,7 @@
 //! `cargo xtask prove`: what is too long for the test run.
 
 use crate::process::{cargo, show_and_run};
-use crate::scale;
+use crate::{hostile, scale};
 use anyhow::{Context, Result};
 
 /// A claim of the project and the run that proves it.
@@ -23,6 +23,11 @@ pub(crate) struct Extent {
 pub(crate) const PROOFS: &[Proof] = &[
     Proof { name: "crash", what: "a training killed again and again ends in the same bytes", run: crash },
     Proof { name: "fuzz", what: "no mutated file or message makes a reader panic", run: fuzz },
+    Proof {
+        name: "hostile",
+        what: "the server tells hostile callers no, and nothing changes",
+        run: |extent| hostile::prove(extent.long),
+    },
     Proof {
         name: SCALE,
         what: "a million devices fit 4 GiB and train as fast as ten thousand; --long: ten million, streamed, fit 8",
