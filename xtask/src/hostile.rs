@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 
 /// The tool that makes requests from the interface's description.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
@@ -61,6 +61,8 @@ fn schemathesis() -> Result<PathBuf> {
 /// A server that ends with this value.
 struct Server {
     process: Child,
+    /// Kept open: who says something to nobody may take that for an error.
+    said: Option<BufReader<ChildStdout>>,
     url: String,
     folder: PathBuf,
 }
@@ -80,13 +82,15 @@ impl Server {
         command.args(["serve", "--listen", "127.0.0.1:0", "--log", "error", "--data"]).arg(&folder);
         println!("$ {}", shown(&command));
         let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-        let mut server = Self { process, url: String::new(), folder };
+        let mut server = Self { process, said: None, url: String::new(), folder };
         let said = server.process.stdout.take().context("the server says nothing")?;
-        for line in BufReader::new(said).lines() {
-            if let Some(url) = line?.strip_prefix("listening on ") {
-                server.url = url.trim().to_owned();
+        let (said, mut line) = (server.said.insert(BufReader::new(said)), String::new());
+        while said.read_line(&mut line)? > 0 {
+            if let Some(url) = line.trim().strip_prefix("listening on ") {
+                server.url = url.to_owned();
                 return Ok(server);
             }
+            line.clear();
         }
         bail!("the server does not listen")
     }
