@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a program that reports to people")]
 
 mod arguments;
+mod hostile;
 mod house;
 mod postgres;
 mod process;

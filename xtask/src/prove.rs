@@ -1,7 +1,7 @@
 //! `cargo xtask prove`: what is too long for the test run.
 
 use crate::process::{self, cargo, show_and_run};
-use crate::scale;
+use crate::{hostile, scale};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
@@ -34,6 +34,11 @@ pub(crate) const PROOFS: &[Proof] = &[
         run: load,
     },
     Proof { name: "fuzz", what: "no mutated file or message makes a reader panic", run: fuzz },
+    Proof {
+        name: "hostile",
+        what: "the server tells hostile callers no, and nothing changes",
+        run: |extent| hostile::prove(extent.long),
+    },
     Proof {
         name: SCALE,
         what: "a million devices fit 4 GiB and train as fast as ten thousand; --long: ten million, streamed, fit 8",

@@ -253,7 +253,7 @@ impl Server {
             shared: hosted.coordinator.shared().parameters.clone(),
             state: memory,
         };
-        let bytes = self.versions.put(&state).await?;
+        let bytes = self.versions.put(&state, None).await?;
         let digest = Published::of(&hosted.coordinator)?.digest;
         Ok(VersionRecord { federation: id, version: 0, digest, bytes, created: now() })
     }

@@ -298,7 +298,7 @@ impl Federation {
         collected: &mut Collected,
     ) -> Result<(VersionRecord, Arc<Published>), Trouble> {
         let (state, published) = self.absorb(collected)?;
-        let bytes = tools.versions.put(&state).await?;
+        let bytes = tools.versions.put(&state, Some(self.current().version.0)).await?;
         let published = Arc::new(published);
         let record = VersionRecord {
             federation: self.id,

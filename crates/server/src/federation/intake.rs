@@ -68,12 +68,12 @@ pub enum Refused {
 }
 
 impl Federation {
-    /// Takes an update of a device in.
+    /// Takes an update of a device in. Not to be dropped before it is done.
     ///
     /// # Errors
     /// If it is refused; then nothing has changed.
     pub async fn take_update(
-        self: &Arc<Self>,
+        &self,
         clerk: &Clerk,
         (device, round): (u32, u64),
         key: &str,
@@ -90,11 +90,7 @@ impl Federation {
             }
             return Err(refused);
         }
-        // What is being stored is stored even if the device hangs up meanwhile.
-        let (federation, clerk) = (Arc::clone(self), clerk.clone());
-        let storing =
-            tokio::spawn(async move { federation.store(&clerk, (device, round), known, bytes).await });
-        storing.await.unwrap_or(Err(Refused::Busy))
+        self.store(clerk, (device, round), known, bytes).await
     }
 
     async fn store(

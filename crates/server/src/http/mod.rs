@@ -143,14 +143,24 @@ const ALWAYS: [(HeaderName, HeaderValue); 2] = [
     (HeaderName::from_static("referrer-policy"), HeaderValue::from_static("no-referrer")),
 ];
 
-/// Lets the router answer, and counts the request by its route, never by its address, which may say who calls. Around
-/// the router instead of in it, where a layer would cost a check-in as much as everything else.
-pub(crate) async fn answer(api: &Api, mut router: Router, request: Request<Incoming>) -> Response {
-    let (start, method) = (Instant::now(), metrics::known(request.method()));
-    let route = routes::of(request.uri().path());
-    let mut response = match router.call(request).await {
+async fn called(mut router: Router, request: Request<Incoming>) -> Response {
+    match router.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
+    }
+}
+
+/// Lets the router answer, and counts the request by its route, never by its address, which may say who calls. Around
+/// the router instead of in it, where a layer would cost a check-in as much as everything else.
+pub(crate) async fn answer(api: &Api, router: Router, request: Request<Incoming>) -> Response {
+    let (start, method) = (Instant::now(), metrics::known(request.method()));
+    let route = routes::of(request.uri().path());
+    let mut response = if method == "GET" || route.ends_with("/check-in") {
+        called(router, request).await
+    } else {
+        // A caller that hangs up does not leave a change half made: it is made to its end.
+        let changing = tokio::spawn(async move { called(router, request).await });
+        changing.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
     };
     for (name, value) in ALWAYS {
         response.headers_mut().insert(name, value);

@@ -1,5 +1,7 @@
 //! Hostile requests against a real server: each is answered as it should, changes nothing, and costs little.
 
+#![allow(clippy::print_stdout, reason = "the figure of a proof")]
+
 mod addresses;
 mod callers;
 mod client;

@@ -33,7 +33,7 @@ fn samples(text: &str) -> Samples {
         let suffixes = ["", "_total", "_bucket", "_sum", "_count"];
         let known =
             |suffix: &&str| name.strip_suffix(*suffix).is_some_and(|family| families.contains(family));
-        assert!(suffixes.iter().any(|suffix| known(suffix)), "{line} has no type");
+        assert!(suffixes.iter().any(known), "{line} has no type");
         if let Some(labels) = series.strip_prefix(name).filter(|labels| !labels.is_empty()) {
             let inside = labels.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
             labels_are_well_formed(inside.unwrap_or_else(|| panic!("{line}")));
@@ -65,7 +65,7 @@ fn measured(host: &Host) -> Samples {
 fn a_small_federation_is_counted_right() {
     let host = Host::new();
     let settings = json!({ "factors": 2, "triples": 4, "cohort": 3, "learning_rate": 0.1 });
-    host.found("films", json!({ "devices": 3, "rounds": 2, "settings": settings }));
+    host.found("films", &json!({ "devices": 3, "rounds": 2, "settings": settings }));
     let token = host.enrolment("films");
     let phones = ["a", "b", "c"].map(|key| host.phone("films", &token, key));
     let mut bytes = 0;
@@ -100,7 +100,7 @@ fn a_small_federation_is_counted_right() {
 #[test]
 fn callers_do_not_add_labels_as_they_please() {
     let host = Host::new();
-    host.found("films", json!({}));
+    host.found("films", &json!({}));
     let flood = |from: usize| {
         for number in from..from + 20 {
             let paths = [

@@ -96,7 +96,7 @@ impl Host {
         send(self.at, &Request::of(method, path, &headers, body))
     }
 
-    pub(crate) fn found(&self, name: &str, more: Value) {
+    pub(crate) fn found(&self, name: &str, more: &Value) {
         let mut config = json!({ "name": name, "catalog": catalog(12), "model": "fpl", "check_in_seconds": 1,
             "settings": { "factors": 2, "triples": 4, "cohort": 1, "learning_rate": 0.1 } });
         for (key, value) in more.as_object().unwrap() {
@@ -238,7 +238,7 @@ impl Scene {
         let host = Host::new();
         let more = json!({ "devices": 4, "row_norm": 10.0, "minimum": 2,
             "settings": { "factors": 2, "triples": 4, "cohort": 3, "learning_rate": 0.1 } });
-        host.found("films", more);
+        host.found("films", &more);
         let enrolment = host.enrolment("films");
         let [revoked, withdrawn] = ["r", "w"].map(|key| host.phone("films", &enrolment, key));
         let path = format!("/v1/operator/federations/films/devices/{}", revoked.number);
@@ -252,9 +252,9 @@ impl Scene {
         let sent = host.answer(&answered);
         let more = json!({ "private_models": true, "samples": true, "catalog": catalog(5),
             "criteria": [{ "name": "auc", "why": "to see whether it helps" }] });
-        host.found("songs", more);
+        host.found("songs", &more);
         let singer = host.phone("songs", &host.enrolment("songs"), "s");
-        host.found("done", json!({ "rounds": 1 }));
+        host.found("done", &json!({ "rounds": 1 }));
         let token = host.enrolment("done");
         let finished = host.phone("done", &token, "f");
         let finished_sent = host.answer(&finished);

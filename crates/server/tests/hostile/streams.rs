@@ -83,5 +83,5 @@ fn bodies_that_do_not_fit_into_memory_together_are_told_to_come_back() {
         (503, "busy", Some("1"))
     );
     // Its room is free again.
-    host.found("films", json!({}));
+    host.found("films", &json!({}));
 }

@@ -13,7 +13,7 @@ pub(crate) fn cases(scene: &Scene) -> Vec<Case> {
     [founding(scene), catalogs(scene), tokens(scene)].into_iter().flatten().collect()
 }
 
-fn new(more: Value) -> String {
+fn new(more: &Value) -> String {
     let mut config = object!({ "name": "new", "catalog": catalog(3), "model": "fcf" });
     for (key, value) in more.as_object().unwrap() {
         config[key] = value.clone();
@@ -25,7 +25,7 @@ fn founding(scene: &Scene) -> Vec<Case> {
     let post = |body: &str| json("POST", FOUND, &scene.host.admin, body);
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let settings = format!(r#"{{"name":"new","catalog":"item\na","model":"fcf","settings":{deep}}}"#);
-    let unknown = |settings: Value| new(object!({ "settings": settings }));
+    let unknown = |settings: Value| new(&object!({ "settings": settings }));
     let many: Vec<Value> = (0..20_000).map(|number| object!({ "name": format!("c{number}") })).collect();
     let bad = || Told(400, "bad-request");
     let wrong = || Told(422, "wrong-config");
@@ -39,10 +39,10 @@ fn founding(scene: &Scene) -> Vec<Case> {
         case("settings a hundred thousand deep", post(&settings), bad()),
         case("text that is no text", post("{\"name\":\"\u{0}\"}"), bad()),
         case("no catalog", post(r#"{"name":"new","model":"fcf"}"#), bad()),
-        case("a name of another type", post(&new(object!({ "name": 7 }))), bad()),
+        case("a name of another type", post(&new(&object!({ "name": 7 }))), bad()),
         case("packed JSON", Request::of("POST", FOUND, &packed, b"\x1f\x8b"), Told(415, "wrong-media")),
-        case("an unknown field", post(&new(object!({ "speed": 3 }))), wrong()),
-        case("an unknown model", post(&new(object!({ "model": "../fcf" }))), wrong()),
+        case("an unknown field", post(&new(&object!({ "speed": 3 }))), wrong()),
+        case("an unknown model", post(&new(&object!({ "model": "../fcf" }))), wrong()),
         case("an unknown setting", post(&unknown(object!({ "colour": 3 }))), wrong()),
         case("a setting of another type", post(&unknown(object!({ "factors": "many" }))), wrong()),
         case(
@@ -51,29 +51,29 @@ fn founding(scene: &Scene) -> Vec<Case> {
             wrong(),
         ),
         case("a thousand million factors", post(&unknown(object!({ "factors": 1_000_000_000 }))), wrong()),
-        case("less than nobody", post(&new(object!({ "devices": -1 }))), wrong()),
-        case("nobody", post(&new(object!({ "devices": 0 }))), wrong()),
-        case("everybody", post(&new(object!({ "devices": 4_000_000_000_u32 }))), wrong()),
-        case("no round", post(&new(object!({ "rounds": 0 }))), wrong()),
-        case("a bound of 0", post(&new(object!({ "row_norm": 0 }))), wrong()),
+        case("less than nobody", post(&new(&object!({ "devices": -1 }))), wrong()),
+        case("nobody", post(&new(&object!({ "devices": 0 }))), wrong()),
+        case("everybody", post(&new(&object!({ "devices": 4_000_000_000_u32 }))), wrong()),
+        case("no round", post(&new(&object!({ "rounds": 0 }))), wrong()),
+        case("a bound of 0", post(&new(&object!({ "row_norm": 0 }))), wrong()),
         case(
             "a bound of 1e999",
-            post(&new(object!({ "row_norm": 1 })).replace("\"row_norm\":1", "\"row_norm\":1e999")),
+            post(&new(&object!({ "row_norm": 1 })).replace("\"row_norm\":1", "\"row_norm\":1e999")),
             bad(),
         ),
-        case("twenty thousand criteria", post(&new(object!({ "criteria": many }))), wrong()),
-        case("a name that is taken", post(&new(object!({ "name": "films" }))), Told(409, "name-taken")),
-        case("no name", post(&new(object!({ "name": "" }))), wrong()),
-        case("a name that is a path", post(&new(object!({ "name": "../films" }))), wrong()),
-        case("a name in capitals", post(&new(object!({ "name": "FILMS" }))), wrong()),
-        case("a name of 65 letters", post(&new(object!({ "name": "a".repeat(65) }))), wrong()),
-        case("a name with a line's end", post(&new(object!({ "name": "new\r\nx: y" }))), wrong()),
+        case("twenty thousand criteria", post(&new(&object!({ "criteria": many }))), wrong()),
+        case("a name that is taken", post(&new(&object!({ "name": "films" }))), Told(409, "name-taken")),
+        case("no name", post(&new(&object!({ "name": "" }))), wrong()),
+        case("a name that is a path", post(&new(&object!({ "name": "../films" }))), wrong()),
+        case("a name in capitals", post(&new(&object!({ "name": "FILMS" }))), wrong()),
+        case("a name of 65 letters", post(&new(&object!({ "name": "a".repeat(65) }))), wrong()),
+        case("a name with a line's end", post(&new(&object!({ "name": "new\r\nx: y" }))), wrong()),
     ]
 }
 
 fn catalogs(scene: &Scene) -> Vec<Case> {
     let post = |catalog: &str| {
-        let body = new(object!({ "catalog": catalog }));
+        let body = new(&object!({ "catalog": catalog }));
         case(
             format!("catalog {:.40?}", catalog),
             json("POST", FOUND, &scene.host.admin, &body),
