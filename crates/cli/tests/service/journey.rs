@@ -4,7 +4,7 @@ use crate::common::program;
 use crate::harness::{Database, Place, complaint, printed};
 use serde_json::Value;
 
-const TOWN: &str = "synth:town:users=40";
+const TOWN: &str = "synth:town:users=50";
 
 #[test]
 fn a_federation_is_paused_resumed_and_outlives_its_server() {
@@ -16,7 +16,7 @@ fn a_federation_is_paused_resumed_and_outlives_its_server() {
         "--catalog-of",
         TOWN,
         "--devices",
-        "40",
+        "50",
         "--rounds",
         "3",
         "--check-in-seconds",
@@ -29,10 +29,10 @@ fn a_federation_is_paused_resumed_and_outlives_its_server() {
     assert_eq!(place.operate(&["show", "town"])["state"], "paused");
     let waiting = printed(&mut place.fleet("town", &["--data", TOWN, "--seconds", "1"]));
     let told: Value = serde_json::from_str(&waiting).unwrap();
-    assert_eq!((told["devices"].as_u64(), told["version"].as_u64()), (Some(40), Some(0)));
+    assert_eq!((told["devices"].as_u64(), told["version"].as_u64()), (Some(50), Some(0)));
     assert_eq!(place.operate(&["resume", "town"])["state"], "running");
     let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &["--data", TOWN]))).unwrap();
-    assert_eq!((told["updates"].as_u64(), told["version"].as_u64()), (Some(120), Some(3)));
+    assert_eq!((told["updates"].as_u64(), told["version"].as_u64()), (Some(150), Some(3)));
     assert_eq!(place.operate(&["list"])["federations"].as_array().unwrap().len(), 1);
     assert!(place.log().contains("finished"));
 }
