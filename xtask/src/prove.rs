@@ -1,5 +1,6 @@
 //! `cargo xtask prove`: what is too long for the test run.
 
+use crate::postgres::{self, Cluster};
 use crate::process::{self, cargo, show_and_run};
 use crate::{hostile, scale};
 use anyhow::{Context, Result, ensure};
@@ -59,11 +60,17 @@ pub(crate) fn run(name: &str, extent: Extent) -> Result<()> {
     (proof.run)(extent).with_context(|| format!("proof `{name}` failed"))
 }
 
-/// The tests of real processes whose names have this in them, with a setting from the environment.
+/// The tests of real processes whose names have this in them, with a setting from the environment; with PostgreSQL, where
+/// that can be had.
 fn service(filter: &str, (key, value): (&str, &str)) -> Result<()> {
     let test =
         ["test", "--release", "--package", "sottovoce", "--test", "service", filter, "--", "--nocapture"];
-    show_and_run(cargo(test).env(key, value))
+    let (mut test, cluster) = (cargo(test), Cluster::start()?);
+    match &cluster {
+        Some(cluster) => _ = test.env(postgres::VARIABLE, cluster.url()),
+        None => println!("{}", postgres::LEFT_OUT),
+    }
+    show_and_run(test.env(key, value))
 }
 
 fn equality(Extent { long, .. }: Extent) -> Result<()> {

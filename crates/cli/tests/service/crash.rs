@@ -73,7 +73,7 @@ fn server_is_killed(database: Database, kills: usize) {
     assert_eq!(told["updates"].as_u64(), Some(40 * simulated.rounds));
     check(&place, &told, &simulated);
     assert!(killed >= kills.min(50), "the federation was finished after {killed} kills of {kills}");
-    println!("{killed} kills of the server in {} rounds: the same bytes", simulated.rounds);
+    eprintln!("{killed} kills of the server in {} rounds: the same bytes", simulated.rounds);
 }
 
 #[test]
@@ -102,5 +102,5 @@ fn devices_killed_at_any_moment_count_once() {
     }
     let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &arguments))).unwrap();
     check(&place, &told, &simulated);
-    println!("{kills} kills of the devices in {} rounds: the same bytes", simulated.rounds);
+    eprintln!("{kills} kills of the devices in {} rounds: the same bytes", simulated.rounds);
 }

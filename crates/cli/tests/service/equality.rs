@@ -39,7 +39,7 @@ fn compare(model: &str, settings: &[&'static str], a_round: u64) {
     let differ = deployed.iter().zip(&simulated.model).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
     assert_eq!(differ, 0, "{differ} of {} values differ: {model} {settings:?}", deployed.len());
     let (rounds, values) = (simulated.rounds, deployed.len());
-    println!(
+    eprintln!(
         "{devices} devices over HTTP, {rounds} rounds of {model}: all {values} values have the simulator's bits"
     );
 }

@@ -9,11 +9,11 @@ mod bare;
 mod callers;
 mod world;
 
-use callers::{Outcome, Told};
+use callers::Told;
 use serde_json::json;
 use std::error::Error;
 use std::time::Duration;
-use world::World;
+use world::{CHECK_INS, World};
 
 /// Devices that are enrolled.
 const DEVICES: u32 = 10_000;
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut uploads, mut check_ins, mut p99) = (Vec::new(), Vec::new(), Duration::ZERO);
     for round in 0..repeats {
         let ours = runtime.block_on(world.upload_all(CALLERS))?;
-        let batch = world.mean_batch(&ours);
+        let batch = world.mean_batch();
         let bare = bare::sqlite(&world.update, DEVICES, batch)?;
         println!(
             "round {round}: {:.0} durable uploads/s of {} bytes, {batch} in a transaction; bare SQLite {bare:.0}/s: ratio {:.2}; \
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         uploads.push((ours.rate / bare, ours.rate, bare));
         p99 = p99.max(ours.p99);
         let ours = runtime.block_on(world.check_in_all(CALLERS))?;
-        let bare = runtime.block_on(bare::axum(CALLERS, DEVICES as usize))?;
+        let bare = runtime.block_on(bare::axum(CALLERS, CHECK_INS))?;
         println!(
             "         {:.0} check-ins/s; a bare axum handler {:.0}/s: ratio {:.2}",
             ours.rate,
@@ -87,11 +87,9 @@ fn resident() -> u64 {
 
 impl World {
     /// Changes that went into a transaction during a round, on average.
-    fn mean_batch(&mut self, outcome: &Outcome) -> u32 {
+    fn mean_batch(&self) -> u32 {
         let Told { commits, changes } = self.commits();
-        let before = std::mem::replace(&mut self.told, Told { commits, changes });
-        let (commits, changes) = (commits - before.commits, changes - before.changes);
-        let _rate = outcome.rate;
+        let (commits, changes) = (commits - self.told.commits, changes - self.told.changes);
         ((changes as f64 / commits.max(1) as f64).round() as u32).max(1)
     }
 }

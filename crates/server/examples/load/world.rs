@@ -18,6 +18,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 const ITEMS: usize = 2000;
+/// Check-ins at a time that are measured.
+pub(crate) const CHECK_INS: usize = 60_000;
 
 /// A listening server and its devices' credentials.
 pub(crate) struct World {
@@ -107,8 +109,9 @@ impl World {
     pub(crate) async fn check_in_all(&mut self, callers: usize) -> Result<Outcome, Box<dyn Error>> {
         self.until_open().await;
         let credentials = Arc::clone(&self.credentials);
-        let made = Arc::new(move |place: usize| check_in("load", &credentials[place]));
-        let rate = call(self.address, callers, self.credentials.len(), made, 200).await?;
+        let devices = credentials.len();
+        let made = Arc::new(move |place: usize| check_in("load", &credentials[place % devices]));
+        let rate = call(self.address, callers, CHECK_INS, made, 200).await?;
         Ok(Outcome { rate, p50: Duration::ZERO, p99: Duration::ZERO })
     }
 
