@@ -40,7 +40,9 @@ fn history(
     let dataset = read(source, cleaning, common)?;
     let all = &dataset.interactions;
     let Some(number) = all.users.iter().position(|id| id == user) else {
-        return Err(Usage(format!("{} has no user `{user}`", dataset.name)).into());
+        let some: Vec<&str> = all.users.iter().take(3).collect();
+        let message = format!("{} has no user `{user}`; it has {}, ...", dataset.name, some.join(", "));
+        return Err(Usage(message).into());
     };
     let mut own: Vec<usize> = (0..all.user.len()).filter(|&row| all.user[row] as usize == number).collect();
     let time = |row: usize| all.time.get(row).copied();

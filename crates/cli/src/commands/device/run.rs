@@ -40,6 +40,7 @@ pub(crate) fn run(args: &RunDevice, common: &Common) -> Result<()> {
             Next::Never(end) => bail!("{end}"),
             Next::After(_, rest) if args.once && failed > 0 => bail!("{rest}"),
             Next::After(..) if args.once => return Ok(()),
+            Next::After(_, Rest::Idle { state }) if state == "finished" => return Ok(()),
             Next::After(pause, Rest::Paused | Rest::Conditions) => thread::sleep(pause.min(LONGEST_REST)),
             Next::After(pause, _) => thread::sleep(pause),
         }
