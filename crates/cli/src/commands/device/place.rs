@@ -52,7 +52,7 @@ pub(super) fn read_key(path: &Path) -> Result<Key> {
 
 fn hexadecimal(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
+    if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
     for (place, byte) in bytes.iter_mut().enumerate() {
