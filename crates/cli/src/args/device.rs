@@ -85,7 +85,7 @@ pub(crate) struct Place {
 /// `device enrol`.
 #[derive(Debug, Args)]
 pub(crate) struct Enrol {
-    /// The server's address: https://HOST[:PORT], or http:// on this machine
+    /// The server's address: https:// and a host, perhaps with a port; http:// for this machine only
     #[arg(long, value_name = "URL")]
     pub(crate) server: String,
     /// The federation's name

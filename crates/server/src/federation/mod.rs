@@ -1,7 +1,7 @@
 //! One federation on the server: who its devices are, which round is under way, which version is current.
 //!
 //! Handlers change the state in memory under a short lock and hand what must not be forgotten to the clerk; one task a
-//! federation ([`drive`]) opens and closes rounds.
+//! federation (`drive`) opens and closes rounds.
 
 pub mod catalog;
 pub mod config;
