@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The crates that promise to build for wasm32.
-pub(crate) const CRATES: &[&str] = &["sottovoce-core", "sottovoce-protocol", "sottovoce-models"];
+pub(crate) const CRATES: &[&str] = &["sottovoce-core", "sottovoce-protocol", "sottovoce-neural", "sottovoce-models"];
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
