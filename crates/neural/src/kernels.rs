@@ -13,18 +13,34 @@ fn sum_of<R: Real>(lanes: [R; LANES]) -> R {
     ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))
 }
 
+/// Not inlined, so that the lanes stay whole vectors in the loops before it: the compiler would else take them apart to suit
+/// this sum.
+#[inline(never)]
+fn sums_of<R: Real, const K: usize>(lanes: &[[R; LANES]; K]) -> [R; K] {
+    lanes.map(sum_of)
+}
+
+/// Reads all before it writes, so that compilers need not fear that the slices overlap.
+#[inline(always)]
+fn add_products<R: Real>(lanes: &mut [R; LANES], x: &[R; LANES], y: &[R; LANES]) {
+    let mut sum = *lanes;
+    for lane in 0..LANES {
+        sum[lane] += x[lane] * y[lane];
+    }
+    *lanes = sum;
+}
+
 /// Sum of products with each of K rows of the same length.
 #[inline(always)]
 pub(crate) fn dots<R: Real, const K: usize>(a: &[R], rows: [&[R]; K]) -> [R; K] {
     let (blocks, rest) = a.as_chunks::<LANES>();
     let split = rows.map(|row| row[..a.len()].as_chunks::<LANES>());
     let mut lanes = [[R::ZERO; LANES]; K];
-    for (n, block) in blocks.iter().enumerate() {
+    // Never fails; tells the compiler that no index below is outside.
+    assert!(split.iter().all(|(row, _)| row.len() == blocks.len()));
+    for n in 0..blocks.len() {
         for k in 0..K {
-            let row = &split[k].0[n];
-            for lane in 0..LANES {
-                lanes[k][lane] += block[lane] * row[lane];
-            }
+            add_products(&mut lanes[k], &blocks[n], &split[k].0[n]);
         }
     }
     for k in 0..K {
@@ -32,7 +48,7 @@ pub(crate) fn dots<R: Real, const K: usize>(a: &[R], rows: [&[R]; K]) -> [R; K] 
             lanes[k][lane] += x * y;
         }
     }
-    lanes.map(sum_of)
+    sums_of(&lanes)
 }
 
 /// `y += a_0 x_0 + a_1 x_1 + ...`, added one after the other: the bits of K single additions, for fewer loads and stores.
@@ -40,6 +56,7 @@ pub(crate) fn dots<R: Real, const K: usize>(a: &[R], rows: [&[R]; K]) -> [R; K] 
 pub(crate) fn add_scaled<R: Real, const K: usize>(y: &mut [R], a: [R; K], x: [&[R]; K]) {
     let x = x.map(|x| x[..y.len()].as_chunks::<LANES>());
     let (blocks, rest) = y.as_chunks_mut::<LANES>();
+    let x = x.map(|(x, x_rest)| (&x[..blocks.len()], &x_rest[..rest.len()]));
     for (n, block) in blocks.iter_mut().enumerate() {
         let mut sum = *block;
         for k in 0..K {
