@@ -7,7 +7,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("data", &["core"]),
     ("protocol", &["core"]),
-    ("models", &["core", "protocol"]),
+    ("neural", &["core"]),
+    ("models", &["core", "protocol", "neural"]),
     ("evaluate", &["core"]),
     ("federation", &["core", "protocol", "models", "evaluate"]),
     ("experiment", &["core", "data", "models", "evaluate", "federation"]),
@@ -74,7 +75,7 @@ mod tests {
         let wrong = [member("core", &["data"], &[]), member("models", &["core", "evaluate"], &[])];
         let expected = [
             "core: depends on data, but may depend on no other crate only",
-            "models: depends on evaluate, but may depend on core, protocol only",
+            "models: depends on evaluate, but may depend on core, protocol, neural only",
         ];
         assert_eq!(violations(&wrong), expected);
     }

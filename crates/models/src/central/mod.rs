@@ -12,6 +12,7 @@ mod inverse;
 mod item_knn;
 pub(crate) mod least_squares;
 mod mostpop;
+mod multivae;
 mod negatives;
 mod neighbours;
 mod order;
@@ -29,4 +30,5 @@ pub static MODELS: &[Model] = &[
     bpr_mf::MODEL,
     ials::MODEL,
     ease::MODEL,
+    multivae::MODEL,
 ];

@@ -12,8 +12,13 @@ mod facts {
     /// Models whose scores do not look at the user's own history, so that they cannot know the user's group.
     pub(crate) const IMPERSONAL: &[&str] = &["random", "mostpop"];
     /// Models that learn in epochs, and the setting that says how many.
-    pub(crate) const ITERATIVE: &[(&str, &str)] =
-        &[("bpr-mf", "epochs"), ("ials", "iterations"), ("fpl", "epochs"), ("fcf", "epochs")];
+    pub(crate) const ITERATIVE: &[(&str, &str)] = &[
+        ("bpr-mf", "epochs"),
+        ("ials", "iterations"),
+        ("multivae", "epochs"),
+        ("fpl", "epochs"),
+        ("fcf", "epochs"),
+    ];
     /// Models whose devices all learn from as many samples, rounded down: an epoch may fall short of all interactions by
     /// almost one a user.
     pub(crate) const ROUNDS_DOWN: &[&str] = &["fpl"];
@@ -24,6 +29,13 @@ mod facts {
             "bpr-mf" => vec![("factors", "2"), ("epochs", "60"), ("learning_rate", "0.05")],
             "ials" => vec![("factors", "2"), ("iterations", "6"), ("regularisation", "0.5")],
             "ease" => vec![("regularisation", "5")],
+            "multivae" => vec![
+                ("hidden", "16"),
+                ("latent", "4"),
+                ("epochs", "60"),
+                ("batch", "10"),
+                ("learning_rate", "0.01"),
+            ],
             "fpl" => vec![("factors", "2"), ("epochs", "60"), ("learning_rate", "0.05")],
             "fcf" => vec![("factors", "2"), ("epochs", "60"), ("regularisation", "0.5")],
             _ => vec![],

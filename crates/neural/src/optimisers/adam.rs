@@ -1,0 +1,151 @@
+//! Adam (Kingma and Ba 2015).
+//!
+//! ```text
+//! m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      p = p - rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+//! ```
+//! For gradients by rows, only the moments of touched rows move ("lazy Adam"): a step costs what was touched.
+
+use super::{check_table, parts};
+use crate::error::{Result, expect_len, setting};
+use crate::{Real, RowGradients, Slot};
+use sottovoce_core::{Work, fastest, math};
+use std::ops::Range;
+
+/// Steps scaled by running moments of the gradient.
+#[derive(Clone, Debug)]
+pub struct Adam<R> {
+    /// Length of a step.
+    pub rate: f64,
+    betas: [f64; 2],
+    epsilon: f64,
+    steps: u64,
+    first: Vec<R>,
+    second: Vec<R>,
+}
+
+impl<R: Real> Adam<R> {
+    /// The usual constants (0.9, 0.999, 1e-8), for so many parameters.
+    pub fn new(rate: f64, parameters: usize) -> Self {
+        let zeros = vec![R::ZERO; parameters];
+        Self { rate, betas: [0.9, 0.999], epsilon: 1e-8, steps: 0, first: zeros.clone(), second: zeros }
+    }
+
+    /// Other constants.
+    ///
+    /// # Errors
+    /// If a beta is not within [0, 1) or epsilon is not above 0.
+    pub fn with_constants(mut self, betas: [f64; 2], epsilon: f64) -> Result<Self> {
+        if !betas.iter().all(|beta| (0.0..1.0).contains(beta)) || epsilon.is_nan() || epsilon <= 0.0 {
+            return Err(setting(format!(
+                "Adam with betas {betas:?} and epsilon {epsilon}: betas within [0, 1) and an epsilon above 0 are expected"
+            )));
+        }
+        (self.betas, self.epsilon) = (betas, epsilon);
+        Ok(self)
+    }
+
+    /// Forgets the moments: for the next device.
+    pub fn reset(&mut self) {
+        self.steps = 0;
+        self.first.fill(R::ZERO);
+        self.second.fill(R::ZERO);
+    }
+
+    /// Steps with all parameters.
+    ///
+    /// # Errors
+    /// If lengths differ.
+    pub fn step(&mut self, parameters: &mut [R], gradients: &mut [R]) -> Result<()> {
+        expect_len("gradients", gradients.len(), parameters.len())?;
+        expect_len("parameters", parameters.len(), self.first.len())?;
+        self.next_step();
+        self.step_part(0..parameters.len(), parameters, gradients)
+    }
+
+    /// Begins a step that is made of parts: [`step_part`](Self::step_part) and [`step_rows`](Self::step_rows).
+    pub fn next_step(&mut self) {
+        self.steps += 1;
+    }
+
+    /// A part of a step that was begun.
+    ///
+    /// # Errors
+    /// If lengths differ, the part is not within them, or no step was begun.
+    pub fn step_part(&mut self, part: Range<usize>, parameters: &mut [R], gradients: &mut [R]) -> Result<()> {
+        let constants = self.constants()?;
+        expect_len("parameters", parameters.len(), self.first.len())?;
+        let (parameters, gradients) = parts(part.clone(), parameters, gradients)?;
+        let (first, second) = (&mut self.first[part.clone()], &mut self.second[part]);
+        fastest(Step { parameters, gradients, first, second, constants });
+        gradients.fill(R::ZERO);
+        Ok(())
+    }
+
+    /// The touched rows of a table in a step that was begun; clears them.
+    ///
+    /// # Errors
+    /// If lengths differ or no step was begun.
+    pub fn step_rows(&mut self, table: Slot, parameters: &mut [R], rows: &mut RowGradients<R>) -> Result<()> {
+        let constants = self.constants()?;
+        expect_len("parameters", parameters.len(), self.first.len())?;
+        let width = rows.width();
+        let parameters = table.of_mut(parameters)?;
+        check_table(parameters.len(), rows)?;
+        let (first, second) = (table.of_mut(&mut self.first)?, table.of_mut(&mut self.second)?);
+        for (row, gradients) in rows.iter() {
+            let part = row * width..(row + 1) * width;
+            let (first, second) = (&mut first[part.clone()], &mut second[part.clone()]);
+            fastest(Step { parameters: &mut parameters[part], gradients, first, second, constants });
+        }
+        rows.clear();
+        Ok(())
+    }
+
+    fn constants(&self) -> Result<Constants<R>> {
+        if self.steps == 0 {
+            return Err(setting("Adam: a part of a step before next_step"));
+        }
+        let unbiased = self.betas.map(|beta| 1.0 - math::pow(beta, self.steps as f64));
+        Ok(Constants {
+            keep: self.betas.map(R::of),
+            take: self.betas.map(|beta| R::of(1.0 - beta)),
+            rate: R::of(self.rate / unbiased[0]),
+            scale: R::of(1.0 / unbiased[1].sqrt()),
+            epsilon: R::of(self.epsilon),
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Constants<R> {
+    keep: [R; 2],
+    take: [R; 2],
+    /// rate / (1 - b1^t).
+    rate: R,
+    /// 1 / sqrt(1 - b2^t).
+    scale: R,
+    epsilon: R,
+}
+
+struct Step<'s, R> {
+    parameters: &'s mut [R],
+    gradients: &'s [R],
+    first: &'s mut [R],
+    second: &'s mut [R],
+    constants: Constants<R>,
+}
+
+impl<R: Real> Work for Step<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Constants { keep, take, rate, scale, epsilon } = self.constants;
+        let moments = self.first.iter_mut().zip(self.second);
+        for ((p, &g), (m, v)) in self.parameters.iter_mut().zip(self.gradients).zip(moments) {
+            *m = keep[0] * *m + take[0] * g;
+            *v = keep[1] * *v + take[1] * g * g;
+            *p -= rate * *m / (R::sqrt(*v) * scale + epsilon);
+        }
+    }
+}
