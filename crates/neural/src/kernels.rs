@@ -146,7 +146,7 @@ impl LogProduct {
         self.factors = 0;
     }
 
-    pub(crate) fn ln(mut self) -> f64 {
+    pub(crate) fn logarithm(mut self) -> f64 {
         self.close();
         self.sum
     }
@@ -197,6 +197,6 @@ mod tests {
             product.multiply(&factors);
             sum += factors.iter().map(|factor| factor.ln()).sum::<f64>();
         }
-        assert!((product.ln() - sum).abs() < 1e-9);
+        assert!((product.logarithm() - sum).abs() < 1e-9);
     }
 }

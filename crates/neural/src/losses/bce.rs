@@ -95,7 +95,7 @@ impl<R: Real> Work for Softplus<'_, R> {
                 *dx += self.factor * sigma;
             }
         }
-        positive.iter().sum::<f64>() + product.ln()
+        positive.iter().sum::<f64>() + product.logarithm()
     }
 }
 
