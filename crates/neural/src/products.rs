@@ -10,8 +10,8 @@ use crate::kernels::{add_scaled, dots};
 use crate::{Arithmetic, NeuralError, Real};
 use sottovoce_core::{Work, fastest};
 
-/// Below this many multiplications, or this many rows on the short side, plain loops are as fast or faster than `gemm`
-/// (see docs/performance.md for what was measured).
+/// Below this many multiplications, or this many rows on the short side, plain loops are used instead of `gemm`. Around
+/// where the reference step was about as fast either way; not searched for more closely (docs/performance.md).
 const LARGE: usize = 1 << 15;
 const MANY_ROWS: usize = 4;
 

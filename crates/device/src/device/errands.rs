@@ -21,7 +21,7 @@ pub enum Action {
     Send(Request),
     /// Call [`Device::train`]: computing, and no network.
     Train,
-    /// Nothing for now.
+    /// Nothing at this moment.
     Rest(Next),
 }
 
