@@ -47,6 +47,13 @@ pub struct Histories {
     catalog_size: usize,
 }
 
+impl Default for Histories {
+    /// Nobody's, of no items.
+    fn default() -> Self {
+        HistoriesBuilder::new(0, false, false).histories
+    }
+}
+
 impl Histories {
     /// From raw columns. `ratings` and `times` may be empty: not known.
     ///

@@ -125,9 +125,11 @@ impl Work<'_> {
     }
 
     fn auc(&self, learner: &dyn Learner, private: &[f32], item: u32) -> Result<Option<f64>, LearnError> {
+        // Without the item that is looked for.
+        let history: Vec<u32> = self.history.rows.iter().copied().filter(|&row| row != item).collect();
         let items = self.shared.parameters.tables().first().map_or(0, |table| table.shape().rows as usize);
         let mut scores = vec![0.0; items];
-        learner.score(&self.shared.parameters, private, &mut scores)?;
+        learner.score(&self.shared.parameters, private, &history, &mut scores)?;
         Ok(scores.get(item as usize).and_then(|_| criteria::auc(&scores, item, &self.history.rows)))
     }
 }

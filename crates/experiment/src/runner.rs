@@ -159,7 +159,8 @@ impl Trials for Runner {
             interrupted |= flow == Flow::Stop;
             flow
         };
-        let keeping = Keeping { users: Some(&data.whole.users), store: None };
+        let keeping =
+            Keeping { users: Some(&data.whole.users), catalog: Some(&data.whole.catalog), store: None };
         let trained = train_keeping(&plan, histories, &mut on_epoch, keeping);
         let trained = trained.map_err(failure)?;
         if interrupted {

@@ -4,7 +4,7 @@ use crate::checkpoint::Store;
 use crate::metric::MetricAt;
 use crate::outcome::CurvePoint;
 use crate::watching::{Best, Watcher};
-use sottovoce_core::{Histories, Names};
+use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_data::{
     Cleaning, CleaningNotes, DataError, Dataset, Description, LoadOptions, Notes, Parts, Split, clean,
     describe, load, split,
@@ -172,6 +172,8 @@ pub struct Keeping<'a> {
     pub store: Option<&'a mut Store>,
     /// Names of the users, for settings that name files which speak of them.
     pub users: Option<&'a Names>,
+    /// What is known of the items, for models and criteria that go by it.
+    pub catalog: Option<&'a Catalog>,
 }
 
 /// Trains a model as [`train`] does, and keeps its state on the way. Interrupted and begun again with the same store,
@@ -187,10 +189,10 @@ pub fn train_keeping<'a>(
 ) -> Result<Trained, ModelError> {
     let started = Instant::now();
     let mut recommender = (plan.model.build)(plan.settings);
-    let Keeping { store, users } = keeping;
+    let Keeping { store, users, catalog } = keeping;
     let (curve, best, cost) = (Vec::new(), None, None);
     let mut watch = Watcher { checks: plan.checks, curve, best, on_epoch, store, users, cost };
-    let summary = recommender.fit(histories, &mut Fit { seed: plan.seed, watch: &mut watch })?;
+    let summary = recommender.fit(histories, &mut Fit::new(plan.seed, &mut watch).knowing(catalog))?;
     let Watcher { curve, best, .. } = watch;
     let best_epoch = best.as_ref().map(|best| best.epoch);
     if let Some(Best { tensors: Some(tensors), .. }) = best {

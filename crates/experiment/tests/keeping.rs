@@ -52,7 +52,7 @@ fn killed_after(plan: &ModelPlan<'_>, data: &Prepared, store: &mut Store, epochs
         left -= 1;
         if left == 0 { Flow::Stop } else { Flow::Continue }
     };
-    let keeping = Keeping { store: Some(store), users: None };
+    let keeping = Keeping { store: Some(store), ..Keeping::default() };
     train_keeping(plan, &data.parts.train, &mut on_epoch, keeping).unwrap();
 }
 
@@ -91,7 +91,7 @@ fn a_training_put_down_again_and_again_ends_in_the_same_model_curve_and_counts()
         }
         let mut store = open(folder.path(), every);
         assert!(store.found().unwrap().epochs >= 5, "{name} {every}");
-        let keeping = Keeping { store: Some(&mut store), users: None };
+        let keeping = Keeping { store: Some(&mut store), ..Keeping::default() };
         let mut go_on = |_: usize, _: usize| Flow::Continue;
         let resumed = train_keeping(&plan, &data.parts.train, &mut go_on, keeping).unwrap();
         assert_same(&whole, &resumed);

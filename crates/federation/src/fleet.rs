@@ -190,9 +190,14 @@ impl<D: DevicePart> InProcess<D> {
         &self.private
     }
 
-    /// The private models alone.
-    pub fn into_private(self) -> Vec<f32> {
-        self.private
+    /// Everyone's history.
+    pub fn histories(&self) -> &HistorySource {
+        &self.histories
+    }
+
+    /// Histories and private models, when training is over.
+    pub fn into_parts(self) -> (HistorySource, Vec<f32>) {
+        (self.histories, self.private)
     }
 }
 

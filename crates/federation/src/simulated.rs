@@ -8,8 +8,8 @@ use crate::state::unfit;
 use crate::summaries;
 use crate::tensors::{self, Part};
 use crate::{
-    EpochReport, Federation, FederationError, HistoryFile, HistorySource, InProcess, Plan, Population, Setup,
-    Strategy,
+    EpochReport, Federation, FederationError, HistoryFile, HistorySource, InProcess, Page, Plan, Population,
+    Setup, Strategy,
 };
 use sottovoce_core::{Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
@@ -83,28 +83,45 @@ type Simulation<D> = Federation<InProcess<D>>;
 enum Learnt<D: DevicePart> {
     /// In training.
     Federation(Box<Simulation<D>>),
-    /// At rest: the shared model, empty for an empty catalog, and all private ones.
-    Parts(Parameters, Vec<f32>),
+    /// At rest.
+    Parts(Parts),
+}
+
+/// A model at rest.
+#[derive(Default)]
+struct Parts {
+    /// Empty for an empty catalog.
+    shared: Parameters,
+    /// All private models.
+    private: Vec<f32>,
+    histories: HistorySource,
 }
 
 impl<M: FederatedModel> Simulated<M> {
     /// Before any training.
     pub(crate) fn new(model: M) -> Self {
         let device = model.device(None);
-        Self { model, device, learnt: Learnt::Parts(Parameters::default(), Vec::new()) }
+        Self { model, device, learnt: Learnt::Parts(Parts::default()) }
     }
 
     fn shared(&self) -> &Parameters {
         match &self.learnt {
             Learnt::Federation(federation) => federation.distributed(),
-            Learnt::Parts(shared, _) => shared,
+            Learnt::Parts(parts) => &parts.shared,
         }
     }
 
     fn private(&self) -> &[f32] {
         match &self.learnt {
             Learnt::Federation(federation) => federation.fleet().private(),
-            Learnt::Parts(_, private) => private,
+            Learnt::Parts(parts) => &parts.private,
+        }
+    }
+
+    fn histories(&self) -> &HistorySource {
+        match &self.learnt {
+            Learnt::Federation(federation) => federation.fleet().histories(),
+            Learnt::Parts(parts) => &parts.histories,
         }
     }
 
@@ -138,7 +155,7 @@ impl<M: FederatedModel> Simulated<M> {
     fn fit_from(&mut self, train: HistorySource, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         if train.catalog_size() == 0 {
             let private = vec![0.0; train.users() * self.device.private_values()];
-            self.learnt = Learnt::Parts(Parameters::default(), private);
+            self.learnt = Learnt::Parts(Parts { private, histories: train, ..Parts::default() });
             return Ok(Summary::default());
         }
         let (federation, vectors) = self.found(train, fit).map_err(|error| failure(error, 0, ""))?;
@@ -150,11 +167,12 @@ impl<M: FederatedModel> Simulated<M> {
 
     /// Ends training: keeps the model and lets the rest go.
     fn rest(&mut self) {
-        let nothing = Learnt::Parts(Parameters::default(), Vec::new());
+        let nothing = Learnt::Parts(Parts::default());
         self.learnt = match std::mem::replace(&mut self.learnt, nothing) {
             Learnt::Federation(federation) => {
                 let (fleet, shared) = federation.into_parts();
-                Learnt::Parts(shared, fleet.into_private())
+                let (histories, private) = fleet.into_parts();
+                Learnt::Parts(Parts { shared, private, histories })
             }
             rest => rest,
         };
@@ -272,7 +290,10 @@ impl<M: FederatedModel> Recommender for Simulated<M> {
 
     fn score(&self, user: usize, into: &mut [f32]) {
         let width = self.device.private_values();
-        self.device.score(self.shared(), &self.private()[user * width..][..width], into);
+        let mut page = Page::default();
+        let history = self.histories().of(user, &mut page);
+        let history = history.unwrap_or_else(|error| panic!("{error}"));
+        self.device.score(self.shared(), &self.private()[user * width..][..width], history, into);
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -288,7 +309,7 @@ impl<M: FederatedModel> Recommender for Simulated<M> {
         let layout = (items > 0).then(|| self.model.shared().layout(items)).transpose();
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
         let shared = tensors::restore(&self.model.parts(), tensors, layout.as_ref())?;
-        self.learnt = Learnt::Parts(shared, private);
+        self.learnt = Learnt::Parts(Parts { shared, private, histories: each_once(train)?.into() });
         Ok(())
     }
 }

@@ -48,10 +48,10 @@ fn training_from_a_file_gives_the_bytes_of_training_in_memory() {
         let model = registry::find(name).unwrap();
         let chosen = model.settings(settings.clone()).unwrap();
         let mut watched = model.settings(settings).map(|settings| (model.build)(&settings)).unwrap();
-        let summary = watched.fit(&histories, &mut Fit { seed: 4, watch: &mut Quiet }).unwrap();
+        let summary = watched.fit(&histories, &mut Fit::new(4, &mut Quiet)).unwrap();
         let mut streamed = registry::streaming(name, &chosen).unwrap();
         let file = HistoryFile::open(&path).unwrap();
-        let streamed_summary = streamed.fit_file(file, &mut Fit { seed: 4, watch: &mut Quiet }).unwrap();
+        let streamed_summary = streamed.fit_file(file, &mut Fit::new(4, &mut Quiet)).unwrap();
         assert_eq!(summary, streamed_summary);
         assert!(bits(&*watched) == bits(&*streamed), "{name}: learnt something else");
     }

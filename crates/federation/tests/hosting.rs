@@ -116,7 +116,7 @@ fn round(server: &mut Coordinator, phones: &mut Phones, order: &mut Rng) {
 fn simulated(histories: &Histories, settings: &[(&'static str, Value)]) -> Vec<Vec<f32>> {
     let model = registry::find("fpl").unwrap();
     let mut recommender = (model.build)(&model.settings(settings.iter().cloned()).unwrap());
-    recommender.fit(histories, &mut Fit { seed: SEED, watch: &mut Quiet }).unwrap();
+    recommender.fit(histories, &mut Fit::new(SEED, &mut Quiet)).unwrap();
     let shared = recommender.tensors().into_iter().filter(|tensor| tensor.name != "users");
     shared
         .map(|tensor| match tensor.data {

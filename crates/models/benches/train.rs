@@ -33,7 +33,7 @@ fn build(name: &str, given: &[(&str, Value)]) -> Box<dyn Recommender> {
 }
 
 fn fit(model: &mut dyn Recommender, train: &Histories) {
-    model.fit(train, &mut Fit { seed: 1, watch: &mut Quiet }).expect("a problem that can be learnt");
+    model.fit(train, &mut Fit::new(1, &mut Quiet)).expect("a problem that can be learnt");
 }
 
 fn training(criterion: &mut Criterion) {

@@ -73,9 +73,10 @@ pub trait DevicePart: Send + Sync {
         into: &mut Trained,
     ) -> Result<Lesson, UpdateError>;
 
-    /// A score for each item, higher for what is more wanted.
+    /// A score for each item, higher for what is more wanted. `history` is as in a [`Task`]; models that keep all they need
+    /// in the private model do not look at it.
     ///
     /// # Panics
     /// If `into` is not as long as the catalog.
-    fn score(&self, shared: &Parameters, private: &[f32], into: &mut [f32]);
+    fn score(&self, shared: &Parameters, private: &[f32], history: &[u32], into: &mut [f32]);
 }

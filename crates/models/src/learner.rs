@@ -44,8 +44,14 @@ pub trait Learner: Send {
     /// A score for each item, higher for what is more wanted.
     ///
     /// # Errors
-    /// If the shared model is not of this model's layout, or the lengths do not fit.
-    fn score(&self, shared: &Parameters, private: &[f32], into: &mut [f32]) -> Result<(), LearnError>;
+    /// If the shared model is not of this model's layout, the lengths do not fit, or the history is not of its items.
+    fn score(
+        &self,
+        shared: &Parameters,
+        private: &[f32],
+        history: &[u32],
+        into: &mut [f32],
+    ) -> Result<(), LearnError>;
 }
 
 /// What cannot be learnt from or scored with.
@@ -162,10 +168,7 @@ impl<D: DevicePart, S: SharedPart + Send> Learner for Erased<D, S> {
         into: &mut Trained,
     ) -> Result<Lesson, LearnError> {
         let items = self.check(&shared.parameters, private)?;
-        let ascends = history.iter().zip(history.iter().skip(1)).all(|(one, next)| one < next);
-        if !ascends || history.last().is_some_and(|&last| last as usize >= items) {
-            return Err(LearnError::History { items });
-        }
+        check_history(history, items)?;
         if into.update().layout() != shared.parameters.layout().fingerprint() {
             let (found, expected) = (into.update().layout(), shared.parameters.layout().fingerprint());
             return Err(ModelError::Layout { found, expected }.into());
@@ -184,14 +187,27 @@ impl<D: DevicePart, S: SharedPart + Send> Learner for Erased<D, S> {
         Ok(device.train(task, &mut scratch.1, rng, into)?)
     }
 
-    fn score(&self, shared: &Parameters, private: &[f32], into: &mut [f32]) -> Result<(), LearnError> {
+    fn score(
+        &self,
+        shared: &Parameters,
+        private: &[f32],
+        history: &[u32],
+        into: &mut [f32],
+    ) -> Result<(), LearnError> {
         let expected = self.check(shared, private)?;
         if into.len() != expected {
             return Err(LearnError::Scores { found: into.len(), expected });
         }
-        self.device.score(shared, private, into);
+        check_history(history, expected)?;
+        self.device.score(shared, private, history, into);
         Ok(())
     }
+}
+
+fn check_history(history: &[u32], items: usize) -> Result<(), LearnError> {
+    let ascends = history.iter().zip(history.iter().skip(1)).all(|(one, next)| one < next);
+    let fits = ascends && history.last().is_none_or(|&last| (last as usize) < items);
+    if fits { Ok(()) } else { Err(LearnError::History { items }) }
 }
 
 #[cfg(test)]
@@ -305,7 +321,7 @@ mod tests {
         let mut other = Trained::new(&wrong.parameters.layout());
         assert!(matches!(train(&right, 5, &[1], &mut other), Some(LearnError::Shared(_))));
         assert_eq!(train(&right, 5, &[1], &mut into), None);
-        let scored = fcf.score(&wrong.parameters, &[0.0; 5], &mut [0.0; 19]);
+        let scored = fcf.score(&wrong.parameters, &[0.0; 5], &[], &mut [0.0; 19]);
         assert_eq!(scored, Err(LearnError::Scores { found: 19, expected: 20 }));
     }
 }

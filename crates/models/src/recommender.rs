@@ -1,6 +1,6 @@
 //! What every recommender can do, whichever way it learns.
 
-use sottovoce_core::{Histories, Names};
+use sottovoce_core::{Catalog, Histories, Names};
 use std::io::{self, Read, Write};
 use thiserror::Error;
 
@@ -136,6 +136,22 @@ pub struct Fit<'a> {
     pub seed: u64,
     /// Is told of each epoch and may end the training.
     pub watch: &'a mut dyn Watch,
+    /// What is known of the items, for models and criteria that go by it.
+    pub catalog: Option<&'a Catalog>,
+}
+
+impl<'a> Fit<'a> {
+    /// With nothing known of the items.
+    pub fn new(seed: u64, watch: &'a mut dyn Watch) -> Self {
+        Self { seed, watch, catalog: None }
+    }
+
+    /// The same with what is known of the items; of the catalog's size.
+    #[must_use]
+    pub fn knowing(mut self, catalog: Option<&'a Catalog>) -> Self {
+        self.catalog = catalog;
+        self
+    }
 }
 
 /// What a training run did.

@@ -16,7 +16,7 @@ fn models_that_can_tell_reasons_do() {
     for name in ["mostpop", "user-knn", "item-knn", "ease"] {
         let model = find_in(models(), name).unwrap();
         let mut recommender = (model.build)(&model.settings([]).unwrap());
-        recommender.fit(&train, &mut Fit { seed: 1, watch: &mut Quiet }).unwrap();
+        recommender.fit(&train, &mut Fit::new(1, &mut Quiet)).unwrap();
         assert!(!recommender.reasons(0, 3).is_empty(), "{name}");
     }
 }

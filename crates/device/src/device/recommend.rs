@@ -40,7 +40,7 @@ impl Device {
         let items = self.items.as_ref().ok_or(DeviceError::NoCatalog)?;
         let learner = self.options.models.lend(&private.model)?;
         let mut scores = vec![0.0; items.len()];
-        let scored = learner.score(&held.model.parameters, &private.values, &mut scores);
+        let scored = learner.score(&held.model.parameters, &private.values, &self.rows.rows, &mut scores);
         self.options.models.give_back(learner);
         scored?;
         let had = |row: &u32| self.rows.rows.binary_search(row).is_ok();

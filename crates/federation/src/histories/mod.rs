@@ -56,6 +56,13 @@ impl HistorySource {
     }
 }
 
+impl Default for HistorySource {
+    /// Nobody's.
+    fn default() -> Self {
+        Self::Memory(Histories::default())
+    }
+}
+
 impl From<Histories> for HistorySource {
     fn from(histories: Histories) -> Self {
         Self::Memory(histories)

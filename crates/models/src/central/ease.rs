@@ -163,7 +163,7 @@ mod tests {
         let settings = MODEL.settings([("regularisation", Value::Real(regularisation))])?;
         let mut model = Ease::new(&settings);
         let train = Histories::from_lists(lists, items).unwrap();
-        model.fit(&train, &mut Fit { seed: 1, watch: &mut Quiet })?;
+        model.fit(&train, &mut Fit::new(1, &mut Quiet))?;
         Ok(model)
     }
 

@@ -415,7 +415,7 @@ mod tests {
     fn trained(threads: usize) -> Vec<Tensor> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let mut model = model(&[]);
-        pool.install(|| model.fit(&town(), &mut Fit { seed: 3, watch: &mut Quiet })).unwrap();
+        pool.install(|| model.fit(&town(), &mut Fit::new(3, &mut Quiet))).unwrap();
         model.tensors()
     }
 
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn a_rate_far_too_large_ends_with_advice_or_stays_finite() {
         let mut wild = model(&[("learning_rate", 1.0), ("epochs", 60.0)]);
-        match wild.fit(&town(), &mut Fit { seed: 1, watch: &mut Quiet }) {
+        match wild.fit(&town(), &mut Fit::new(1, &mut Quiet)) {
             Ok(_) => assert!(wild.network.unwrap().parameters.iter().all(|value| value.is_finite())),
             Err(error) => assert!(error.to_string().contains("learning_rate below 1"), "{error}"),
         }

@@ -157,7 +157,7 @@ impl DevicePart for Device {
         Ok(Lesson { samples, loss: loss / f64::from(1.0 + self.confidence) })
     }
 
-    fn score(&self, shared: &Parameters, private: &[f32], into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
         let table = shared.tables().first();
         assert_eq!(into.len(), table.map_or(0, |table| table.shape().rows as usize), "one score an item");
         let rows = table.into_iter().flat_map(|table| table.values().chunks_exact(private.len()));

@@ -54,9 +54,7 @@ fn build(model: &Model) -> Box<dyn Recommender> {
 
 fn fitted(model: &Model, train: &Histories, seed: u64) -> Box<dyn Recommender> {
     let mut recommender = build(model);
-    recommender
-        .fit(train, &mut Fit { seed, watch: &mut Quiet })
-        .unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    recommender.fit(train, &mut Fit::new(seed, &mut Quiet)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
     recommender
 }
 
@@ -169,7 +167,7 @@ fn fitting_again_forgets_what_was_learnt_before() {
     let (first, second) = (uneven(), checkerboard());
     for model in models() {
         let mut recommender = fitted(model, &first, 1);
-        recommender.fit(&second, &mut Fit { seed: 2, watch: &mut Quiet }).unwrap();
+        recommender.fit(&second, &mut Fit::new(2, &mut Quiet)).unwrap();
         let fresh = fitted(model, &second, 2);
         assert_eq!(bits(&scores(&*recommender, &second)), bits(&scores(&*fresh, &second)), "{}", model.name);
     }
@@ -278,7 +276,7 @@ fn the_watch_sees_every_epoch_and_may_end_the_training() {
         let watched = |at| {
             let mut recommender = build(model);
             let mut watch = Stopper { at, seen: vec![], planned: 0, scores: vec![0.0; train.catalog_size()] };
-            let summary = recommender.fit(&train, &mut Fit { seed: 1, watch: &mut watch }).unwrap();
+            let summary = recommender.fit(&train, &mut Fit::new(1, &mut watch)).unwrap();
             (watch, summary, scores(&*recommender, &train))
         };
         let planned = small_settings(model).integer(key);
@@ -297,7 +295,7 @@ fn the_watch_sees_every_epoch_and_may_end_the_training() {
         let given = facts::small(name).into_iter().filter(|(k, _)| *k != key).chain([(key, "3")]);
         let settings = model.settings(given.map(|(k, v)| (k, Value::parse(v)))).unwrap();
         let mut short = (model.build)(&settings);
-        short.fit(&train, &mut Fit { seed: 1, watch: &mut Quiet }).unwrap();
+        short.fit(&train, &mut Fit::new(1, &mut Quiet)).unwrap();
         assert_eq!(scores(&*short, &train), after, "{name}: stopping at 3 is learning for 3");
     }
 }
@@ -307,7 +305,7 @@ fn models_that_do_not_iterate_say_so() {
     let train = checkerboard();
     for model in models() {
         let iterates = facts::ITERATIVE.iter().any(|(name, _)| *name == model.name);
-        let summary = build(model).fit(&train, &mut Fit { seed: 1, watch: &mut Quiet }).unwrap();
+        let summary = build(model).fit(&train, &mut Fit::new(1, &mut Quiet)).unwrap();
         assert_eq!(summary.epochs > 0, iterates, "{}", model.name);
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
     let bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
     let mut watch = Epochs { bar, loss: None };
     let (started, before) = (Instant::now(), cpu_seconds());
-    let mut fit = Fit { seed: common.seed, watch: &mut watch };
+    let mut fit = Fit::new(common.seed, &mut watch);
     let summary = learn(args.stream, file, recommender.as_mut(), &mut fit)
         .with_context(|| format!("training {} on {}", model.name, args.data))?;
     let seconds = Seconds { train: started.elapsed().as_secs_f64(), train_cpu: cpu_seconds() - before };
