@@ -6,7 +6,7 @@
 //! ```text
 //! GMF      x = h . (p * q) + b
 //! NeuMF    x = h . (p * q) + b + o . m_L,      m_0 = [p', q'],      m_l = relu(m_(l-1) W_l + b_l)
-//! loss of a sample = - y ln sigma(x) - (1 - y) ln(1 - sigma(x)) + regularisation / 2 (|p|^2 + |q|^2 + |p'|^2 + |q'|^2 + |h|^2 + |o|^2 + |W|^2)
+//! loss of a sample = - y ln sigma(x) - (1 - y) ln(1 - sigma(x)) + regularisation / 2 (|p|^2 + |q|^2 + |p'|^2 + |q'|^2 + |h|^2 + |o|^2)
 //! ```
 //! For every interaction (y = 1) some items the user does not have (y = 0) are drawn anew in every epoch. Steps are Adam's on
 //! means over batches; only vectors that a batch looked up move. Items are ranked by x.
@@ -85,7 +85,7 @@ fn learning() -> Vec<Setting> {
         Setting::integer("batch", 256, 1..=100_000, "Interactions of a step").on_log_scale(),
         Setting::integer("negatives", 4, 1..=100, "Items the user does not have, for each interaction"),
         Setting::real("learning_rate", 1e-3, 1e-6..=1.0, "Step of Adam").on_log_scale(),
-        Setting::real("regularisation", 1e-3, 0.0..=1.0, "Pull of vectors and weights to zero"),
+        Setting::real("regularisation", 1e-4, 0.0..=1.0, "Pull of all vectors to zero"),
         Setting::real("init_deviation", 0.05, 0.0..=1.0, "Standard deviation of the first random vectors"),
     ]
 }

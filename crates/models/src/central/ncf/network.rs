@@ -129,6 +129,15 @@ impl Network {
         Ok(loss)
     }
 
+    /// Adds the pull to zero of the output vectors. Not of the layers: a tower that is pulled to zero as a whole would
+    /// end in numbers too small for a processor's fast path.
+    pub(super) fn add_output_decay(&self, rate: f64, gradients: &mut [f32]) -> Result<(), NeuralError> {
+        for slot in [Some(self.output), self.tower.as_ref().map(Tower::output)].into_iter().flatten() {
+            add_decay(rate as f32, slot.of(&self.shared)?, slot.of_mut(gradients)?);
+        }
+        Ok(())
+    }
+
     /// Logits of all items for one user.
     pub(super) fn score(&self, user: usize, into: &mut [f32]) -> Result<(), NeuralError> {
         let output = self.output.of(&self.shared)?;

@@ -80,8 +80,7 @@ impl Exact {
             let loss = -y * sigma.ln() - (1.0 - y) * (1.0 - sigma).ln();
             sums = (sums.0 + loss, sums.1 + loss + regularisation / 2.0 * squares);
         }
-        let weights =
-            self.tensors.iter().filter(|(name, _)| name.contains("output") || name.contains("weight"));
+        let weights = self.tensors.iter().filter(|(name, _)| name.ends_with("output"));
         let squares: f64 = weights.flat_map(|(_, values)| values).map(|value| value * value).sum();
         let count = samples.len() as f64;
         (sums.0 / count, sums.1 / count + regularisation / 2.0 * squares)

@@ -50,6 +50,11 @@ impl Tower {
         Ok(Self { layers, output, width, factors, arithmetic: layout.arithmetic() })
     }
 
+    /// Where the output vector is.
+    pub(super) fn output(&self) -> Slot {
+        self.output
+    }
+
     /// Values that a training pass of so many samples takes.
     pub(super) fn space(&self, samples: usize) -> usize {
         // Outputs and the joined input, with a gradient each; the two vectors.

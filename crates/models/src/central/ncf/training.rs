@@ -131,7 +131,7 @@ impl Training {
                 *sum += std::mem::take(value);
             }
         }
-        network.layout.decay(self.plan.regularisation, &network.shared, &mut sum.gradients)?;
+        network.add_output_decay(self.plan.regularisation, &mut sum.gradients)?;
         self.shared.step(&mut network.shared, &mut sum.gradients)
     }
 }
