@@ -4,6 +4,7 @@
 //! compared, so that both see the same machine.
 
 mod federated;
+mod neural;
 mod peer;
 mod work;
 
@@ -61,6 +62,8 @@ const BENCHES: &[(&str, Job)] = &[
     ("ials", work::ials),
     ("fpl", federated::fpl),
     ("fleet", federated::fleet),
+    ("neural-step", neural::step),
+    ("multivae", neural::multivae),
     ("evaluate", work::evaluate),
     ("memory", work::memory),
 ];
@@ -106,7 +109,7 @@ fn table(figures: &[Figure]) -> String {
     for figure in figures {
         let _ = write!(
             text,
-            "{:9} {:width$}  {:>9} {}",
+            "{:11} {:width$}  {:>9} {}",
             figure.name,
             figure.what,
             short(figure.value),
