@@ -3,6 +3,7 @@
 //! CPU seconds, not wall time: they hold better on a busy machine. Ours and the peer's runs alternate and medians are
 //! compared, so that both see the same machine.
 
+mod dense;
 mod federated;
 mod neural;
 mod peer;
@@ -62,6 +63,7 @@ const BENCHES: &[(&str, Job)] = &[
     ("ials", work::ials),
     ("fpl", federated::fpl),
     ("fleet", federated::fleet),
+    ("dense-fleet", dense::dense_fleet),
     ("neural-step", neural::step),
     ("multivae", neural::multivae),
     ("evaluate", work::evaluate),
