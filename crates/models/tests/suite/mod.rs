@@ -20,6 +20,8 @@ mod facts {
         ("neumf", "epochs"),
         ("fpl", "epochs"),
         ("fcf", "epochs"),
+        ("fed-gmf", "epochs"),
+        ("fed-vae", "epochs"),
     ];
     /// Models whose devices all learn from as many samples, rounded down: an epoch may fall short of all interactions by
     /// almost one a user.
@@ -47,6 +49,8 @@ mod facts {
             ],
             "fpl" => vec![("factors", "2"), ("epochs", "60"), ("learning_rate", "0.05")],
             "fcf" => vec![("factors", "2"), ("epochs", "60"), ("regularisation", "0.5")],
+            "fed-gmf" => vec![("factors", "2"), ("epochs", "60")],
+            "fed-vae" => vec![("hidden", "16"), ("latent", "4"), ("epochs", "60"), ("server_rate", "0.01")],
             _ => vec![],
         }
     }
