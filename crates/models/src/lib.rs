@@ -5,6 +5,7 @@
 //! settings (name, meaning, default, range); programs build models through that and never by name tests of their own.
 
 pub mod central;
+pub mod classifier;
 pub mod fcf;
 mod federated;
 pub mod fpl;
