@@ -48,17 +48,17 @@ impl Criterion {
         }
     }
 
-    /// Its value for a device that has these images and whose local model is so far from the shared one.
-    pub fn value(self, images: &Images, own: &[u32], distance: f64) -> f64 {
+    /// Its value for a device that has these images; `None` for what is known only when it has trained.
+    pub fn value(self, images: &Images, own: &[u32]) -> Option<f64> {
         let of_class = || {
             let mut counts = [0u64; 256];
             own.iter().for_each(|&image| counts[usize::from(images.labels()[image as usize])] += 1);
             counts
         };
-        match self {
+        Some(match self {
             Self::Samples => own.len() as f64,
             Self::Labels => of_class().iter().filter(|&&count| count > 0).count() as f64,
-            Self::Closeness => 1.0 / (distance + 1.0).sqrt(),
+            Self::Closeness => return None,
             Self::Balance => {
                 let counts = &of_class()[..images.classes()];
                 let least = counts.iter().copied().min().unwrap_or(0);
@@ -68,7 +68,7 @@ impl Criterion {
                 let sharp = own.iter().filter(|&&image| images.is_sharp(image as usize)).count();
                 sharp as f64 / own.len().max(1) as f64
             }
-        }
+        })
     }
 }
 
@@ -80,11 +80,12 @@ mod tests {
     fn values_are_as_defined() {
         let images = Images::new([1, 1, 1], 2, vec![0; 6], vec![0, 0, 0, 1, 1, 0]).unwrap();
         let images = images.with_sharpness(vec![true, false, true, true, false, false]).unwrap();
-        let of = |name: &str, own: &[u32]| Criterion::named(name).unwrap().value(&images, own, 3.0);
+        let of = |name: &str, own: &[u32]| Criterion::named(name).unwrap().value(&images, own);
         let own = [0, 1, 2, 3];
-        assert_eq!([of("ds", &own), of("ld", &own), of("mw", &own)], [4.0, 2.0, 0.5]);
-        assert_eq!([of("cb", &own), of("is", &own)], [1.0 / 3.0, 0.75]);
-        assert_eq!([of("cb", &[0, 1]), of("ld", &[0, 1]), of("is", &[1, 4])], [0.0, 1.0, 0.0]);
+        assert_eq!([of("ds", &own), of("ld", &own), of("mw", &own)], [Some(4.0), Some(2.0), None]);
+        assert_eq!([of("cb", &own), of("is", &own)], [Some(1.0 / 3.0), Some(0.75)]);
+        let some = [of("cb", &[0, 1]), of("ld", &[0, 1]), of("is", &[1, 4])];
+        assert_eq!(some, [Some(0.0), Some(1.0), Some(0.0)]);
         assert!(Criterion::NAMES.iter().all(|(name, criterion)| criterion.name() == *name));
         assert!(Criterion::named("DS").is_none() && Criterion::named("").is_none());
     }

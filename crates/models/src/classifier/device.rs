@@ -1,7 +1,7 @@
 //! The device's half: some epochs of gradient descent over its own images.
 
+use super::Network;
 use super::shared::flattened;
-use super::{Criterion, Network};
 use crate::{DevicePart, Lesson, Task};
 use sottovoce_core::{Images, Rng};
 use sottovoce_neural::{Arena, NeuralError, Sgd};
@@ -25,7 +25,6 @@ pub struct Classifier {
     network: Network,
     images: Arc<Images>,
     schooling: Schooling,
-    criteria: Vec<Criterion>,
 }
 
 /// Working memory: a local model, its gradient, the activations of a chunk.
@@ -37,14 +36,9 @@ pub struct Working {
 }
 
 impl Classifier {
-    /// Of a network, with the store that histories point into; `criteria` are those that rounds ask for, in their order.
-    pub fn new(
-        network: Network,
-        images: Arc<Images>,
-        schooling: Schooling,
-        criteria: Vec<Criterion>,
-    ) -> Self {
-        Self { network, images, schooling, criteria }
+    /// Of a network, with the store that histories point into.
+    pub fn new(network: Network, images: Arc<Images>, schooling: Schooling) -> Self {
+        Self { network, images, schooling }
     }
 
     /// Which of these images a shared model, as [`DevicePart::prepare`] gives it, takes for what they are.
@@ -145,11 +139,8 @@ impl DevicePart for Classifier {
         let found = task.prepared.len();
         let wrong = |_| UpdateError::Values { table: 0, found, expected: self.network.layout().len() };
         let loss = self.learn(task.prepared, own, scratch, rng).map_err(wrong)?;
-        let distance = self.propose(task.prepared, scratch, into)?;
+        self.propose(task.prepared, &mut scratch.parameters, into)?;
         into.set_samples(own.len() as u64);
-        for (index, criterion) in self.criteria.iter().enumerate() {
-            into.report(index as u32, criterion.value(&self.images, own, distance))?;
-        }
         Ok(Lesson { samples: own.len() as u64, loss })
     }
 
@@ -181,11 +172,11 @@ mod tests {
         Arc::new(Images::new([1, 4, 4], 2, pixels, labels).unwrap())
     }
 
-    fn device(batch: usize, criteria: Vec<Criterion>) -> (Classifier, Parameters) {
+    fn device(batch: usize) -> (Classifier, Parameters) {
         let network = Network::new(Architecture::Mlp, [1, 4, 4], 2, Arithmetic::Portable).unwrap();
         let shared = ClassifierShared::new(network.clone()).start(40, &mut Rng::new(7)).unwrap();
         let schooling = Schooling { epochs: 5, batch, rate: 0.1 };
-        (Classifier::new(network, images(), schooling, criteria), shared)
+        (Classifier::new(network, images(), schooling), shared)
     }
 
     fn trained(device: &Classifier, shared: &Parameters, own: &[u32]) -> (Lesson, Trained) {
@@ -196,15 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn training_moves_towards_the_labels_and_reports_what_was_asked_for() {
+    fn training_moves_towards_the_labels() {
         let own: Vec<u32> = (0..30).collect();
         for batch in [0, 7] {
-            let criteria = vec![Criterion::Closeness, Criterion::Samples];
-            let (device, mut shared) = device(batch, criteria);
+            let (device, mut shared) = device(batch);
             let (lesson, update) = trained(&device, &shared, &own);
             assert_eq!((lesson.samples, update.update().samples()), (30, 30));
-            let [(0, closeness), (1, samples)] = update.update().criteria() else { panic!("two criteria") };
-            assert!(*closeness < 1.0 && *closeness > 0.2 && *samples == 30.0);
             for (table, rows) in shared.tables_mut().iter_mut().zip(update.update().tables()) {
                 table.values_mut().iter_mut().zip(rows.values()).for_each(|(value, change)| *value += change);
             }
@@ -223,7 +211,7 @@ mod tests {
 
     #[test]
     fn one_step_over_everything_is_a_step_down_the_gradient() {
-        let (mut device, shared) = device(0, Vec::new());
+        let (mut device, shared) = device(0);
         device.schooling = Schooling { epochs: 1, batch: 0, rate: 0.5 };
         let own: Vec<u32> = (0..30).collect();
         let (_, update) = trained(&device, &shared, &own);
@@ -238,7 +226,7 @@ mod tests {
 
     #[test]
     fn nothing_to_learn_from_is_no_lesson_and_another_model_an_error() {
-        let (device, shared) = device(0, Vec::new());
+        let (device, shared) = device(0);
         assert_eq!(trained(&device, &shared, &[]).0, Lesson::default());
         let mut into = Trained::new(&shared.layout());
         let task = Task { shared: &shared, prepared: &vec![0.0; 3], private: &mut [], history: &[1] };
