@@ -2,11 +2,11 @@
 
 use crate::gathering::gather;
 use crate::{
-    Attendance, Call, Collected, Coordinator, Downloads, FederationError, Fleet, Guard, Observer, Offer,
+    Attendance, Call, Collected, Coordinator, Counting, Downloads, FederationError, Fleet, Observer, Offer,
     Plan, Population, RoundReport, RoundRules, RowUpdates, Strategy,
 };
 use sottovoce_core::Rng;
-use sottovoce_protocol::{ModelSpec, Parameters, Terms, ValueEncoding};
+use sottovoce_protocol::{Asked, ModelSpec, Parameters, Terms, ValueEncoding};
 
 /// Mean loss of an epoch from which on training counts as diverged. Guessing has ln 2 = 0.69; scores without bound, right
 /// or wrong by chance, come to 10.
@@ -49,6 +49,10 @@ pub struct Setup {
     pub model: ModelSpec,
     /// How devices write the values they send.
     pub values: ValueEncoding,
+    /// Whether devices are asked how many samples they learnt from.
+    pub samples: bool,
+    /// What else they are asked to say of themselves.
+    pub criteria: Vec<Asked>,
 }
 
 /// Server, devices, configuration: one training task. One that has failed is over: a failed round is not repeated.
@@ -66,8 +70,8 @@ pub struct Federation<F> {
 impl<F: Fleet> Federation<F> {
     /// Before the first round.
     pub fn new(fleet: F, setup: Setup, rng: Rng) -> Self {
-        let Setup { strategy, plan, population, start, model, values } = setup;
-        let terms = Terms { model, values, ..Terms::default() };
+        let Setup { strategy, plan, population, start, model, values, samples, criteria } = setup;
+        let terms = Terms { model, values, samples, criteria, ..Terms::default() };
         let mut coordinator = Coordinator::new(strategy, start, terms, plan.cohort, rng);
         coordinator.ask_among(population.devices);
         Self {
@@ -88,10 +92,10 @@ impl<F: Fleet> Federation<F> {
         self
     }
 
-    /// The same with a guard against lies.
+    /// The same with updates added up so.
     #[must_use]
-    pub fn guarding(mut self, guard: Guard) -> Self {
-        self.coordinator = self.coordinator.guarding(guard);
+    pub fn counting(mut self, counting: Counting) -> Self {
+        self.coordinator = self.coordinator.counting(counting);
         self.collected = self.coordinator.collected();
         self
     }

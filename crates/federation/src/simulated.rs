@@ -9,7 +9,7 @@ use crate::summaries;
 use crate::tensors::{self, Part};
 use crate::{
     EpochReport, Federation, FederationError, HistoryFile, HistorySource, InProcess, Page, Plan, Population,
-    Setup, Strategy,
+    Profile, Setup, Strategy,
 };
 use sottovoce_core::{Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
@@ -129,11 +129,12 @@ impl<M: FederatedModel> Simulated<M> {
     fn found(
         &self,
         train: HistorySource,
+        people: Option<&Histories>,
         fit: &Fit<'_>,
     ) -> Result<(Simulation<M::Device>, f64), FederationError> {
         let (model, common) = (&self.model, self.model.common());
         let rng = Rng::new(fit.seed).stream(M::NAME, 0);
-        let (people, items) = (train.users(), train.catalog_size());
+        let (users, items) = (train.users(), train.catalog_size());
         let lengths = train.lengths()?;
         let population = Population::of_lengths(&lengths, items);
         let devices = population.devices.clone();
@@ -142,23 +143,33 @@ impl<M: FederatedModel> Simulated<M> {
         let vectors = model.vectors(&plan, cohort, items);
         let start = model.shared().start(items, &mut rng.stream("shared", 0))?;
         let device = model.device(Some(&plan));
-        let (spec, disclosure) = (M::spec(&device), common.disclosure(people, &rng)?);
+        let asked = common.counting.asked()?;
+        let profile = Profile::of(asked.iter().map(|asked| asked.name.as_str()), people, fit.catalog)?;
+        let (spec, disclosure) = (M::spec(&device), common.disclosure(users, &rng)?);
         let fleet = InProcess::new(device, train, start.layout(), disclosure, &rng)
-            .behaving(common.attending.habits()?, &rng);
+            .behaving(common.attending.habits()?, &rng)
+            .reporting(profile);
         let (strategy, values) = (model.strategy(devices.len()), common.values);
-        let setup = Setup { strategy, plan, population, start, model: spec, values };
+        let (samples, criteria) = (common.counting.samples(), asked);
+        let setup = Setup { strategy, plan, population, start, model: spec, values, samples, criteria };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
-        let federation = federation.guarding(common.guard).distributing(common.downloads)?;
+        let federation = federation.counting(common.counting.counting()?).distributing(common.downloads)?;
         Ok((common.attending.apply(federation, (&lengths, &devices), fit.watch.users())?, vectors))
     }
 
-    fn fit_from(&mut self, train: HistorySource, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+    /// `people` are the histories with all that is known of them, if they are in memory.
+    fn fit_from(
+        &mut self,
+        train: HistorySource,
+        people: Option<&Histories>,
+        fit: &mut Fit<'_>,
+    ) -> Result<Summary, ModelError> {
         if train.catalog_size() == 0 {
             let private = vec![0.0; train.users() * self.device.private_values()];
             self.learnt = Learnt::Parts(Parts { private, histories: train, ..Parts::default() });
             return Ok(Summary::default());
         }
-        let (federation, vectors) = self.found(train, fit).map_err(|error| failure(error, 0, ""))?;
+        let (federation, vectors) = self.found(train, people, fit).map_err(|error| failure(error, 0, ""))?;
         self.learnt = Learnt::Federation(Box::new(federation));
         let summary = self.learn(vectors, fit);
         self.rest();
@@ -279,13 +290,13 @@ fn each_once(train: &Histories) -> Result<Histories, ModelError> {
 
 impl<M: FederatedModel> Streaming for Simulated<M> {
     fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.fit_from(histories.into(), fit)
+        self.fit_from(histories.into(), None, fit)
     }
 }
 
 impl<M: FederatedModel> Recommender for Simulated<M> {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.fit_from(each_once(train)?.into(), fit)
+        self.fit_from(each_once(train)?.into(), Some(train), fit)
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {

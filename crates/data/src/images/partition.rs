@@ -131,7 +131,7 @@ fn check(parts: usize, images: [usize; 2]) -> Result<(), ImageDataError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     fn all(histories: &Histories) -> Vec<u32> {
         let mut all = histories.items().to_vec();

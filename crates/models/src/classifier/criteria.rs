@@ -1,5 +1,6 @@
 //! What a device can say of itself, for a server that weighs updates by it (the thesis, sec. 5.5).
 
+use crate::criteria;
 use sottovoce_core::Images;
 
 /// A property of a device, its images or what it learnt. A server divides values by their sum over the cohort.
@@ -37,14 +38,14 @@ impl Criterion {
         Self::NAMES.iter().find(|(_, criterion)| *criterion == self).map_or("", |(name, _)| name)
     }
 
-    /// What it says, for the owner who is asked to report it.
-    pub fn about(self) -> &'static str {
+    /// The name under which rounds ask for it.
+    pub fn asked_as(self) -> &'static str {
         match self {
-            Self::Samples => "the number of images on the device",
-            Self::Labels => "the number of different classes among the images",
-            Self::Closeness => "how near the locally trained model stayed to the shared one",
-            Self::Balance => "how evenly the images fall into classes",
-            Self::Sharpness => "the share of sharp images",
+            Self::Samples => criteria::SIZE,
+            Self::Labels => criteria::DIVERSITY,
+            Self::Closeness => criteria::CLOSENESS,
+            Self::Balance => criteria::BALANCE,
+            Self::Sharpness => criteria::SHARPNESS,
         }
     }
 
