@@ -23,6 +23,7 @@
 mod announcement;
 mod assembly;
 mod attending;
+mod autoencoder;
 mod behaviour;
 mod checkpoint;
 mod closing;
@@ -39,6 +40,7 @@ mod fcf;
 mod fleet;
 mod fpl;
 mod gathering;
+mod gmf;
 mod histories;
 mod hosting;
 mod lane;

@@ -8,9 +8,9 @@ use crate::{
 use sottovoce_core::Rng;
 use sottovoce_protocol::{Asked, ModelSpec, Parameters, Terms, ValueEncoding};
 
-/// Mean loss of an epoch from which on training counts as diverged. Guessing has ln 2 = 0.69; scores without bound, right
-/// or wrong by chance, come to 10.
-const DIVERGED_LOSS: f64 = 4.0;
+/// Times the mean loss of guessing from which on training counts as diverged. Of samples that are right or wrong guessing has
+/// ln 2 = 0.69; scores without bound, right or wrong by chance, come to 10.
+const DIVERGED: f64 = 5.8;
 
 /// What an epoch came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,6 +53,8 @@ pub struct Setup {
     pub samples: bool,
     /// What else they are asked to say of themselves.
     pub criteria: Vec<Asked>,
+    /// Mean loss of a sample for a model that guesses.
+    pub guessing_loss: f64,
 }
 
 /// Server, devices, configuration: one training task. One that has failed is over: a failed round is not repeated.
@@ -60,6 +62,7 @@ pub struct Federation<F> {
     pub(crate) fleet: F,
     pub(crate) coordinator: Coordinator,
     pub(crate) plan: Plan,
+    guessing_loss: f64,
     /// Virtual seconds since training began.
     pub(crate) clock: f64,
     collected: Collected,
@@ -70,13 +73,15 @@ pub struct Federation<F> {
 impl<F: Fleet> Federation<F> {
     /// Before the first round.
     pub fn new(fleet: F, setup: Setup, rng: Rng) -> Self {
-        let Setup { strategy, plan, population, start, model, values, samples, criteria } = setup;
+        let Setup { strategy, plan, population, start, model, values, samples, criteria, guessing_loss } =
+            setup;
         let terms = Terms { model, values, samples, criteria, ..Terms::default() };
         let mut coordinator = Coordinator::new(strategy, start, terms, plan.cohort, rng);
         coordinator.ask_among(population.devices);
         Self {
             fleet,
             plan,
+            guessing_loss,
             clock: 0.0,
             under_way: UnderWay::default(),
             collected: coordinator.collected(),
@@ -226,8 +231,9 @@ impl<F: Fleet> Federation<F> {
         }
         let report = std::mem::take(&mut self.under_way).report;
         match report.loss() {
-            Some(loss) if loss.is_nan() || loss > DIVERGED_LOSS => {
-                let what = format!("the mean loss is {loss:.2}, where guessing has 0.69");
+            Some(loss) if loss.is_nan() || loss > DIVERGED * self.guessing_loss => {
+                let what =
+                    format!("the mean loss is {loss:.2}, where guessing has {:.2}", self.guessing_loss);
                 Err(FederationError::Diverged { round: self.rounds().saturating_sub(1), what })
             }
             _ => {

@@ -59,6 +59,12 @@ pub(crate) trait FederatedModel: Send + Sync {
     /// How updates become the next shared model, in a population of this many devices that learn.
     fn strategy(&self, devices: usize) -> Box<dyn Strategy>;
 
+    /// Mean loss of a sample for a model that guesses, with a catalog of this size.
+    fn guessing_loss(&self, items: usize) -> f64 {
+        let _ = items;
+        std::f64::consts::LN_2
+    }
+
     /// Vectors that an epoch sends in a cohort of this size, as the papers count (CCE).
     fn vectors(&self, plan: &Plan, cohort: usize, items: usize) -> f64;
 
@@ -151,7 +157,18 @@ impl<M: FederatedModel> Simulated<M> {
             .reporting(profile);
         let (strategy, values) = (model.strategy(devices.len()), common.values);
         let (samples, criteria) = (common.counting.samples(), asked);
-        let setup = Setup { strategy, plan, population, start, model: spec, values, samples, criteria };
+        let guessing_loss = model.guessing_loss(items);
+        let setup = Setup {
+            strategy,
+            plan,
+            population,
+            start,
+            model: spec,
+            values,
+            samples,
+            criteria,
+            guessing_loss,
+        };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
         let federation = federation.counting(common.counting.counting()?).distributing(common.downloads)?;
         Ok((common.attending.apply(federation, (&lengths, &devices), fit.watch.users())?, vectors))

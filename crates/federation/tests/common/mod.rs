@@ -73,6 +73,7 @@ impl World {
             values,
             samples: false,
             criteria: Vec::new(),
+            guessing_loss: 0.69,
         };
         Federation::new(fleet, setup, rng).distributing(self.downloads).unwrap()
     }

@@ -151,6 +151,7 @@ fn trivial_federation(seed: u64) -> Result<Federation<InProcess<Trivial>>> {
         values: ValueEncoding::F32,
         samples: false,
         criteria: Vec::new(),
+        guessing_loss: 1.0,
     };
     Ok(Federation::new(fleet, setup, rng))
 }
