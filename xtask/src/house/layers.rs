@@ -11,7 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("models", &["core", "protocol", "neural"]),
     ("evaluate", &["core"]),
     ("federation", &["core", "protocol", "models", "evaluate"]),
-    ("experiment", &["core", "data", "models", "evaluate", "federation"]),
+    ("experiment", &["core", "data", "protocol", "neural", "models", "evaluate", "federation"]),
     ("server", &["core", "protocol", "models", "federation"]),
     ("device", &["core", "protocol", "models"]),
     (

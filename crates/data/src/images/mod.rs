@@ -15,6 +15,7 @@ pub use mnist::{Mnist, is_mnist, read_mnist};
 pub use partition::Clients;
 
 use sottovoce_core::{Images, Rng};
+use std::path::{Path, PathBuf};
 
 impl Faces {
     /// One client a person, of whose images this share is held out for testing.
@@ -35,4 +36,23 @@ pub fn image_fingerprint(images: &Images) -> String {
     hasher.update(images.pixels()).update(images.labels());
     let sharp: Vec<u8> = (0..images.len()).map(|image| u8::from(images.is_sharp(image))).collect();
     hasher.update(&sharp).finalize().to_hex()[..16].to_owned()
+}
+
+/// The folder of this name: a path, or a bare name under the data folder.
+///
+/// # Errors
+/// If there is none.
+pub fn find_folder(source: &str, data_dir: Option<&Path>) -> Result<PathBuf, ImageDataError> {
+    let from_environment = || std::env::var_os(crate::DATA_DIR).map(PathBuf::from);
+    let data = data_dir.map(Path::to_path_buf).or_else(from_environment);
+    let named = data.as_ref().map(|folder| folder.join(source));
+    let found = [Some(PathBuf::from(source)), named].into_iter().flatten().find(|path| path.is_dir());
+    found.ok_or_else(|| {
+        let searched = data.map_or_else(
+            || format!(" (names are looked up under --data-dir or {})", crate::DATA_DIR),
+            |folder| format!(" (looked for here and under {})", folder.display()),
+        );
+        let what = format!("a folder of this name{searched}");
+        ImageDataError::Missing { place: source.to_owned(), what, advice: String::new() }
+    })
 }

@@ -90,17 +90,11 @@ impl Classifier {
         Ok(first)
     }
 
-    /// Writes the local model minus the shared one, and returns its length.
-    fn propose(&self, shared: &[f32], working: &mut Working, into: &mut Trained) -> Result<f64, UpdateError> {
-        let mut square = 0.0;
-        for (local, shared) in working.parameters.iter_mut().zip(shared) {
-            *local -= shared;
-            square += f64::from(*local) * f64::from(*local);
-        }
-        for (table, tensor) in self.network.layout().tensors().iter().enumerate() {
-            into.copy_whole(table, &working.parameters[tensor.slot.range()])?;
-        }
-        Ok(square.sqrt())
+    /// Writes the local model minus the shared one.
+    fn propose(&self, shared: &[f32], local: &mut [f32], into: &mut Trained) -> Result<(), UpdateError> {
+        local.iter_mut().zip(shared).for_each(|(local, shared)| *local -= shared);
+        let mut tensors = self.network.layout().tensors().iter().enumerate();
+        tensors.try_for_each(|(table, tensor)| into.copy_whole(table, &local[tensor.slot.range()]))
     }
 }
 
