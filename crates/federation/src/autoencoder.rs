@@ -56,7 +56,7 @@ fn settings() -> Vec<Setting> {
         Setting::integer("annealing", 20, 1..=1_000_000, "With network = vae: rounds of a device until then")
             .on_log_scale(),
     ]);
-    all.extend(OfMeans::settings(1e-3));
+    all.extend(OfMeans::settings(OfMeans::ADAPTIVE_FIRST, 3e-3));
     all
 }
 

@@ -45,7 +45,7 @@ fn settings() -> Vec<Setting> {
         Setting::real("init_deviation", 0.1, 1e-6..=1.0, "Standard deviation of the first random vectors")
             .on_log_scale(),
     ]);
-    all.extend(OfMeans::settings(1.0));
+    all.extend(OfMeans::settings(OfMeans::NAMES, 1.0));
     all
 }
 

@@ -15,18 +15,22 @@ pub enum OfMeans {
 }
 
 /// The default number of those that adapt.
-const TAU: f64 = 1e-3;
+const TAU: f64 = 1e-6;
 
 impl OfMeans {
-    /// Names for settings; the first is the default.
+    /// Names for settings, of which FedAvg is the default.
     pub const NAMES: &'static [&'static str] = &["fedavg", "fedsgd", "fedadam", "fedadagrad", "fedyogi"];
 
-    /// Their definitions, with a default step of the server.
-    pub fn settings(rate: f64) -> Vec<Setting> {
+    /// The same with FedAdam as the default.
+    pub const ADAPTIVE_FIRST: &'static [&'static str] =
+        &["fedadam", "fedyogi", "fedadagrad", "fedavg", "fedsgd"];
+
+    /// Their definitions, with one of these lists of names and a default step of the server.
+    pub fn settings(names: &'static [&'static str], rate: f64) -> Vec<Setting> {
         vec![
             Setting::choice(
                 "strategy",
-                Self::NAMES,
+                names,
                 "How updates become the next shared model: the mean of devices' models, a step along their mean gradient, or adaptive steps along the mean",
             ),
             Setting::real("server_rate", rate, 1e-6..=1000.0, "Length of the server's step along the mean")

@@ -13,6 +13,7 @@ mod item_knn;
 pub(crate) mod least_squares;
 mod mostpop;
 mod multivae;
+pub(crate) mod ncf;
 mod negatives;
 mod neighbours;
 mod order;
@@ -31,4 +32,6 @@ pub static MODELS: &[Model] = &[
     ials::MODEL,
     ease::MODEL,
     multivae::MODEL,
+    ncf::GMF,
+    ncf::NEUMF,
 ];

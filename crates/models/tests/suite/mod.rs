@@ -16,6 +16,8 @@ mod facts {
         ("bpr-mf", "epochs"),
         ("ials", "iterations"),
         ("multivae", "epochs"),
+        ("gmf", "epochs"),
+        ("neumf", "epochs"),
         ("fpl", "epochs"),
         ("fcf", "epochs"),
     ];
@@ -35,6 +37,13 @@ mod facts {
                 ("epochs", "60"),
                 ("batch", "10"),
                 ("learning_rate", "0.01"),
+            ],
+            "gmf" | "neumf" => vec![
+                ("factors", "2"),
+                ("epochs", "30"),
+                ("batch", "32"),
+                ("learning_rate", "0.02"),
+                ("regularisation", "0.02"),
             ],
             "fpl" => vec![("factors", "2"), ("epochs", "60"), ("learning_rate", "0.05")],
             "fcf" => vec![("factors", "2"), ("epochs", "60"), ("regularisation", "0.5")],

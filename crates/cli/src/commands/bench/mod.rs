@@ -3,7 +3,9 @@
 //! CPU seconds, not wall time: they hold better on a busy machine. Ours and the peer's runs alternate and medians are
 //! compared, so that both see the same machine.
 
+mod dense;
 mod federated;
+mod neural;
 mod peer;
 mod work;
 
@@ -61,6 +63,9 @@ const BENCHES: &[(&str, Job)] = &[
     ("ials", work::ials),
     ("fpl", federated::fpl),
     ("fleet", federated::fleet),
+    ("dense-fleet", dense::dense_fleet),
+    ("neural-step", neural::step),
+    ("multivae", neural::multivae),
     ("evaluate", work::evaluate),
     ("memory", work::memory),
 ];
@@ -106,7 +111,7 @@ fn table(figures: &[Figure]) -> String {
     for figure in figures {
         let _ = write!(
             text,
-            "{:9} {:width$}  {:>9} {}",
+            "{:11} {:width$}  {:>9} {}",
             figure.name,
             figure.what,
             short(figure.value),
