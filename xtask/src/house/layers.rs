@@ -16,7 +16,18 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("device", &["core", "protocol", "models"]),
     (
         "cli",
-        &["core", "data", "protocol", "models", "evaluate", "federation", "experiment", "server", "device"],
+        &[
+            "core",
+            "data",
+            "protocol",
+            "neural",
+            "models",
+            "evaluate",
+            "federation",
+            "experiment",
+            "server",
+            "device",
+        ],
     ),
     ("xtask", &[]),
 ];
