@@ -9,6 +9,7 @@
 mod catalog;
 mod fastest;
 mod histories;
+mod images;
 pub mod math;
 mod names;
 mod rng;
@@ -16,5 +17,6 @@ mod rng;
 pub use catalog::{Catalog, Categories};
 pub use fastest::{Work, fastest};
 pub use histories::{Histories, HistoriesBuilder, ShapeError};
+pub use images::{Images, ImagesError};
 pub use names::Names;
 pub use rng::Rng;

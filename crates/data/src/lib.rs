@@ -27,6 +27,7 @@ mod files;
 mod fingerprint;
 mod folder;
 mod format;
+pub mod images;
 mod interactions;
 mod intern;
 mod known;

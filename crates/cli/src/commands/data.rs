@@ -1,6 +1,7 @@
 //! `data`: look at, convert, invent and split data sets.
 
 mod histories;
+mod images;
 
 use crate::args::{CleaningArgs, Common, Data, FileKind, Source, SplitArgs};
 use crate::output::{self, Usage, grouped};
@@ -78,6 +79,9 @@ fn read_as_is(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Resu
 }
 
 fn show(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
+    if let Some(folder) = images::folder(&source.data, common) {
+        return images::show(&folder, common);
+    }
     let dataset = read_as_is(source, cleaning, common)?;
     let description = describe(&dataset);
     if common.json { output::print_json(&description) } else { output::print(&page(&description)) }
