@@ -7,6 +7,7 @@
 //! library, so the same seed gives the same bits on every machine and in the browser.
 
 mod catalog;
+mod facts;
 mod fastest;
 mod histories;
 pub mod math;
@@ -14,6 +15,7 @@ mod names;
 mod rng;
 
 pub use catalog::{Catalog, Categories};
+pub use facts::Facts;
 pub use fastest::{Work, fastest};
 pub use histories::{Histories, HistoriesBuilder, ShapeError};
 pub use names::Names;
