@@ -8,6 +8,7 @@
 
 mod catalog;
 mod facts;
+mod facts_text;
 mod fastest;
 mod histories;
 pub mod math;
@@ -16,6 +17,7 @@ mod rng;
 
 pub use catalog::{Catalog, Categories};
 pub use facts::Facts;
+pub use facts_text::{CATALOG_HEADER, FactsError};
 pub use fastest::{Work, fastest};
 pub use histories::{Histories, HistoriesBuilder, ShapeError};
 pub use names::Names;

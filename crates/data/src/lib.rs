@@ -54,7 +54,8 @@ pub use error::{BadLine, DataError};
 pub use fingerprint::fingerprint;
 pub use format::Format;
 pub use graph::{
-    AUXILIARY, FactsDescription, Frequent, GraphNotes, GraphPlan, MOST_HOPS, describe_facts, graph_of_bytes, read_graph,
+    AUXILIARY, FactsDescription, Frequent, GraphNotes, GraphPlan, MOST_HOPS, describe_facts, graph_of_bytes,
+    read_graph,
 };
 pub use interactions::{Dataset, Interactions, canonical_order};
 pub use known::{KNOWN_SETS, KnownSet, known_set};

@@ -41,6 +41,7 @@ mod gathering;
 mod guard;
 mod histories;
 mod hosting;
+mod kgflex;
 mod lane;
 mod observer;
 mod plan;

@@ -65,7 +65,7 @@ impl Phones {
             self.seed.stream("rounds", 0).stream("round", terms.round.0).stream("device", phone.user);
         let mut trained = Trained::new(&shared.layout());
         let mut scratch = self.device.scratch(shared.tables()[0].shape().rows as usize);
-        let task = Task { shared, prepared: &(), private: &mut phone.private, history: &phone.history };
+        let task = Task { shared, prepared: &(), private: &mut phone.private, history: &phone.history, hidden: &[] };
         self.device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
         let (policy, mut ledger, mut bytes) = (Policy::new(1.0).unwrap(), Ledger::new(), Vec::new());
         let disclosed = trained.disclose(&policy, terms, 0, &mut ledger, &mut rng).unwrap();
@@ -90,7 +90,7 @@ fn download(held: &mut Option<SharedModel>, server: &Coordinator) {
 
 fn hosting(devices: usize, items: usize) -> Hosting {
     let (federation, criteria) = (FederationId(5), Vec::new());
-    Hosting { federation, items, devices, seed: SEED, samples: false, criteria }
+    Hosting { federation, items, facts: None, devices, seed: SEED, samples: false, criteria }
 }
 
 /// A round over real messages that come in any order.

@@ -18,8 +18,14 @@ fn as_arguments(settings: &[&'static str]) -> Vec<&'static str> {
 
 /// Trains in the simulator and over HTTP, and compares every bit.
 fn compare(model: &str, settings: &[&'static str], a_round: u64) {
+    compare_knowing(model, &[], settings, a_round);
+}
+
+/// The same with what is known of the items: `--graph` and the like.
+fn compare_knowing(model: &str, knowing: &[&str], settings: &[&'static str], a_round: u64) {
     let (place, town, devices) = (Place::new(Database::Sqlite), town(), devices().to_string());
-    let simulated = simulate(place.folder.path(), model, &town, settings, a_round);
+    let data: Vec<&str> = [town.as_str()].iter().chain(knowing).copied().collect();
+    let simulated = simulate(place.folder.path(), model, &data, settings, a_round);
     assert!(simulated.rounds > 2, "{} rounds", simulated.rounds);
     let _serving = place.serve();
     // How long it goes on is the operator's to say, not the model's.
@@ -28,6 +34,7 @@ fn compare(model: &str, settings: &[&'static str], a_round: u64) {
         vec!["--model", model, "--catalog-of", &town, "--devices", &devices, "--check-in-seconds", "0"];
     create.extend(["--rounds", &rounds]);
     create.extend(as_arguments(settings));
+    create.extend(knowing);
     place.found("town", &create);
     let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &["--data", &town]))).unwrap();
     assert_eq!(
@@ -69,6 +76,12 @@ fn so_they_do_with_small_messages_and_a_strategy_that_remembers() {
 fn so_they_do_with_whole_tables() {
     // Triples are interactions here: an epoch of all devices has as many rounds as one.
     let place = tempfile::tempdir().unwrap();
-    let all = simulate(place.path(), "fcf", &town(), &["factors=4", "epochs=1"], 1).rounds;
+    let all = simulate(place.path(), "fcf", &[&town()], &["factors=4", "epochs=1"], 1).rounds;
     compare("fcf", &["factors=4", "epochs=4"], all);
+}
+
+#[test]
+fn so_they_do_with_rows_that_are_features() {
+    let settings = ["factors=4", "triples=8", "cohort=90", "epochs=1", "one_hop=20", "more_hops=20"];
+    compare_knowing("kgflex", &["--graph", "town"], &settings, 90 * 8);
 }

@@ -143,7 +143,8 @@ impl Place {
     pub(crate) fn model(&self) -> Vec<f32> {
         let bytes = fs::read(self.path("model.safetensors")).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap();
-        floats(tensors.tensor("items").unwrap().data())
+        let table = tensors.tensor("items").or_else(|_| tensors.tensor("features"));
+        floats(table.unwrap().data())
     }
 
     pub(crate) fn log(&self) -> String {
@@ -157,22 +158,32 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 
 /// What the simulator comes to with the same settings.
 pub(crate) struct Simulated {
-    /// Rows of items: vector, then bias where the model has one.
+    /// Rows of items or features: vector, then bias where the model has one.
     pub(crate) model: Vec<f32>,
     pub(crate) rounds: u64,
 }
 
-pub(crate) fn simulate(folder: &Path, model: &str, data: &str, settings: &[&str], a_round: u64) -> Simulated {
+pub(crate) fn simulate(
+    folder: &Path,
+    model: &str,
+    data: &[&str],
+    settings: &[&str],
+    a_round: u64,
+) -> Simulated {
     let out = folder.join("simulated");
     let mut command = program();
-    command.args(["train", "--json", "--quiet", "--model", model, "--data", data, "--out"]).arg(&out);
+    command
+        .args(["train", "--json", "--quiet", "--model", model, "--out"])
+        .arg(&out)
+        .arg("--data")
+        .args(data);
     settings.iter().for_each(|setting| {
         command.args(["--set", setting]);
     });
     let told: Value = serde_json::from_str(&printed(&mut command)).unwrap();
     let bytes = fs::read(out.join("model.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
-    let items = tensors.tensor("model.items").unwrap();
+    let items = tensors.tensor("model.items").or_else(|_| tensors.tensor("model.features")).unwrap();
     let (width, values) = (items.shape()[1], floats(items.data()));
     let bias = tensors.tensor("model.bias").map(|bias| floats(bias.data())).ok();
     let row = |(place, vector): (usize, &[f32])| {

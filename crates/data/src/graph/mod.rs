@@ -109,6 +109,23 @@ pub struct GraphNotes {
     pub examples: Vec<String>,
 }
 
+impl GraphNotes {
+    /// What people should know of it, a sentence each.
+    pub fn lines(&self, facts: &Facts) -> Vec<String> {
+        let mut lines = vec![format!(
+            "the graph knows {} of {} items by {} features",
+            self.linked,
+            facts.items(),
+            facts.features()
+        )];
+        if self.skipped > 0 {
+            let examples = self.examples.join("; ");
+            lines.push(format!("{} bad lines of the graph were skipped, such as {examples}", self.skipped));
+        }
+        lines
+    }
+}
+
 /// Most hops that can be asked for: beyond, everything is near everything.
 pub const MOST_HOPS: u8 = 4;
 

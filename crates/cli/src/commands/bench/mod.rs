@@ -4,6 +4,7 @@
 //! compared, so that both see the same machine.
 
 mod federated;
+mod knowledge;
 mod peer;
 mod work;
 
@@ -61,6 +62,7 @@ const BENCHES: &[(&str, Job)] = &[
     ("ials", work::ials),
     ("fpl", federated::fpl),
     ("fleet", federated::fleet),
+    ("kgflex", knowledge::kgflex),
     ("evaluate", work::evaluate),
     ("memory", work::memory),
 ];
