@@ -474,9 +474,12 @@ pub(crate) struct Models {
   sottovoce bench bpr ials fpl --data ml-1m --peers 'python3 peers.py'
 
 The peer command is called as CMD implicit-bpr|implicit-als FILE --factors N --epochs N --threads 1 and prints one line \
-of JSON with cpu_s_per_epoch, triples_per_cpu_s and ndcg; ratios are then printed beside our figures.")]
+of JSON with cpu_s_per_epoch, triples_per_cpu_s and ndcg; as CMD torch-multivae FILE --epochs N --threads N with \
+cpu_s_per_epoch and wall_s_per_epoch; and as CMD torch-step --batch N --threads 1 with cpu_us_per_step. Ratios are then \
+printed beside our figures.")]
 pub(crate) struct Bench {
-    /// Which benchmarks: load, bpr, ials, fpl, fleet, kgflex, evaluate, memory [default: all]
+    /// Which benchmarks: load, bpr, ials, fpl, fleet, dense-fleet, kgflex, neural-step, multivae, evaluate, memory
+    /// [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// The data to measure on

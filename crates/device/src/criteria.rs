@@ -1,10 +1,6 @@
 //! Figures that a round may ask for and the owner may let out.
 
-/// How an item that was left out ranks among those the owner does not have: the share of them that it beats.
-pub const AUC: &str = "auc";
-
-/// Mean loss of the samples learnt from.
-pub const LOSS: &str = "loss";
+pub use sottovoce_models::criteria::{AUC, CLOSENESS, DIVERSITY, LOSS, RECENCY, SIZE};
 
 /// The share of items not in `history` that score less than `item`, ties counting half; `None` if there are none.
 /// `history` ascends; the item is one of it.

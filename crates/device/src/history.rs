@@ -48,6 +48,8 @@ pub(crate) struct Rows {
     pub(crate) rows: Vec<u32>,
     /// The row of the latest interaction: by time, and of those with none or the same the last to come.
     pub(crate) latest: Option<u32>,
+    /// When that was, if it is known.
+    pub(crate) latest_time: Option<i64>,
 }
 
 impl History {
@@ -114,6 +116,7 @@ impl History {
             rows.rows.push(row);
         }
         rows.rows.sort_unstable();
+        rows.latest_time = Some(last).filter(|&time| time != NO_TIME);
         rows
     }
 
@@ -275,7 +278,7 @@ mod tests {
         let parse = |ids: &str| Items::parse(format!("item\ttitle\tcategories\n{ids}").into_bytes()).unwrap();
         let (small, large) = (parse("a\nb\nc\n"), parse("x\na\nb\nc\n"));
         assert_eq!((history.unknown_to(&small, 0), history.unknown_to(&large, 0)), (1, 0));
-        assert_eq!(history.rows(&small), Rows { rows: vec![0, 1, 2], latest: Some(0) });
+        assert_eq!(history.rows(&small), Rows { rows: vec![0, 1, 2], latest: Some(0), latest_time: Some(9) });
         assert_eq!(history.rows(&large).rows, [0, 1, 2, 3]);
         assert_eq!(History::of_ids(["b", "a"]).rows(&small).latest, Some(0));
         let mut bytes = crate::bytes::Writer::default();

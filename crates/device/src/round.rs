@@ -1,10 +1,12 @@
 //! What a device does in a round between the download and the upload.
 
-use crate::criteria::{self, AUC, LOSS};
+use crate::Items;
+use crate::criteria::{self, AUC, CLOSENESS, DIVERSITY, LOSS, RECENCY, SIZE};
 use crate::history::Rows;
 use crate::seeds::{Secret, Seeds};
 use crate::state::Private;
 use sottovoce_models::learner::{LearnError, Learner};
+use sottovoce_models::{Lesson, criteria as figures};
 use sottovoce_protocol::{
     DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
 };
@@ -55,6 +57,7 @@ pub(crate) struct Work<'a> {
     pub(crate) terms: &'a RoundTerms,
     pub(crate) shared: &'a Arc<SharedModel>,
     pub(crate) history: &'a Rows,
+    pub(crate) items: Option<&'a Items>,
     pub(crate) private: Option<&'a Private>,
     pub(crate) policy: &'a Policy,
     pub(crate) secret: &'a Secret,
@@ -101,12 +104,10 @@ impl Work<'_> {
         if private.iter().any(|value| !value.is_finite()) {
             return Err(Declined::NotFinite);
         }
-        let loss = Some(lesson.loss / lesson.samples as f64).filter(|_| asked(LOSS));
         for (index, criterion) in (0..).zip(&terms.criteria) {
             let value = match criterion.name.as_str() {
                 AUC => auc,
-                LOSS => loss,
-                _ => None,
+                name => self.figure(name, &lesson, &trained),
             };
             if let Some(value) = value {
                 trained.report(index, value)?;
@@ -116,6 +117,26 @@ impl Work<'_> {
         let mut bytes = Vec::new();
         codec::encode_update(&disclosed, &mut bytes);
         Ok(Outcome { private: Private { model: terms.model.clone(), values: private }, bytes: bytes.into() })
+    }
+
+    /// What the device can say of itself. Items that never leave it are not counted.
+    fn figure(&self, name: &str, lesson: &Lesson, trained: &Trained) -> Option<f64> {
+        let shown = || self.history.rows.iter().copied().filter(|&row| !self.policy.hides(row));
+        match name {
+            SIZE => Some(shown().count() as f64),
+            DIVERSITY => {
+                let items = self.items?;
+                let of = |row: u32| items.categories(row as usize).collect();
+                Some(figures::diversity::<&str>(&shown().collect::<Vec<_>>(), of) as f64)
+            }
+            CLOSENESS => Some(figures::closeness(trained.update())),
+            RECENCY => {
+                let now = i64::try_from(self.when).unwrap_or(i64::MAX);
+                self.history.latest_time.map(|latest| figures::recency(latest, now))
+            }
+            LOSS => Some(lesson.loss / lesson.samples as f64),
+            _ => None,
+        }
     }
 
     /// The private model to go on with: the one there is, or a new one if there is none of this model.

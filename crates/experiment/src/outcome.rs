@@ -47,6 +47,9 @@ pub struct CurvePoint {
     /// Bytes sent so far in both directions, for models trained in a federation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// Rounds so far, for models trained in a federation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u64>,
     /// Virtual seconds so far, for models trained in a federation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_time: Option<f64>,

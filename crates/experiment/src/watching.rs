@@ -25,8 +25,8 @@ pub(crate) struct Watcher<'a> {
     pub(crate) on_epoch: &'a mut dyn FnMut(usize, usize) -> Flow,
     pub(crate) store: Option<&'a mut Store>,
     pub(crate) users: Option<&'a Names>,
-    /// Bytes and virtual seconds up to the epoch that ends now.
-    pub(crate) cost: Option<(u64, f64)>,
+    /// Bytes, rounds and virtual seconds up to the epoch that ends now.
+    pub(crate) cost: Option<(u64, u64, f64)>,
 }
 
 impl Watch for Watcher<'_> {
@@ -37,13 +37,13 @@ impl Watch for Watcher<'_> {
         let checks = self.checks.filter(due);
         let value = checks.and_then(|checks| checks.value(progress.model));
         let cost = self.cost.take();
-        let (bytes, virtual_time) = cost.unzip();
         self.curve.push(CurvePoint {
             epoch: progress.epoch,
             loss: progress.loss,
             value,
-            bytes,
-            virtual_time,
+            bytes: cost.map(|cost| cost.0),
+            rounds: cost.map(|cost| cost.1),
+            virtual_time: cost.map(|cost| cost.2),
         });
         let verdict = checks.map_or(Flow::Continue, |checks| self.compare(&checks, value, progress));
         match (self.on_epoch)(progress.epoch, progress.epochs) {
@@ -53,8 +53,8 @@ impl Watch for Watcher<'_> {
     }
 
     fn after_rounds(&mut self, so_far: &Summary) {
-        let traffic = &so_far.traffic;
-        self.cost = Some((traffic.down + traffic.up, so_far.turnout.seconds));
+        let (traffic, turnout) = (&so_far.traffic, &so_far.turnout);
+        self.cost = Some((traffic.down + traffic.up, turnout.rounds, turnout.seconds));
     }
 
     fn users(&self) -> Option<&Names> {

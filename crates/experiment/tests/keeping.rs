@@ -118,6 +118,7 @@ fn patience_ends_a_federated_training_and_the_best_epoch_comes_back() {
     assert!(costs.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1));
     let traffic = trained.summary.traffic;
     assert_eq!(costs.last().unwrap().0, Some(traffic.down + traffic.up));
+    assert_eq!(trained.curve.last().unwrap().rounds, Some(trained.summary.turnout.rounds));
     // The counts are those of all epochs that were made.
     let received = trained.summary.turnout.received;
     let users = data.parts.users.len();

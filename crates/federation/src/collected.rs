@@ -1,16 +1,21 @@
 //! What a cohort sent, added up.
 
-use crate::guard::{Guard, Kept, clipping};
+use crate::counting::{Counting, Guard, Kept, KeptUpdates, Layers, clipping};
 use sottovoce_core::{Work, fastest, math};
 use sottovoce_protocol::{Layout, Rows, Update};
 
-/// The sum of a cohort's updates, by table and row.
+/// The sum of a cohort's updates, by table and row. Where updates do not count alike, it is the weighted mean times their
+/// number, so that any strategy can follow.
 #[derive(Clone, Debug)]
 pub struct Collected {
     tables: Vec<Sums>,
-    guard: Guard,
-    /// By table, where the guard keeps updates until all are there.
+    counting: Counting,
+    /// By table, where the guard keeps rows until all are there.
     kept: Vec<Kept>,
+    /// Where whole updates are kept until all are there.
+    updates_kept: KeptUpdates,
+    /// Where updates are weighed by what they say.
+    layers: Option<Box<Layers>>,
     /// Updates added.
     pub updates: u64,
 }
@@ -22,6 +27,8 @@ pub struct Sums {
     values: Vec<f32>,
     /// Updates that had the row.
     counts: Vec<u32>,
+    /// What they weigh together; empty where all count alike.
+    weights: Vec<f32>,
     /// Rows that were sent, in the order in which they first came.
     touched: Vec<u32>,
 }
@@ -29,25 +36,30 @@ pub struct Sums {
 impl Collected {
     /// Nothing yet.
     pub fn new(layout: &Layout) -> Self {
-        Self::guarded(layout, Guard::None)
+        Self::counting(layout, &Counting::default())
     }
 
-    /// Nothing yet, to be added up under a guard.
-    pub fn guarded(layout: &Layout, guard: Guard) -> Self {
+    /// Nothing yet, to be added up so.
+    pub fn counting(layout: &Layout, counting: &Counting) -> Self {
         let sums = layout.shapes().iter().map(|shape| Sums {
             cols: shape.cols as usize,
             values: vec![0.0; shape.values()],
             counts: vec![0; shape.rows as usize],
+            weights: Vec::new(),
             touched: Vec::new(),
         });
         let tables: Vec<Sums> = sums.collect();
-        let kept = if guard.keeps() { vec![Kept::default(); tables.len()] } else { Vec::new() };
-        Self { tables, guard, kept, updates: 0 }
+        let kept =
+            if counting.guard().keeps_rows() { vec![Kept::default(); tables.len()] } else { Vec::new() };
+        let weighed = counting.weighing().values() > 0 && !counting.keeps_updates();
+        let layers = weighed.then(|| Box::new(Layers::new(layout, counting.weighing())));
+        let updates_kept = KeptUpdates::default();
+        Self { tables, counting: counting.clone(), kept, updates_kept, layers, updates: 0 }
     }
 
-    /// The guard under which it is added up.
-    pub(crate) fn guard(&self) -> Guard {
-        self.guard
+    /// How it is added up.
+    pub(crate) fn how(&self) -> &Counting {
+        &self.counting
     }
 
     /// The tables, in layout order.
@@ -58,33 +70,92 @@ impl Collected {
     /// Adds an update of the same layout.
     pub fn add(&mut self, update: &Update) {
         self.updates += 1;
-        if self.guard != Guard::None {
-            return self.add_guarded(update);
+        if !self.counting.is_plain() {
+            return self.add_counted(update);
         }
         for (sums, rows) in self.tables.iter_mut().zip(update.tables()) {
             add_table(sums, rows);
         }
     }
 
-    fn add_guarded(&mut self, update: &Update) {
-        for (table, rows) in update.tables().iter().enumerate() {
-            match self.guard {
-                Guard::Clip(norm) => self.tables[table].add_clipped(rows, norm),
-                _ => self.kept[table].add(rows),
+    fn add_counted(&mut self, update: &Update) {
+        if self.counting.keeps_updates() {
+            return self.updates_kept.add(update, &self.counting);
+        }
+        if self.counting.guard().keeps_rows() {
+            return self.kept.iter_mut().zip(update.tables()).for_each(|(kept, rows)| kept.add(rows));
+        }
+        let guard = self.counting.guard();
+        let whole = match guard {
+            Guard::ClipUpdate(norm) => {
+                clipping(update.tables().iter().flat_map(Rows::values), norm).unwrap_or(1.0)
+            }
+            _ => 1.0,
+        };
+        let layers = self.layers.as_mut();
+        let mut layers = layers.and_then(|layers| layers.begin(update).then_some(layers));
+        for (table, (sums, rows)) in self.tables.iter_mut().zip(update.tables()).enumerate() {
+            for (row, values) in rows.iter() {
+                let scale = match guard {
+                    Guard::Clip(norm) => clipping(values, norm).unwrap_or(1.0),
+                    _ => whole,
+                };
+                sums.count(row, 1);
+                match &mut layers {
+                    Some(layers) => layers.add(table, row, scale, values),
+                    None => sums.add_scaled(row, scale, values),
+                }
             }
         }
     }
 
-    /// Ends the adding up, where the guard needs all updates for it; does nothing the second time.
+    /// Ends the adding up, where it needs all updates for it; does nothing the second time.
     pub fn settle(&mut self) {
+        self.settle_rows();
+        self.settle_updates();
+        self.settle_layers();
+    }
+
+    fn settle_rows(&mut self) {
+        let guard = self.counting.guard();
         for (sums, kept) in self.tables.iter_mut().zip(&mut self.kept) {
             let cols = sums.cols;
-            kept.sums(self.guard, cols, |row, updates, values| {
+            kept.sums(guard, cols, |row, updates, values| {
                 sums.count(row, updates);
                 sums.add(row, values);
             });
             kept.clear();
         }
+    }
+
+    fn settle_updates(&mut self) {
+        if !self.counting.keeps_updates() {
+            return;
+        }
+        for (update, weight, scale) in self.updates_kept.weighed(&self.counting) {
+            for (table, row, values) in update.rows() {
+                let sums = &mut self.tables[table];
+                sums.count(row, 1);
+                sums.weigh(row, weight);
+                sums.add_scaled(row, weight * scale, values);
+            }
+        }
+        self.updates_kept.clear();
+    }
+
+    fn settle_layers(&mut self) {
+        let Some(layers) = &mut self.layers else { return };
+        let Some(mixture) = layers.mixture() else { return };
+        for (table, sums) in self.tables.iter_mut().enumerate() {
+            for place in 0..sums.touched.len() {
+                let (row, cols) = (sums.touched[place] as usize, sums.cols);
+                let values = &mut sums.values[row * cols..][..cols];
+                let (weight, said) = layers.settle(&mixture, table, row, values);
+                sums.weigh(row, weight + (sums.counts[row] as f32 - said));
+                layers.clear_row(table, row, cols);
+            }
+        }
+        layers.clear_totals();
     }
 
     /// Adds what another collected, and empties that.
@@ -95,20 +166,36 @@ impl Collected {
             other.clear();
             return;
         }
+        if let (Some(layers), Some(others)) = (&mut self.layers, &mut other.layers) {
+            for (table, sums) in other.tables.iter().enumerate() {
+                for &row in &sums.touched {
+                    layers.drain_row(others, table, row as usize, sums.cols);
+                }
+            }
+            layers.drain_totals(others);
+        }
         for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
             merge_table(sums, others);
         }
         for (kept, others) in self.kept.iter_mut().zip(&mut other.kept) {
             kept.append(others);
         }
+        self.updates_kept.append(&mut other.updates_kept);
         self.updates += other.updates;
         other.updates = 0;
     }
 
     /// Back to nothing; takes a step for each row that was sent.
     pub fn clear(&mut self) {
+        if let Some(layers) = &mut self.layers {
+            for (table, sums) in self.tables.iter().enumerate() {
+                sums.touched.iter().for_each(|&row| layers.clear_row(table, row as usize, sums.cols));
+            }
+            layers.clear_totals();
+        }
         self.tables.iter_mut().for_each(Sums::clear);
         self.kept.iter_mut().for_each(Kept::clear);
+        self.updates_kept.clear();
         self.updates = 0;
     }
 }
@@ -217,24 +304,30 @@ impl Sums {
         math::add(&mut self.values[row * values.len()..][..values.len()], values);
     }
 
-    fn add_clipped(&mut self, rows: &Rows, norm: f32) {
-        let mut row_values = Vec::with_capacity(self.cols);
-        for (row, values) in rows.iter() {
-            self.count(row, 1);
-            match clipping(values, norm) {
-                None => self.add(row, values),
-                Some(factor) => {
-                    row_values.clear();
-                    row_values.extend(values.iter().map(|value| value * factor));
-                    self.add(row, &row_values);
-                }
-            }
+    fn add_scaled(&mut self, row: usize, scale: f32, values: &[f32]) {
+        math::add_scaled(&mut self.values[row * values.len()..][..values.len()], scale, values);
+    }
+
+    /// Says what a row's updates weigh, or some more of them.
+    fn weigh(&mut self, row: usize, weight: f32) {
+        self.weights.resize(self.counts.len(), 0.0);
+        self.weights[row] += weight;
+    }
+
+    /// What the updates that had a row weigh together: their number, where all count alike.
+    pub fn weight(&self, row: usize) -> f32 {
+        match self.weights.get(row) {
+            Some(&weight) if weight > 0.0 => weight,
+            _ => self.counts[row] as f32,
         }
     }
 
     fn clear(&mut self) {
         for &row in &self.touched {
             self.counts[row as usize] = 0;
+            if let Some(weight) = self.weights.get_mut(row as usize) {
+                *weight = 0.0;
+            }
             self.values[row as usize * self.cols..][..self.cols].fill(0.0);
         }
         self.touched.clear();

@@ -8,7 +8,8 @@ use crate::announcement::Announcement;
 use crate::distribution::Distribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use crate::{
-    Cohort, Collected, Downloads, Drawn, FederationError, Guard, Offer, RoundRules, Selector, Strategy, Tally,
+    Cohort, Collected, Counting, Downloads, Drawn, FederationError, Offer, RoundRules, Selector, Strategy,
+    Tally,
 };
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, Terms};
@@ -24,7 +25,7 @@ pub struct Coordinator {
     pub(crate) announcement: Announcement,
     pub(crate) selector: Selector,
     pub(crate) rules: RoundRules,
-    guard: Guard,
+    counting: Counting,
     rng: Rng,
 }
 
@@ -48,7 +49,7 @@ impl Coordinator {
             announcement: Announcement::new(terms),
             selector: Selector::new(Vec::new()),
             rules: RoundRules::default(),
-            guard: Guard::None,
+            counting: Counting::default(),
             rng,
         }
     }
@@ -60,10 +61,10 @@ impl Coordinator {
         self
     }
 
-    /// The same with a guard against lies.
+    /// The same with updates added up so.
     #[must_use]
-    pub fn guarding(mut self, guard: Guard) -> Self {
-        self.guard = guard;
+    pub fn counting(mut self, counting: Counting) -> Self {
+        self.counting = counting;
         self
     }
 
@@ -149,12 +150,12 @@ impl Coordinator {
 
     /// An empty sum for a round's updates.
     pub fn collected(&self) -> Collected {
-        Collected::guarded(&self.layout, self.guard)
+        Collected::counting(&self.layout, &self.counting)
     }
 
     /// To add up what a cohort sends, one device after the other.
     pub fn tally<'a>(&self, cohort: &'a [u32]) -> Tally<'a> {
-        Tally::new(&self.layout, cohort, self.guard)
+        Tally::new(&self.layout, cohort, &self.counting)
     }
 
     /// What devices are given to train on.

@@ -3,10 +3,10 @@
 //! Sums of floating-point numbers depend on the order of addition. So that they are the same on any number of threads, in
 //! the simulator and on a server, a cohort is cut by its size and the model's alone.
 
-use sottovoce_protocol::Layout;
+use sottovoce_protocol::{Keyed, Layout};
 use std::ops::Range;
 
-/// Devices that a part of the cohort has at least: smaller parts cost more than they gain.
+/// Devices that a part of the cohort has at least where updates are rows: smaller parts cost more than they gain.
 const LEAST_PART: usize = 32;
 /// Parts a cohort is cut into: adding each to the others costs a pass over the shared model.
 const FEW_PARTS: usize = 12;
@@ -29,7 +29,10 @@ impl Cut {
     pub(crate) fn new(layout: &Layout, cohort: usize) -> Self {
         let bytes: usize = layout.shapes().iter().map(|shape| 4 * shape.values()).sum();
         let affordable = (MOST_BYTES / bytes.max(1)).clamp(1, MOST_PARTS);
-        let parts = (cohort / LEAST_PART).min(FEW_PARTS).max(cohort / LARGE_PART).clamp(1, affordable);
+        // A device that trains a dense model works far longer than it takes to add the model up.
+        let dense = layout.shapes().iter().any(|shape| shape.keyed == Keyed::Dense);
+        let least = if dense { 1 } else { LEAST_PART };
+        let parts = (cohort / least).min(FEW_PARTS).max(cohort / LARGE_PART).clamp(1, affordable);
         Self { parts, cohort }
     }
 

@@ -2,7 +2,8 @@
 
 use crate::FederationError;
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Policy, PolicyError};
+use sottovoce_protocol::{Policy, PolicyError, Reportable};
+use std::collections::BTreeSet;
 
 /// How pi varies over a population; its mean is the given one in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,25 +40,37 @@ impl PiSpread {
     }
 }
 
-/// The policies of a population: one for everybody, but for pi, which may be each owner's own.
+/// The policies of a population: one for everybody, but for pi, which may be each owner's own, and for owners who keep
+/// figures to themselves.
 #[derive(Clone, Debug)]
 pub struct Disclosure {
     policy: Policy,
     /// One a device; empty if all have the policy's.
     own: Vec<f32>,
+    /// Owners who let nothing be reported; empty if all do as the policy says.
+    silent: Vec<bool>,
 }
 
 impl Disclosure {
     /// The same policy for everybody.
     pub fn same(policy: Policy) -> Self {
-        Self { policy, own: Vec::new() }
+        Self { policy, own: Vec::new(), silent: Vec::new() }
     }
 
     /// The given policy, with a pi for each device drawn around the policy's.
     pub fn spread(policy: Policy, how: PiSpread, devices: usize, rng: &Rng) -> Self {
         let draw = |device| how.draw(policy.pi(), &mut rng.stream("pi", device as u64)) as f32;
         let own = if how == PiSpread::Fixed { Vec::new() } else { (0..devices).map(draw).collect() };
-        Self { policy, own }
+        Self { policy, own, silent: Vec::new() }
+    }
+
+    /// The same with figures that a round asks for reported by this share of owners, and by no others.
+    #[must_use]
+    pub fn reporting(mut self, share: f64, devices: usize, rng: &Rng) -> Self {
+        (self.policy.samples, self.policy.criteria) = (true, Reportable::All);
+        let silent = |device| !rng.stream("reporting", device as u64).chance(share);
+        self.silent = if share < 1.0 { (0..devices).map(silent).collect() } else { Vec::new() };
+        self
     }
 
     /// The pi of a device.
@@ -72,6 +85,10 @@ impl Disclosure {
 
     /// Makes a policy this device's.
     pub(crate) fn become_of(&self, device: u32, policy: &mut Policy) -> Result<(), FederationError> {
+        if let Some(&silent) = self.silent.get(device as usize) {
+            policy.samples = !silent;
+            policy.criteria = if silent { Reportable::Only(BTreeSet::new()) } else { Reportable::All };
+        }
         if self.own.is_empty() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! What can go wrong in a federation.
 
-use crate::{HistoryFileError, WeightsError};
+use crate::{CountingError, HistoryFileError, WeightsError};
 use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError};
 use std::fmt;
 use thiserror::Error;
@@ -71,6 +71,27 @@ pub enum FederationError {
         /// Why.
         why: &'static str,
     },
+    /// Settings that do not fit together.
+    #[error("{key} = {found:?}: expected {expected}")]
+    Setting {
+        /// The setting.
+        key: &'static str,
+        /// What was found.
+        found: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// A criterion that simulated devices cannot report.
+    #[error("criterion {name:?} cannot be reported: {why}")]
+    Criterion {
+        /// Its name.
+        name: String,
+        /// What is lacking.
+        why: &'static str,
+    },
+    /// A guard that does not know weights.
+    #[error(transparent)]
+    Counting(#[from] CountingError),
     /// The file that histories are in.
     #[error(transparent)]
     Histories(#[from] HistoryFileError),

@@ -100,10 +100,7 @@ impl FederatedModel for Fcf {
 
     /// As many rounds as it takes to ask each device once, on average.
     fn plan(&self, population: &Population) -> Plan {
-        let devices = population.devices.len();
-        let cohort = self.common.cohort.unwrap_or(Cohort::All);
-        let rounds = (devices / cohort.size(devices).max(1)).max(1);
-        Plan { cohort, triples: population.interactions / devices.max(1), rounds }
+        Plan::in_turn(self.common.cohort.unwrap_or(Cohort::All), population)
     }
 
     /// All that there is to learn from, whatever that is.

@@ -6,7 +6,7 @@ use crate::cut::Cut;
 use crate::download::Downloaded;
 use crate::lane::{Column, Lane, Round};
 use crate::state::{put_f32s, take_f32s};
-use crate::{Collected, Disclosure, FederationError, HistorySource, Offer, RoundRules};
+use crate::{Collected, Disclosure, FederationError, HistorySource, Offer, Profile, RoundRules};
 use sottovoce_core::Rng;
 use sottovoce_models::DevicePart;
 use sottovoce_protocol::{Layout, RoundTerms};
@@ -143,6 +143,7 @@ pub struct InProcess<D: DevicePart> {
     delivery: Delivery,
     behaviour: Behaviour,
     downloaded: Downloaded,
+    profile: Profile,
     spare: Spare<D::Scratch>,
 }
 
@@ -162,8 +163,19 @@ impl<D: DevicePart> InProcess<D> {
             device.start(private, &mut rng.stream("private", user as u64));
         }
         let (delivery, behaviour) = (Delivery::Direct, Behaviour::new(Habits::default(), rng));
-        let (downloaded, spare) = (Downloaded::default(), Spare::default());
-        Self { device, histories, private, disclosure, layout, delivery, behaviour, downloaded, spare }
+        let (downloaded, profile, spare) = Default::default();
+        Self {
+            device,
+            histories,
+            private,
+            disclosure,
+            layout,
+            delivery,
+            behaviour,
+            downloaded,
+            profile,
+            spare,
+        }
     }
 
     /// The same with another way of delivery.
@@ -177,6 +189,13 @@ impl<D: DevicePart> InProcess<D> {
     #[must_use]
     pub fn behaving(mut self, habits: Habits, rng: &Rng) -> Self {
         self.behaviour = Behaviour::new(habits, rng);
+        self
+    }
+
+    /// The same with devices that can say this of themselves.
+    #[must_use]
+    pub fn reporting(mut self, profile: Profile) -> Self {
+        self.profile = profile;
         self
     }
 
@@ -221,6 +240,7 @@ impl<D: DevicePart> Fleet for InProcess<D> {
             device: &self.device,
             histories: &self.histories,
             disclosure: &self.disclosure,
+            profile: &self.profile,
             terms,
             shared,
             prepared: &self.device.prepare(shared),
@@ -245,7 +265,8 @@ impl<D: DevicePart> Fleet for InProcess<D> {
             return Ok(Attendance { seconds, ..attended? });
         }
         let width = self.device.private_values();
-        let guard = into.guard();
+        let counting = into.how().clone();
+        let counting = &counting;
         let assembly = Assembly::new(count, take(&mut self.spare), into);
         let all = Column { first: 0, private: &mut self.private, versions: &mut self.downloaded.versions };
         let (round, assembly_of, layout, spare_lane) = (&round, &assembly, &self.layout, &spare_lane);
@@ -261,7 +282,7 @@ impl<D: DevicePart> Fleet for InProcess<D> {
                 scope.spawn_fifo(move |_| {
                     let (lane, sum) = assembly_of.begin();
                     let mut lane = lane.unwrap_or_else(spare_lane);
-                    let mut sum = sum.unwrap_or_else(|| Collected::guarded(layout, guard));
+                    let mut sum = sum.unwrap_or_else(|| Collected::counting(layout, counting));
                     let attended = lane.run(round, cohort, mine, &mut sum);
                     assembly_of.end(part, lane, attended, sum);
                 });

@@ -39,7 +39,7 @@ pub struct Hosted {
 /// Settings that are about simulated devices, or are their owners' to choose.
 pub(crate) fn is_of_devices(key: &str) -> bool {
     let of_devices = Attending::of_devices();
-    ["pi", "pi_spread"].contains(&key) || of_devices.iter().any(|setting| setting.key == key)
+    ["pi", "pi_spread", "reporting"].contains(&key) || of_devices.iter().any(|setting| setting.key == key)
 }
 
 /// The server's half of a model.
@@ -55,19 +55,23 @@ pub(crate) fn host<M: FederatedModel>(mut model: M, hosting: &Hosting) -> Result
     let (plan, common) = (model.plan(&population), model.common());
     let rng = Rng::new(seed).stream(M::NAME, 0);
     let start = model.shared().start(items, &mut rng.stream("shared", 0)).map_err(FederationError::from)?;
+    let mut asked = common.counting.asked()?;
+    let weighed: Vec<String> = asked.iter().map(|asked| asked.name.clone()).collect();
+    asked.extend(criteria.iter().filter(|asked| !weighed.contains(&asked.name)).cloned());
     let rules = common.attending.rules();
     let terms = Terms {
         federation,
         model: M::spec(&model.device(Some(&plan))),
         values: common.values,
         deadline: rules.deadline.map_or(0, |seconds| seconds.ceil() as u32),
-        samples,
-        criteria: criteria.clone(),
+        samples: samples || common.counting.samples(),
+        criteria: asked,
         ..Terms::default()
     };
     let rounds = (plan.rounds * common.epochs) as u64;
     let coordinator =
         Coordinator::new(model.strategy(devices), start, terms, plan.cohort, rng.stream("rounds", 0));
-    let coordinator = coordinator.under(rules).guarding(common.guard).distributing(common.downloads)?;
+    let coordinator =
+        coordinator.under(rules).counting(common.counting.counting()?).distributing(common.downloads)?;
     Ok(Hosted { coordinator, rounds })
 }

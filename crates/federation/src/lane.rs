@@ -2,7 +2,7 @@
 
 use crate::behaviour::{Course, Fate};
 use crate::download::{Kept, Prices};
-use crate::{Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page};
+use crate::{Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page, Profile};
 use sottovoce_core::Rng;
 use sottovoce_models::{DevicePart, Task};
 use sottovoce_protocol::{
@@ -14,6 +14,7 @@ pub(crate) struct Round<'a, D: DevicePart> {
     pub(crate) device: &'a D,
     pub(crate) histories: &'a HistorySource,
     pub(crate) disclosure: &'a Disclosure,
+    pub(crate) profile: &'a Profile,
     pub(crate) terms: &'a RoundTerms,
     pub(crate) shared: &'a Parameters,
     pub(crate) prepared: &'a D::Prepared,
@@ -116,6 +117,10 @@ impl<S> Lane<S> {
             .map_err(|error| FederationError::training(device, &error))?;
         if lesson.samples == 0 {
             return Ok(());
+        }
+        if !round.terms.criteria.is_empty() {
+            let reported = round.profile.report(round.terms, (device, history), &lesson, &mut self.trained);
+            reported.map_err(|error| FederationError::training(device, &error))?;
         }
         attendance.trained += 1;
         attendance.downloaded += round.prices.charge(version);

@@ -70,6 +70,13 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// As many rounds an epoch as it takes to ask each device once, on average, for all that it has.
+    pub fn in_turn(cohort: Cohort, population: &Population) -> Self {
+        let devices = population.devices.len();
+        let rounds = (devices / cohort.size(devices).max(1)).max(1);
+        Self { cohort, triples: population.interactions / devices.max(1), rounds }
+    }
+
     /// A configuration of the papers: an epoch has X+ triples to within a round.
     pub fn of(configuration: Configuration, population: &Population) -> Self {
         let devices = population.devices.len();

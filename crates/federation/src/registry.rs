@@ -1,6 +1,6 @@
 //! All models: trained in one place, and trained in a federation.
 
-use crate::{FederationError, Hosted, Hosting, Streaming, fcf, fpl, hosting, kgflex};
+use crate::{FederationError, Hosted, Hosting, Streaming, autoencoder, fcf, fpl, gmf, hosting, kgflex};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{ModelError, central};
@@ -17,6 +17,8 @@ struct Federated {
 static FEDERATED: &[Federated] = &[
     Federated { model: fpl::MODEL, streaming: fpl::streaming, host: fpl::host },
     Federated { model: fcf::MODEL, streaming: fcf::streaming, host: fcf::host },
+    Federated { model: gmf::MODEL, streaming: gmf::streaming, host: gmf::host },
+    Federated { model: autoencoder::MODEL, streaming: autoencoder::streaming, host: autoencoder::host },
     Federated { model: kgflex::MODEL, streaming: kgflex::streaming, host: kgflex::host },
 ];
 

@@ -2,15 +2,15 @@
 
 use crate::gathering::gather;
 use crate::{
-    Attendance, Call, Collected, Coordinator, Downloads, FederationError, Fleet, Guard, Observer, Offer,
+    Attendance, Call, Collected, Coordinator, Counting, Downloads, FederationError, Fleet, Observer, Offer,
     Plan, Population, RoundReport, RoundRules, RowUpdates, Strategy,
 };
 use sottovoce_core::Rng;
-use sottovoce_protocol::{ModelSpec, Parameters, Terms, ValueEncoding};
+use sottovoce_protocol::{Asked, ModelSpec, Parameters, Terms, ValueEncoding};
 
-/// Mean loss of an epoch from which on training counts as diverged. Guessing has ln 2 = 0.69; scores without bound, right
-/// or wrong by chance, come to 10.
-const DIVERGED_LOSS: f64 = 4.0;
+/// Times the mean loss of guessing from which on training counts as diverged. Of samples that are right or wrong guessing has
+/// ln 2 = 0.69; scores without bound, right or wrong by chance, come to 10.
+const DIVERGED: f64 = 5.8;
 
 /// What an epoch came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -49,6 +49,12 @@ pub struct Setup {
     pub model: ModelSpec,
     /// How devices write the values they send.
     pub values: ValueEncoding,
+    /// Whether devices are asked how many samples they learnt from.
+    pub samples: bool,
+    /// What else they are asked to say of themselves.
+    pub criteria: Vec<Asked>,
+    /// Mean loss of a sample for a model that guesses.
+    pub guessing_loss: f64,
 }
 
 /// Server, devices, configuration: one training task. One that has failed is over: a failed round is not repeated.
@@ -56,6 +62,7 @@ pub struct Federation<F> {
     pub(crate) fleet: F,
     pub(crate) coordinator: Coordinator,
     pub(crate) plan: Plan,
+    guessing_loss: f64,
     /// Virtual seconds since training began.
     pub(crate) clock: f64,
     collected: Collected,
@@ -66,13 +73,15 @@ pub struct Federation<F> {
 impl<F: Fleet> Federation<F> {
     /// Before the first round.
     pub fn new(fleet: F, setup: Setup, rng: Rng) -> Self {
-        let Setup { strategy, plan, population, start, model, values } = setup;
-        let terms = Terms { model, values, ..Terms::default() };
+        let Setup { strategy, plan, population, start, model, values, samples, criteria, guessing_loss } =
+            setup;
+        let terms = Terms { model, values, samples, criteria, ..Terms::default() };
         let mut coordinator = Coordinator::new(strategy, start, terms, plan.cohort, rng);
         coordinator.ask_among(population.devices);
         Self {
             fleet,
             plan,
+            guessing_loss,
             clock: 0.0,
             under_way: UnderWay::default(),
             collected: coordinator.collected(),
@@ -88,10 +97,10 @@ impl<F: Fleet> Federation<F> {
         self
     }
 
-    /// The same with a guard against lies.
+    /// The same with updates added up so.
     #[must_use]
-    pub fn guarding(mut self, guard: Guard) -> Self {
-        self.coordinator = self.coordinator.guarding(guard);
+    pub fn counting(mut self, counting: Counting) -> Self {
+        self.coordinator = self.coordinator.counting(counting);
         self.collected = self.coordinator.collected();
         self
     }
@@ -222,8 +231,9 @@ impl<F: Fleet> Federation<F> {
         }
         let report = std::mem::take(&mut self.under_way).report;
         match report.loss() {
-            Some(loss) if loss.is_nan() || loss > DIVERGED_LOSS => {
-                let what = format!("the mean loss is {loss:.2}, where guessing has 0.69");
+            Some(loss) if loss.is_nan() || loss > DIVERGED * self.guessing_loss => {
+                let what =
+                    format!("the mean loss is {loss:.2}, where guessing has {:.2}", self.guessing_loss);
                 Err(FederationError::Diverged { round: self.rounds().saturating_sub(1), what })
             }
             _ => {

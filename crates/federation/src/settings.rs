@@ -1,7 +1,8 @@
 //! Settings that every model trained in a federation has.
 
 use crate::attending::Attending;
-use crate::{Cohort, Disclosure, Downloads, FederationError, Guard, PiSpread};
+use crate::counting::Chosen;
+use crate::{Cohort, Disclosure, Downloads, FederationError, PiSpread};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::{Setting, Settings};
 use sottovoce_protocol::{Policy, ValueEncoding};
@@ -26,8 +27,10 @@ pub(crate) struct Common {
     pub(crate) attending: Attending,
     /// How the shared model gets to devices.
     pub(crate) downloads: Downloads,
-    /// What one device can do to a row.
-    pub(crate) guard: Guard,
+    /// How updates are added up.
+    pub(crate) counting: Chosen,
+    /// Share of owners who let figures be reported.
+    pub(crate) reporting: f64,
 }
 
 impl Common {
@@ -66,7 +69,13 @@ impl Common {
                 "With differences: rows that moved by no more than this share of their largest value wait",
             ),
         ];
-        all.extend(guards());
+        all.extend(Chosen::settings());
+        all.push(Setting::real(
+            "reporting",
+            1.0,
+            0.0..=1.0,
+            "Share of owners who let their devices report what a round asks for: samples, criteria",
+        ));
         all.extend(Attending::settings());
         all
     }
@@ -85,36 +94,16 @@ impl Common {
                 differences: settings.switch("differences"),
                 least_change: settings.real("least_change") as f32,
             },
-            guard: match settings.word("guard") {
-                "clip" => Guard::Clip(settings.real("guard_norm") as f32),
-                "median" => Guard::Median,
-                "trimmed-mean" => Guard::Trimmed(settings.real("guard_share") as f32),
-                _ => Guard::None,
-            },
+            counting: Chosen::read(settings),
+            reporting: settings.real("reporting"),
         }
     }
 
     /// The policies of a population.
     pub(crate) fn disclosure(&self, devices: usize, rng: &Rng) -> Result<Disclosure, FederationError> {
-        Ok(Disclosure::spread(Policy::new(self.pi)?, self.pi_spread, devices, rng))
+        let disclosure = Disclosure::spread(Policy::new(self.pi)?, self.pi_spread, devices, rng);
+        Ok(disclosure.reporting(self.reporting, devices, rng))
     }
-}
-
-fn guards() -> [Setting; 3] {
-    [
-        Setting::choice(
-            "guard",
-            Guard::NAMES,
-            "Against updates that lie: rows cut down to a norm, or the median or trimmed mean of what devices send for a row",
-        ),
-        Setting::real("guard_norm", 1.0, 1e-6..=1e6, "With guard = clip: the longest row").on_log_scale(),
-        Setting::real(
-            "guard_share",
-            0.1,
-            0.0..=0.49,
-            "With guard = trimmed-mean: the share left out at either end",
-        ),
-    ]
 }
 
 /// A number of which 0 means that the model decides.

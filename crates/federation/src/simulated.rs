@@ -9,7 +9,7 @@ use crate::summaries;
 use crate::tensors::{self, Part};
 use crate::{
     EpochReport, Federation, FederationError, HistoryFile, HistorySource, InProcess, Page, Plan, Population,
-    Setup, Strategy,
+    Profile, Setup, Strategy,
 };
 use sottovoce_core::{Catalog, Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
@@ -68,6 +68,12 @@ pub(crate) trait FederatedModel: Send + Sync {
 
     /// How updates become the next shared model, in a population of this many devices that learn.
     fn strategy(&self, devices: usize) -> Box<dyn Strategy>;
+
+    /// Mean loss of a sample for a model that guesses, with a catalog of this size.
+    fn guessing_loss(&self, items: usize) -> f64 {
+        let _ = items;
+        std::f64::consts::LN_2
+    }
 
     /// Vectors that an epoch sends in a cohort of this size, as the papers count (CCE).
     fn vectors(&self, plan: &Plan, cohort: usize, items: usize) -> f64;
@@ -146,11 +152,12 @@ impl<M: FederatedModel> Simulated<M> {
     fn found(
         &self,
         train: HistorySource,
+        people: Option<&Histories>,
         fit: &Fit<'_>,
     ) -> Result<(Simulation<M::Device>, f64), FederationError> {
         let (model, common) = (&self.model, self.model.common());
         let rng = Rng::new(fit.seed).stream(M::NAME, 0);
-        let (people, items) = (train.users(), train.catalog_size());
+        let (users, items) = (train.users(), train.catalog_size());
         let lengths = train.lengths()?;
         let population = Population::of_lengths(&lengths, items);
         let devices = population.devices.clone();
@@ -159,13 +166,28 @@ impl<M: FederatedModel> Simulated<M> {
         let vectors = model.vectors(&plan, cohort, items);
         let start = model.shared().start(items, &mut rng.stream("shared", 0))?;
         let device = model.device(Some(&plan));
-        let (spec, disclosure) = (M::spec(&device), common.disclosure(people, &rng)?);
+        let asked = common.counting.asked()?;
+        let profile = Profile::of(asked.iter().map(|asked| asked.name.as_str()), people, fit.catalog)?;
+        let (spec, disclosure) = (M::spec(&device), common.disclosure(users, &rng)?);
         let fleet = InProcess::new(device, train, start.layout(), disclosure, &rng)
-            .behaving(common.attending.habits()?, &rng);
+            .behaving(common.attending.habits()?, &rng)
+            .reporting(profile);
         let (strategy, values) = (model.strategy(devices.len()), common.values);
-        let setup = Setup { strategy, plan, population, start, model: spec, values };
+        let (samples, criteria) = (common.counting.samples(), asked);
+        let guessing_loss = model.guessing_loss(items);
+        let setup = Setup {
+            strategy,
+            plan,
+            population,
+            start,
+            model: spec,
+            values,
+            samples,
+            criteria,
+            guessing_loss,
+        };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
-        let federation = federation.guarding(common.guard).distributing(common.downloads)?;
+        let federation = federation.counting(common.counting.counting()?).distributing(common.downloads)?;
         Ok((common.attending.apply(federation, (&lengths, &devices), fit.watch.users())?, vectors))
     }
 
@@ -176,14 +198,20 @@ impl<M: FederatedModel> Simulated<M> {
         Ok(())
     }
 
-    fn fit_from(&mut self, train: HistorySource, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+    /// `people` are the histories with all that is known of them, if they are in memory.
+    fn fit_from(
+        &mut self,
+        train: HistorySource,
+        people: Option<&Histories>,
+        fit: &mut Fit<'_>,
+    ) -> Result<Summary, ModelError> {
         self.take_in(fit.catalog)?;
         if train.catalog_size() == 0 {
             let private = vec![0.0; train.users() * self.device.private_values()];
             self.learnt = Learnt::Parts(Parts { private, histories: train, ..Parts::default() });
             return Ok(Summary::default());
         }
-        let (federation, vectors) = self.found(train, fit).map_err(|error| failure(error, 0, ""))?;
+        let (federation, vectors) = self.found(train, people, fit).map_err(|error| failure(error, 0, ""))?;
         self.learnt = Learnt::Federation(Box::new(federation));
         let summary = self.learn(vectors, fit);
         self.rest();
@@ -293,13 +321,13 @@ fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
 
 impl<M: FederatedModel> Streaming for Simulated<M> {
     fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.fit_from(histories.into(), fit)
+        self.fit_from(histories.into(), None, fit)
     }
 }
 
 impl<M: FederatedModel> Recommender for Simulated<M> {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.fit_from(train.each_once().into(), fit)
+        self.fit_from(train.each_once().into(), Some(train), fit)
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {

@@ -1,7 +1,7 @@
 //! Adding up what a cohort sent, one device after the other.
 
 use crate::cut::Cut;
-use crate::{Collected, Guard};
+use crate::{Collected, Counting};
 use sottovoce_protocol::{Layout, Update};
 
 /// Adds up updates to the very sums that the simulator comes to: by the same parts of the cohort, merged in order.
@@ -29,9 +29,9 @@ pub enum TallyError {
 
 impl<'a> Tally<'a> {
     /// Nothing yet, of a cohort that was asked; ascending.
-    pub fn new(layout: &Layout, cohort: &'a [u32], guard: Guard) -> Self {
+    pub fn new(layout: &Layout, cohort: &'a [u32], counting: &Counting) -> Self {
         let cut = Cut::new(layout, cohort.len());
-        let [sums, all] = [(); 2].map(|()| Collected::guarded(layout, guard));
+        let [sums, all] = [(); 2].map(|()| Collected::counting(layout, counting));
         Self { cohort, cut, part: 0, next: 0, sums, all }
     }
 

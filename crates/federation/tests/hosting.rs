@@ -7,8 +7,10 @@ use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Coordinator, FederationError, Hosted, Hosting, Message, Population};
 use sottovoce_models::fpl::{Device, Pull};
 use sottovoce_models::settings::Value;
-use sottovoce_models::{DevicePart, Fit, Quiet, Task, TensorData};
-use sottovoce_protocol::{FederationId, Ledger, Policy, Received, RoundTerms, SharedModel, Trained, codec};
+use sottovoce_models::{DevicePart, Fit, Quiet, Task, TensorData, criteria};
+use sottovoce_protocol::{
+    FederationId, Ledger, Policy, Received, Reportable, RoundTerms, SharedModel, Trained, codec,
+};
 use std::collections::BTreeMap;
 
 const SEED: u64 = 11;
@@ -67,7 +69,15 @@ impl Phones {
         let mut scratch = self.device.scratch(shared.tables()[0].shape().rows as usize);
         let task = Task { shared, prepared: &(), private: &mut phone.private, history: &phone.history, hidden: &[] };
         self.device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
-        let (policy, mut ledger, mut bytes) = (Policy::new(1.0).unwrap(), Ledger::new(), Vec::new());
+        for (index, asked) in (0..).zip(&terms.criteria) {
+            let value = match asked.name.as_str() {
+                criteria::SIZE => phone.history.len() as f64,
+                _ => criteria::closeness(trained.update()),
+            };
+            trained.report(index, value).unwrap();
+        }
+        let (mut policy, mut ledger, mut bytes) = (Policy::new(1.0).unwrap(), Ledger::new(), Vec::new());
+        policy.criteria = Reportable::All;
         let disclosed = trained.disclose(&policy, terms, 0, &mut ledger, &mut rng).unwrap();
         codec::encode_update(&disclosed, &mut bytes);
         bytes
@@ -162,7 +172,25 @@ fn devices_that_answer_in_any_order_lead_to_the_simulators_bytes() {
         ("strategy", Value::Word("adaptive".into())),
     ];
     let median = [("guard", Value::Word("median".into()))];
-    for (cohort, more) in [(130, &[][..]), (9, &[]), (130, &small), (130, &median)] {
+    let krum = [("guard", Value::Word("multi-krum".into()))];
+    let samples = [("weighing", Value::Word("samples".into()))];
+    let [prioritised, owa] = ["prioritised", "owa"].map(|weighing| {
+        [
+            ("weighing", Value::Word(weighing.into())),
+            ("criteria", Value::Word("size,closeness".into())),
+            ("criteria_weights", Value::Word("0.7,0.3".into())),
+        ]
+    });
+    for (cohort, more) in [
+        (130, &[][..]),
+        (9, &[]),
+        (130, &small),
+        (130, &median),
+        (70, &krum),
+        (130, &samples),
+        (130, &prioritised),
+        (70, &owa),
+    ] {
         let settings = settings(cohort, more);
         let (expected, server) =
             (simulated(&histories, &settings), hosted(&histories, cohort as usize, &settings));

@@ -1,15 +1,13 @@
 //! The device's half of whichever model a round asks for.
 
 use crate::spec::SpecError;
-use crate::{DevicePart, Lesson, Reason, SharedPart, Task, fcf, fpl, kgflex};
+use crate::{DevicePart, Lesson, Reason, SharedPart, Task, autoencoder, fcf, fpl, gmf, kgflex};
 use sottovoce_core::{Facts, Rng};
-use sottovoce_protocol::{
-    Keyed, Layout, ModelError, ModelSpec, Parameters, SharedModel, Trained, UpdateError,
-};
+use sottovoce_protocol::{Layout, ModelError, ModelSpec, Parameters, SharedModel, Trained, UpdateError};
 use std::sync::{Arc, Weak};
 
 /// Names of the models that a device can learn.
-pub const LEARNABLE: &[&str] = &[fpl::NAME, fcf::NAME, kgflex::NAME];
+pub const LEARNABLE: &[&str] = &[fpl::NAME, fcf::NAME, gmf::NAME, autoencoder::NAME, kgflex::NAME];
 
 /// A device's half with its working memory, whatever the model: what a runtime holds that learns its model's name from
 /// round terms. One learner serves one device after the other; only its settings matter to the result.
@@ -20,7 +18,8 @@ pub trait Learner: Send {
     /// The facts of the catalog that it was made for, if it goes by them.
     fn facts(&self) -> Option<&Arc<Facts>>;
 
-    /// How many items there are to score with a shared model.
+    /// How many items there are to score with a shared model: those that the facts are about, or else the rows of the first
+    /// table.
     fn items(&self, shared: &Parameters) -> usize;
 
     /// Number of values of a private model.
@@ -132,6 +131,15 @@ pub fn learner(spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<dyn L
             let shared = fcf::Shared { factors: device.factors, init_deviation: 0.0 };
             Ok(Box::new(Erased::new(spec, device, shared)))
         }
+        gmf::NAME => {
+            let device = gmf::Device::from_spec(spec)?;
+            let shared = gmf::Shared { factors: device.factors, init_deviation: device.init_deviation };
+            Ok(Box::new(Erased::new(spec, device, shared)))
+        }
+        autoencoder::NAME => {
+            let device = autoencoder::Device::from_spec(spec)?;
+            Ok(Box::new(Erased::new(spec, device, device.network)))
+        }
         kgflex::NAME => {
             let device = kgflex::Device::from_spec(spec, facts)?;
             let shared = kgflex::Shared::of(&device);
@@ -181,9 +189,8 @@ impl<D: DevicePart, S: SharedPart + Send> Learner for Erased<D, S> {
     }
 
     fn items(&self, shared: &Parameters) -> usize {
-        let by_item = shared.tables().iter().find(|table| table.shape().keyed == Keyed::Items);
-        let known = self.facts.as_ref().map(|facts| facts.items());
-        known.or(by_item.map(|table| table.shape().rows as usize)).unwrap_or(0)
+        let rows = || shared.tables().first().map_or(0, |table| table.shape().rows as usize);
+        self.facts.as_ref().map_or_else(rows, |facts| facts.items())
     }
 
     fn private_values(&self) -> usize {
@@ -278,6 +285,23 @@ mod tests {
         fcf::Device { factors: 5, confidence: 0.3, regularisation: 2.0 }
     }
 
+    fn gmf_device() -> gmf::Device {
+        gmf::Device {
+            factors: 5,
+            negatives: 2,
+            local_epochs: 2,
+            rate: 0.1,
+            pull: 0.01,
+            init_deviation: 0.1,
+            gradients: false,
+        }
+    }
+
+    fn vae_device() -> autoencoder::Device {
+        let network = autoencoder::Shared { kind: autoencoder::Kind::Variational, hidden: 6, latent: 3 };
+        autoencoder::Device { network, local_steps: 2, rate: 0.1, dropout: 0.5, beta: 0.2, annealing: 4 }
+    }
+
     fn model(learner: &dyn Learner, items: usize) -> Arc<SharedModel> {
         let mut parameters = Parameters::zeros(&learner.layout(items).unwrap());
         Rng::new(3).fill_normal(0.2, parameters.tables_mut()[0].values_mut());
@@ -295,6 +319,12 @@ mod tests {
             prop_assert_eq!(fpl::Device::from_spec(&device.spec()).unwrap(), device);
             let device = fcf::Device { factors, confidence: pulls[0], regularisation };
             prop_assert_eq!(fcf::Device::from_spec(&device.spec()).unwrap(), device);
+            let gradients = triples % 2 == 0;
+            let device = gmf::Device { factors, rate, pull: pulls[1], init_deviation, gradients, ..gmf_device() };
+            prop_assert_eq!(gmf::Device::from_spec(&device.spec()).unwrap(), device);
+            let device =
+                autoencoder::Device { rate, beta: pulls[2], dropout: 0.95 * init_deviation, ..vae_device() };
+            prop_assert_eq!(autoencoder::Device::from_spec(&device.spec()).unwrap(), device);
         }
     }
 
@@ -324,15 +354,18 @@ mod tests {
             let said = said(key, Some(value));
             assert!(said.starts_with(&format!("fpl: {key} = {value:?}: expected a ")), "{said}");
         }
-        let other = ModelSpec { name: "gmf".into(), ..ModelSpec::default() };
+        let other = ModelSpec { name: "neumf".into(), ..ModelSpec::default() };
         let error = learner(&other, None).err().unwrap();
-        assert_eq!(error.to_string(), "model \"gmf\" is not known here; known are: fpl, fcf, kgflex");
+        assert_eq!(
+            error.to_string(),
+            "model \"neumf\" is not known here; known are: fpl, fcf, fed-gmf, fed-vae, kgflex"
+        );
     }
 
     #[test]
     fn learners_do_what_the_device_part_does_and_reuse_their_memory() {
         let history = [1, 4, 7];
-        for spec in [fpl_device().spec(), fcf_device().spec()] {
+        for spec in [fpl_device().spec(), fcf_device().spec(), gmf_device().spec(), vae_device().spec()] {
             let mut one = learner(&spec, None).unwrap();
             let shared = model(&*one, 20);
             let mut updates = Vec::new();

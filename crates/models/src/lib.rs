@@ -1,13 +1,17 @@
 //! The recommenders, one folder each.
 //!
 //! [`central`] holds the baselines that see all data; a federated model has a folder with the server's and the device's
-//! half beside each other ([`fpl`], [`fcf`], [`kgflex`]). Every model is described once, by a [`registry::Model`], with its paper and its
+//! half beside each other ([`fpl`], [`fcf`], [`gmf`], [`autoencoder`], [`kgflex`]). Every model is described once, by a
+//! [`registry::Model`], with its paper and its
 //! settings (name, meaning, default, range); programs build models through that and never by name tests of their own.
 
+pub mod autoencoder;
 pub mod central;
+pub mod criteria;
 pub mod fcf;
 mod federated;
 pub mod fpl;
+pub mod gmf;
 pub mod kgflex;
 mod knowing;
 pub mod learner;

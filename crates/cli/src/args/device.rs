@@ -4,6 +4,9 @@ use super::cutoff;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
+/// What a device can tell of itself.
+const FIGURES: [&str; 6] = ["auc", "loss", "size", "diversity", "closeness", "recency"];
+
 /// `device`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Device {
@@ -144,11 +147,11 @@ pub(crate) struct ChangePolicy {
     /// Stay out of rounds with fewer devices than this
     #[arg(long, value_name = "N")]
     pub(crate) least_cohort: Option<u32>,
-    /// A figure that may be told when a round asks for it: auc, loss
-    #[arg(long, value_name = "FIGURE", value_parser = ["auc", "loss"])]
+    /// A figure that may be told when a round asks for it
+    #[arg(long, value_name = "FIGURE", value_parser = FIGURES)]
     pub(crate) report: Vec<String>,
     /// A figure to tell no more
-    #[arg(long, value_name = "FIGURE", value_parser = ["auc", "loss"])]
+    #[arg(long, value_name = "FIGURE", value_parser = FIGURES)]
     pub(crate) no_report: Vec<String>,
     #[command(flatten)]
     pub(crate) place: Place,

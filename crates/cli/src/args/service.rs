@@ -231,6 +231,9 @@ pub(crate) struct Fleet {
     /// Share of liked items whose rows leave the devices
     #[arg(long, value_name = "PI", default_value_t = 1.0)]
     pub(crate) pi: f64,
+    /// A figure that the devices report when a round asks for it, or `all`; may be given several times
+    #[arg(long, value_name = "NAME", action = ArgAction::Append)]
+    pub(crate) report: Vec<String>,
     /// Connections at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(crate) connections: u16,

@@ -143,8 +143,9 @@ impl Place {
     pub(crate) fn model(&self) -> Vec<f32> {
         let bytes = fs::read(self.path("model.safetensors")).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap();
-        let table = tensors.tensor("items").or_else(|_| tensors.tensor("features"));
-        floats(table.unwrap().data())
+        let mut names = tensors.names();
+        names.sort_unstable();
+        names.iter().flat_map(|name| floats(tensors.tensor(name).unwrap().data())).collect()
     }
 
     pub(crate) fn log(&self) -> String {
@@ -158,18 +159,12 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 
 /// What the simulator comes to with the same settings.
 pub(crate) struct Simulated {
-    /// Rows of items or features: vector, then bias where the model has one.
+    /// Tables by name, their rows with the bias at the end where they have one.
     pub(crate) model: Vec<f32>,
     pub(crate) rounds: u64,
 }
 
-pub(crate) fn simulate(
-    folder: &Path,
-    model: &str,
-    data: &[&str],
-    settings: &[&str],
-    a_round: u64,
-) -> Simulated {
+pub(crate) fn simulate(folder: &Path, model: &str, data: &[&str], settings: &[&str]) -> Simulated {
     let out = folder.join("simulated");
     let mut command = program();
     command
@@ -183,16 +178,24 @@ pub(crate) fn simulate(
     let told: Value = serde_json::from_str(&printed(&mut command)).unwrap();
     let bytes = fs::read(out.join("model.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
-    let items = tensors.tensor("model.items").or_else(|_| tensors.tensor("model.features")).unwrap();
-    let (width, values) = (items.shape()[1], floats(items.data()));
-    let bias = tensors.tensor("model.bias").map(|bias| floats(bias.data())).ok();
-    let row = |(place, vector): (usize, &[f32])| {
-        let bias = bias.as_ref().map(|bias| bias[place]);
-        vector.iter().copied().chain(bias).collect::<Vec<_>>()
-    };
-    let model = values.chunks(width).enumerate().flat_map(row).collect();
+    let mut names: Vec<&str> =
+        tensors.names().iter().filter_map(|name| name.strip_prefix("model.")).collect();
+    names.sort_unstable();
+    let of = |name: &str| tensors.tensor(&format!("model.{name}"));
+    let is_bias = |name: &str| name.ends_with("bias");
+    let mut model = Vec::new();
+    for name in names.iter().copied().filter(|&name| name != "users" && !is_bias(name)) {
+        let table = of(name).unwrap();
+        let (width, values) = (table.shape()[1], floats(table.data()));
+        let bias = ["bias".to_owned(), format!("{name}_bias")].iter().find_map(|bias| of(bias).ok());
+        let bias = bias.map(|bias| floats(bias.data())).filter(|bias| bias.len() * width == values.len());
+        for (row, values) in values.chunks(width).enumerate() {
+            model.extend_from_slice(values);
+            model.extend(bias.as_ref().map(|bias| bias[row]));
+        }
+    }
     fs::remove_dir_all(out).unwrap();
-    Simulated { model, rounds: told["triples"].as_u64().unwrap() / a_round }
+    Simulated { model, rounds: told["turnout"]["rounds"].as_u64().unwrap() }
 }
 
 /// Runs a command, expects success, and returns what it printed.

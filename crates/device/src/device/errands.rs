@@ -269,6 +269,7 @@ impl Device {
             terms: &asked.terms,
             shared: &held.model,
             history: &self.rows,
+            items: self.items.as_deref(),
             private: self.state.private.as_ref(),
             policy: &self.policy,
             secret: &self.state.secret,

@@ -3,6 +3,7 @@
 mod activity;
 mod along;
 mod exposure;
+mod pace;
 mod plots;
 mod sweep;
 mod tables;
@@ -94,6 +95,7 @@ fn closing_sections(experiment: &Experiment, results: &Results, shown: &Results)
     let rest = [
         plots::wanted(experiment, results),
         tables::other_cutoffs(experiment, shown),
+        pace::section(experiment, shown),
         plots::learning(experiment, shown),
         failures(results),
     ];

@@ -1,11 +1,17 @@
 //! How the server turns a cohort's updates into the next shared model.
 
 mod adaptive;
+mod adaptive_mean;
+mod chosen;
 mod gradient;
+mod mean;
 mod rows;
 
 pub use adaptive::Adaptive;
+pub use adaptive_mean::{AdaptiveMean, AdaptiveMeanSettings, Squares};
+pub use chosen::OfMeans;
 pub use gradient::{Adam, AdamSettings, Descent};
+pub use mean::{Mean, Over};
 pub use rows::{Damped, Sum};
 
 use crate::Collected;

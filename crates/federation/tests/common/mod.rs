@@ -64,7 +64,17 @@ impl World {
             .delivering(self.delivery)
             .behaving(habits, &rng);
         let (strategy, values) = (self.strategy, self.values);
-        let setup = Setup { strategy, plan, population, start, model: device.spec(), values };
+        let setup = Setup {
+            strategy,
+            plan,
+            population,
+            start,
+            model: device.spec(),
+            values,
+            samples: false,
+            criteria: Vec::new(),
+            guessing_loss: 0.69,
+        };
         Federation::new(fleet, setup, rng).distributing(self.downloads).unwrap()
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod least_squares;
 mod mf;
 mod mostpop;
 mod multivae;
+pub(crate) mod ncf;
 mod negatives;
 mod neighbours;
 mod order;
@@ -36,6 +37,8 @@ pub static MODELS: &[Model] = &[
     ials::MODEL,
     ease::MODEL,
     multivae::MODEL,
+    ncf::GMF,
+    ncf::NEUMF,
     mf::MODEL,
     vsm::MODEL,
     kahfm::MODEL,

@@ -46,7 +46,7 @@ fn settings() -> Vec<Setting> {
 }
 
 /// Parts of a batch, and of the parameters when a step is made.
-const PARTS: usize = 8;
+const PARTS: usize = 4;
 
 /// The numbers among the settings.
 #[derive(Clone, Copy)]

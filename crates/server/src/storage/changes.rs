@@ -167,8 +167,8 @@ fn revoke(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Fault>
     let key = [Value::of(federation)?, device.into()];
     sql.execute("UPDATE device SET revoked = 1 WHERE federation = $1 AND number = $2", &key)?;
     for delete in [
-        "DELETE FROM body WHERE federation = $1 AND device = $2
-         AND round = (SELECT round FROM open_round WHERE federation = $1)",
+        "DELETE FROM body WHERE receipt IN (SELECT id FROM receipt WHERE federation = $1 AND device = $2
+         AND round = (SELECT round FROM open_round WHERE federation = $1))",
         "DELETE FROM receipt WHERE federation = $1 AND device = $2
          AND round = (SELECT round FROM open_round WHERE federation = $1)",
     ] {
@@ -185,7 +185,8 @@ fn withdraw(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Faul
     for round in next.saturating_sub_unsigned(RECEIPT_ROUNDS)..=next {
         let key = [key[0], Value::Int(round), key[1]];
         for delete in [
-            "DELETE FROM body WHERE federation = $1 AND round = $2 AND device = $3",
+            "DELETE FROM body WHERE receipt IN
+             (SELECT id FROM receipt WHERE federation = $1 AND round = $2 AND device = $3)",
             "DELETE FROM receipt WHERE federation = $1 AND round = $2 AND device = $3",
             "DELETE FROM decline WHERE federation = $1 AND round = $2 AND device = $3",
         ] {
@@ -269,13 +270,13 @@ fn open(sql: &mut impl Sql, opening: &RoundOpening) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A receipt is only written where the round takes updates and the device is there, so that their number tells.
+/// A receipt is only written where the round takes updates and the device is there: one row at a time, because something
+/// would be missing in it; all at once, because their number tells. (SQLite keeps a copy of each page that a statement
+/// with rows from a query changes, in case it fails halfway; not so with VALUES.)
 static RECEIPTS: Batch = Batch {
-    one: "INSERT INTO receipt (federation, round, device, key, digest, bytes)
-          SELECT open_round.federation, open_round.round, device.number, $1, $2, $3
-          FROM open_round JOIN device ON device.federation = open_round.federation
-          WHERE open_round.federation = $4 AND open_round.round = $5 AND open_round.closing = 0
-          AND device.number = $6",
+    one: "INSERT INTO receipt (key, digest, bytes, federation, round, device) VALUES ($1, $2, $3,
+              (SELECT federation FROM open_round WHERE federation = $4 AND round = $5 AND closing = 0), $5,
+              (SELECT number FROM device WHERE federation = $4 AND number = $6))",
     many: "INSERT INTO receipt (federation, round, device, key, digest, bytes)
            SELECT new.federation, new.round, new.device, new.key, new.digest, new.bytes
            FROM UNNEST($1::TEXT[], $2::BYTEA[], $3::BIGINT[], $4::BIGINT[], $5::BIGINT[], $6::BIGINT[])
@@ -286,9 +287,14 @@ static RECEIPTS: Batch = Batch {
 };
 
 static BODIES: Batch = Batch {
-    one: "INSERT INTO body (federation, round, device, bytes) VALUES ($1, $2, $3, $4)",
-    many: "INSERT INTO body (federation, round, device, bytes)
-           SELECT * FROM UNNEST($1::BIGINT[], $2::BIGINT[], $3::BIGINT[], $4::BYTEA[])",
+    one: "INSERT INTO body (bytes, receipt) VALUES ($1,
+              (SELECT id FROM receipt WHERE federation = $2 AND round = $3 AND device = $4))",
+    many: "INSERT INTO body (bytes, receipt)
+           SELECT new.bytes, receipt.id
+           FROM UNNEST($1::BYTEA[], $2::BIGINT[], $3::BIGINT[], $4::BIGINT[])
+                AS new (bytes, federation, round, device)
+           JOIN receipt ON receipt.federation = new.federation AND receipt.round = new.round
+                AND receipt.device = new.device",
 };
 
 fn upload_all(sql: &mut impl Sql, uploads: &[Change]) -> Result<(), Fault> {
@@ -305,16 +311,19 @@ fn upload_all(sql: &mut impl Sql, uploads: &[Change]) -> Result<(), Fault> {
             (Value::of(*federation)?, Value::of(*round)?, receipt.device.into());
         let (key, digest) = (Value::Text(&receipt.key), Value::Blob(&receipt.digest));
         receipts.push([key, digest, Value::of(receipt.bytes)?, federation, round, device]);
-        bodies.push([federation, round, device, Value::Blob(bytes)]);
+        bodies.push([Value::Blob(bytes), federation, round, device]);
         size += bytes.len();
     }
     store(sql, &receipts, &bodies)
 }
 
 fn store(sql: &mut impl Sql, receipts: &[[Value<'_>; 6]], bodies: &[[Value<'_>; 4]]) -> Result<(), Fault> {
-    let stored = sql.execute_each(&RECEIPTS, receipts)?;
-    if stored != receipts.len() as u64 {
-        return Err(Fault::Refused("the round takes no updates or the device is gone".into()));
+    let refused =
+        || Fault::Refused("the round takes no updates, or the device is gone or has sent one".into());
+    match sql.execute_each(&RECEIPTS, receipts) {
+        Ok(stored) if stored == receipts.len() as u64 => {}
+        Ok(_) | Err(Fault::Refused(_)) => return Err(refused()),
+        Err(fault) => return Err(fault),
     }
     sql.execute_each(&BODIES, bodies)?;
     Ok(())
@@ -352,7 +361,10 @@ fn close(sql: &mut impl Sql, record: &RoundRecord, version: Option<&VersionRecor
     let key = [Value::of(record.federation)?, Value::of(record.round)?];
     let over = sql.execute("DELETE FROM open_round WHERE federation = $1 AND round = $2", &key)?;
     one(over, || "the round is not under way".into())?;
-    sql.execute("DELETE FROM body WHERE federation = $1 AND round = $2", &key)?;
+    sql.execute(
+        "DELETE FROM body WHERE receipt IN (SELECT id FROM receipt WHERE federation = $1 AND round = $2)",
+        &key,
+    )?;
     sql.execute("DELETE FROM decline WHERE federation = $1 AND round = $2", &key)?;
     if let Some(oldest) = record.round.checked_sub(RECEIPT_ROUNDS) {
         let key = [key[0], Value::of(oldest)?];

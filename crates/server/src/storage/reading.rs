@@ -65,7 +65,8 @@ pub(super) fn updates(
 ) -> Result<(), Stop> {
     let key = [Value::of(federation)?, Value::of(round)?];
     sql.query(
-        "SELECT device, bytes FROM body WHERE federation = $1 AND round = $2 ORDER BY device",
+        "SELECT device, body.bytes FROM receipt JOIN body ON body.receipt = receipt.id
+         WHERE federation = $1 AND round = $2 ORDER BY device",
         &key,
         &mut |row| visit(small(row, 0)?, row.blob(1)?).map_err(Stop::Visitor),
     )

@@ -149,6 +149,9 @@ fn trivial_federation(seed: u64) -> Result<Federation<InProcess<Trivial>>> {
         start,
         model: ModelSpec { name: "trivial".to_owned(), settings: Default::default() },
         values: ValueEncoding::F32,
+        samples: false,
+        criteria: Vec::new(),
+        guessing_loss: 1.0,
     };
     Ok(Federation::new(fleet, setup, rng))
 }

@@ -3,8 +3,10 @@
 //! CPU seconds, not wall time: they hold better on a busy machine. Ours and the peer's runs alternate and medians are
 //! compared, so that both see the same machine.
 
+mod dense;
 mod federated;
 mod knowledge;
+mod neural;
 mod peer;
 mod work;
 
@@ -63,6 +65,9 @@ const BENCHES: &[(&str, Job)] = &[
     ("fpl", federated::fpl),
     ("fleet", federated::fleet),
     ("kgflex", knowledge::kgflex),
+    ("dense-fleet", dense::dense_fleet),
+    ("neural-step", neural::step),
+    ("multivae", neural::multivae),
     ("evaluate", work::evaluate),
     ("memory", work::memory),
 ];
@@ -108,7 +113,7 @@ fn table(figures: &[Figure]) -> String {
     for figure in figures {
         let _ = write!(
             text,
-            "{:9} {:width$}  {:>9} {}",
+            "{:11} {:width$}  {:>9} {}",
             figure.name,
             figure.what,
             short(figure.value),

@@ -9,19 +9,30 @@ use std::process::Command;
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Answer {
     pub(super) peer: String,
+    #[serde(default)]
     pub(super) cpu_s_per_epoch: f64,
+    #[serde(default)]
+    pub(super) wall_s_per_epoch: f64,
+    #[serde(default)]
+    pub(super) cpu_us_per_step: f64,
     #[serde(default)]
     pub(super) triples_per_cpu_s: f64,
     #[serde(default)]
     pub(super) ndcg: f64,
 }
 
-/// Calls `command PEER FILE --factors F --epochs E --threads 1`.
-pub(super) fn call(command: &str, peer: &str, file: &Path, factors: usize, epochs: usize) -> Result<Answer> {
-    let line = format!("{command} {peer} \"$1\" --factors {factors} --epochs {epochs} --threads 1");
+/// Calls `command PEER FILE --key value ...`; without the file where the peer needs none.
+pub(super) fn call(
+    command: &str,
+    peer: &str,
+    file: Option<&Path>,
+    options: &[(&str, usize)],
+) -> Result<Answer> {
+    let options: String = options.iter().map(|(key, value)| format!(" --{key} {value}")).collect();
+    let line = format!("{command} {peer} \"$@\"{options}");
     let done = Command::new("sh")
         .args(["-c", &line, "sh"])
-        .arg(file)
+        .args(file)
         .output()
         .with_context(|| format!("starting the peer: {command}"))?;
     if !done.status.success() {

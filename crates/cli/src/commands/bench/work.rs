@@ -96,13 +96,25 @@ impl Workbench {
             last = Some(ours()?);
             seconds.push(cpu_seconds() - before);
             if let (Some(command), Some((name, epochs))) = (&self.peers, peer) {
-                answers.push(peer::call(command, name, &self.file, FACTORS as usize, epochs as usize)?);
+                let options = [("factors", FACTORS as usize), ("epochs", epochs as usize), ("threads", 1)];
+                answers.push(peer::call(command, name, Some(&self.file), &options)?);
             }
         }
         seconds.sort_by(f64::total_cmp);
         answers.sort_by(|a, b| a.cpu_s_per_epoch.total_cmp(&b.cpu_s_per_epoch));
         let answer = answers.get(answers.len() / 2).cloned();
         Ok((seconds[seconds.len() / 2], last.context("measured nothing")?, answer))
+    }
+
+    /// The peer's answer, if there is a peer.
+    pub(super) fn ask(
+        &self,
+        peer: &str,
+        with_data: bool,
+        options: &[(&str, usize)],
+    ) -> Result<Option<Answer>> {
+        let file = with_data.then_some(self.file.as_path());
+        self.peers.as_ref().map(|command| peer::call(command, peer, file, options)).transpose()
     }
 
     pub(super) fn repeats(&self) -> usize {

@@ -16,7 +16,7 @@ use sottovoce_device::{
 };
 use sottovoce_experiment::trial::{DataPlan, prepare};
 use sottovoce_federation::Population;
-use sottovoce_protocol::{Policy, SharedModel, codec, limits};
+use sottovoce_protocol::{Policy, Reportable, SharedModel, codec, limits};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -151,7 +151,11 @@ impl People {
         let path = format!("/v1/federations/{}/catalog", args.federation);
         let items = Arc::new(Items::parse(get(transport, path, limits::MESSAGE_BYTES)?.body)?);
         let together = Arc::new(Together::new());
-        let policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
+        let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
+        policy.criteria = match args.report.iter().any(|name| name == "all") {
+            true => Reportable::All,
+            false => Reportable::Only(args.report.iter().cloned().collect()),
+        };
         let make = |&user: &u32| {
             let options =
                 Options { pace: PACE, models: Arc::clone(&together) as Arc<_>, ..Options::default() };

@@ -31,18 +31,15 @@ const FIRST: &str = "
     );
     CREATE TABLE open_round (
         federation BIGINT PRIMARY KEY REFERENCES federation, round BIGINT NOT NULL, version BIGINT NOT NULL,
-        cohort BYTEA NOT NULL, wanted BIGINT NOT NULL, minimum BIGINT NOT NULL, opened BIGINT NOT NULL,
-        deadline BIGINT, closing BIGINT NOT NULL
+        wanted BIGINT NOT NULL, minimum BIGINT NOT NULL, opened BIGINT NOT NULL, deadline BIGINT,
+        closing BIGINT NOT NULL, cohort BYTEA NOT NULL
     );
     CREATE TABLE receipt (
-        federation BIGINT NOT NULL, round BIGINT NOT NULL, device BIGINT NOT NULL, key TEXT NOT NULL,
-        digest BYTEA NOT NULL, bytes BIGINT NOT NULL,
-        PRIMARY KEY (federation, round, device)
+        id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, federation BIGINT NOT NULL, round BIGINT NOT NULL,
+        device BIGINT NOT NULL, key TEXT NOT NULL, digest BYTEA NOT NULL, bytes BIGINT NOT NULL,
+        UNIQUE (federation, round, device)
     );
-    CREATE TABLE body (
-        federation BIGINT NOT NULL, round BIGINT NOT NULL, device BIGINT NOT NULL, bytes BYTEA NOT NULL,
-        PRIMARY KEY (federation, round, device)
-    );
+    CREATE TABLE body (receipt BIGINT PRIMARY KEY, bytes BYTEA NOT NULL);
     ALTER TABLE body ALTER COLUMN bytes SET STORAGE EXTERNAL;
     CREATE TABLE decline (
         federation BIGINT NOT NULL, round BIGINT NOT NULL, device BIGINT NOT NULL,

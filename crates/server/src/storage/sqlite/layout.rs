@@ -10,8 +10,9 @@ const APPLICATION: i32 = 0x534f_5456;
 /// Each makes the next layout of the one before; the first one starts from nothing. Never changed, only added to.
 const LAYOUTS: &[&str] = &[FIRST];
 
-// Bodies are a table with row numbers of its own: they are written one after the other whatever the device, so that
-// pages fill up and no insertion moves other bodies.
+// Receipts and bodies are written one after the other whatever the device, so that pages fill up and few others change: a
+// page that changes is written whole. Only the index over receipts goes by device. A cohort, which can be large, is last in
+// its row, so that what is asked at every upload is found before it.
 const FIRST: &str = "
     CREATE TABLE server (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1), secret BLOB NOT NULL,
@@ -33,18 +34,15 @@ const FIRST: &str = "
     ) STRICT;
     CREATE TABLE open_round (
         federation INTEGER PRIMARY KEY REFERENCES federation, round INTEGER NOT NULL, version INTEGER NOT NULL,
-        cohort BLOB NOT NULL, wanted INTEGER NOT NULL, minimum INTEGER NOT NULL, opened INTEGER NOT NULL,
-        deadline INTEGER, closing INTEGER NOT NULL
+        wanted INTEGER NOT NULL, minimum INTEGER NOT NULL, opened INTEGER NOT NULL, deadline INTEGER,
+        closing INTEGER NOT NULL, cohort BLOB NOT NULL
     ) STRICT;
     CREATE TABLE receipt (
-        federation INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL, key TEXT NOT NULL,
-        digest BLOB NOT NULL, bytes INTEGER NOT NULL,
-        PRIMARY KEY (federation, round, device)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE body (
-        federation INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL, bytes BLOB NOT NULL,
-        PRIMARY KEY (federation, round, device)
+        id INTEGER PRIMARY KEY, federation INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL,
+        key TEXT NOT NULL, digest BLOB NOT NULL, bytes INTEGER NOT NULL,
+        UNIQUE (federation, round, device)
     ) STRICT;
+    CREATE TABLE body (receipt INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     CREATE TABLE decline (
         federation INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL,
         PRIMARY KEY (federation, round, device)

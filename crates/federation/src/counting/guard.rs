@@ -1,13 +1,14 @@
 //! Adding up updates of which some may be lies.
 //!
-//! By default every update counts as it is. A guard bounds what one device can do to a row: by cutting rows down to a
-//! norm, or by putting a median or a trimmed mean in the place of the mean, value by value over the devices that sent the
-//! row (Yin, Chen, Ramchandran, Bartlett: Byzantine-robust distributed learning, ICML 2018). A row's sum is then that mean times
-//! the number of devices, so that any strategy can follow. The last two keep all of a round's updates in memory.
+//! By default every update counts as it is. A guard bounds what one device can do: by cutting rows or whole updates down to
+//! a norm; by putting a median or a trimmed mean in the place of the mean, value by value over the devices that sent the
+//! row (Yin, Chen, Ramchandran, Bartlett: Byzantine-robust distributed learning, ICML 2018); or by going by the update, or the
+//! updates, that lie nearest to the others (Krum: Blanchard, El Mhamdi, Guerraoui, Stainer, NIPS 2017). A sum is then that mean
+//! times the number of devices, so that any strategy can follow. All but cutting down keep a round's updates in memory.
 
 use sottovoce_protocol::Rows;
 
-/// What one device can do to a row.
+/// What one device can do to the sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Guard {
     /// Anything.
@@ -19,15 +20,40 @@ pub enum Guard {
     Median,
     /// The mean of each value without this share of the largest and of the smallest.
     Trimmed(f32),
+    /// At most this norm: whole updates that are longer are cut down to it.
+    ClipUpdate(f32),
+    /// The one update that is nearest to its neighbours counts, if this share of devices lies.
+    Krum(f32),
+    /// The mean of all updates but this share, those farthest from their neighbours.
+    MultiKrum(f32),
 }
 
 impl Guard {
     /// Names for settings; the first is the default.
-    pub const NAMES: &'static [&'static str] = &["none", "clip", "median", "trimmed-mean"];
+    pub const NAMES: &'static [&'static str] =
+        &["none", "clip", "median", "trimmed-mean", "clip-update", "krum", "multi-krum"];
 
-    /// Whether all updates are kept until the round is over.
-    pub(crate) fn keeps(self) -> bool {
+    /// The name for settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Guard::None => "none",
+            Guard::Clip(_) => "clip",
+            Guard::Median => "median",
+            Guard::Trimmed(_) => "trimmed-mean",
+            Guard::ClipUpdate(_) => "clip-update",
+            Guard::Krum(_) => "krum",
+            Guard::MultiKrum(_) => "multi-krum",
+        }
+    }
+
+    /// Whether all rows are kept until the round is over.
+    pub(crate) fn keeps_rows(self) -> bool {
         matches!(self, Guard::Median | Guard::Trimmed(_))
+    }
+
+    /// Whether whole updates are kept until the round is over.
+    pub(crate) fn keeps_updates(self) -> bool {
+        matches!(self, Guard::Krum(_) | Guard::MultiKrum(_))
     }
 
     /// The mean that counts; changes the order of values.
@@ -46,8 +72,8 @@ impl Guard {
 }
 
 /// The factor that brings a row down to a norm.
-pub(crate) fn clipping(values: &[f32], norm: f32) -> Option<f32> {
-    let square: f64 = values.iter().map(|&value| f64::from(value) * f64::from(value)).sum();
+pub(crate) fn clipping<'a>(values: impl IntoIterator<Item = &'a f32>, norm: f32) -> Option<f32> {
+    let square: f64 = values.into_iter().map(|&value| f64::from(value) * f64::from(value)).sum();
     let found = square.sqrt();
     (found > f64::from(norm)).then(|| (f64::from(norm) / found) as f32)
 }
@@ -109,7 +135,7 @@ mod tests {
     /// A round in which each device sends these rows.
     fn collected(guard: Guard, devices: &[&[(u32, [f32; 2])]]) -> Vec<(usize, u32, Vec<f32>)> {
         let layout = layout();
-        let mut parts: Vec<Collected> = (0..2).map(|_| Collected::guarded(&layout, guard)).collect();
+        let mut parts: Vec<Collected> = (0..2).map(|_| Collected::counting(&layout, &guard.into())).collect();
         for (place, rows) in devices.iter().enumerate() {
             let mut trained = Trained::new(&layout);
             for (row, values) in *rows {
