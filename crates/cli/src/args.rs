@@ -7,7 +7,7 @@ pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
 pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use sottovoce_data::{Cleaning, Columns, Format, LoadOptions, Repeats, Split};
+use sottovoce_data::{Cleaning, Columns, Format, GraphPlan, LoadOptions, Repeats, Split};
 use sottovoce_experiment::checkpoint::Every;
 use sottovoce_models::settings::Value;
 use std::path::PathBuf;
@@ -111,10 +111,13 @@ pub(crate) struct Demo {
 pub(crate) enum Data {
     /// What is in a data set: sizes, density, popularity, history lengths, fingerprint
     #[command(after_help = "Examples:\n  sottovoce data describe ml-1m --data-dir ~/data\n  \
-        sottovoce data describe ratings.csv.gz --columns user=0,item=1,rating=2 --json")]
+        sottovoce data describe ratings.csv.gz --columns user=0,item=1,rating=2 --json\n  \
+        sottovoce data describe synth:town --graph town")]
     Describe {
         #[command(flatten)]
         source: Source,
+        #[command(flatten)]
+        graph: GraphArgs,
         #[command(flatten)]
         cleaning: CleaningArgs,
     },
@@ -212,7 +215,52 @@ pub(crate) struct Reading {
     pub(crate) skip_bad: bool,
 }
 
+/// A knowledge graph about the items.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Knowledge graph")]
+pub(crate) struct GraphArgs {
+    /// The graph's files (.nt, .ttl, or tables of triples, features, predicates or a mapping from items to entities), or
+    /// `categories`, or `town`; mapping=FILE, triples=FILE, features=FILE or predicates=FILE where a file does not say what it is
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) graph: Vec<String>,
+    /// How many statements away from an item is looked
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "graph", value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub(crate) graph_hops: u8,
+    /// Leave out features of fewer items
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "graph")]
+    pub(crate) graph_least_items: usize,
+    /// Leave out features with this predicate, instead of the usual ones; may be given several times
+    #[arg(long, value_name = "PREDICATE", action = ArgAction::Append, requires = "graph")]
+    pub(crate) graph_drop: Vec<String>,
+    /// Follow statements from object to subject as well
+    #[arg(long, requires = "graph")]
+    pub(crate) graph_inverse: bool,
+    /// What stands before an item's id in its entity's name, where no mapping does
+    #[arg(long, value_name = "IRI", default_value = "", hide_default_value = true, requires = "graph")]
+    pub(crate) graph_base: String,
+}
+
+impl GraphArgs {
+    /// The same for the loader; `None` if no graph is asked for.
+    pub(crate) fn plan(&self) -> Option<GraphPlan> {
+        let usual = GraphPlan::default();
+        (!self.graph.is_empty()).then(|| GraphPlan {
+            sources: self.graph.clone(),
+            hops: self.graph_hops,
+            least_items: self.graph_least_items,
+            drop: if self.graph_drop.is_empty() { usual.drop } else { self.graph_drop.clone() },
+            inverse: self.graph_inverse,
+            base: self.graph_base.clone(),
+        })
+    }
+}
+
 impl Reading {
+    /// The same with a knowledge graph.
+    pub(crate) fn with_graph(&self, graph: &GraphArgs, common: &Common) -> LoadOptions {
+        LoadOptions { graph: graph.plan(), ..self.options(common) }
+    }
+
     /// What the loader needs.
     pub(crate) fn options(&self, common: &Common) -> LoadOptions {
         LoadOptions {
@@ -220,6 +268,7 @@ impl Reading {
             columns: self.columns.clone(),
             skip_bad: self.skip_bad,
             data_dir: common.data_dir.clone(),
+            graph: None,
         }
     }
 }
@@ -281,6 +330,7 @@ pub(crate) struct SplitArgs {
   sottovoce train --model bpr-mf --data synth:town --validation temporal:0.8 --patience 5 --out runs/bpr
   sottovoce train --model fpl --data ml-1m --set pi=0.5 --checkpoint runs/fpl/kept --out runs/fpl/model
   sottovoce train --model fpl --data town.histories --stream --set epochs=1
+  sottovoce train --model kgflex --data synth:town --graph town --out runs/kgflex
   sottovoce models bpr-mf                                the settings that --set takes")]
 pub(crate) struct Train {
     /// The model; `sottovoce models` lists them
@@ -328,6 +378,8 @@ pub(crate) struct Train {
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) graph: GraphArgs,
     #[command(flatten)]
     pub(crate) cleaning: CleaningArgs,
     #[command(flatten)]
@@ -426,7 +478,8 @@ of JSON with cpu_s_per_epoch, triples_per_cpu_s and ndcg; as CMD torch-multivae 
 cpu_s_per_epoch and wall_s_per_epoch; and as CMD torch-step --batch N --threads 1 with cpu_us_per_step. Ratios are then \
 printed beside our figures.")]
 pub(crate) struct Bench {
-    /// Which benchmarks: load, bpr, ials, fpl, fleet, dense-fleet, neural-step, multivae, evaluate, memory [default: all]
+    /// Which benchmarks: load, bpr, ials, fpl, fleet, dense-fleet, kgflex, neural-step, multivae, evaluate, memory
+    /// [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// The data to measure on
@@ -438,6 +491,8 @@ pub(crate) struct Bench {
     /// How often each is measured; the median counts
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
     pub(crate) repeats: u16,
+    #[command(flatten)]
+    pub(crate) graph: GraphArgs,
 }
 
 /// `completions`.

@@ -4,12 +4,13 @@
 use anyhow::{Context, Result, bail, ensure};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
-use sottovoce_core::{Catalog, Histories, Names};
+use sottovoce_core::{Catalog, Facts, Histories, Names};
 use sottovoce_federation::registry;
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Recommender, Tensor, TensorData};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 const TENSORS: &str = "model.safetensors";
 const ABOUT: &str = "model.json";
@@ -77,6 +78,9 @@ pub(crate) fn write(
     if let Some(titles) = &catalog.titles {
         arrays.push_names("titles", titles);
     }
+    if let Some(facts) = &catalog.facts {
+        arrays.push_facts(facts);
+    }
     write_files(folder, about, &arrays)
 }
 
@@ -120,7 +124,9 @@ fn assemble(about: About, bytes: &[u8]) -> Result<Stored> {
     );
     let users = names(&file, "users")?;
     let titles = file.tensor("titles.ends").is_ok().then(|| names(&file, "titles")).transpose()?;
-    let catalog = Catalog { ids: names(&file, "items")?, titles, categories: None };
+    let ids = names(&file, "items")?;
+    let facts = file.tensor("facts.ends").is_ok().then(|| facts(&file, ids.len())).transpose()?;
+    let catalog = Catalog { ids, titles, categories: None, facts: facts.map(Arc::new) };
     let mut offsets = vec![0];
     offsets.extend(u32s(&file.tensor("train.ends")?)?.into_iter().map(|end| end as usize));
     let items = u32s(&file.tensor("train.items")?)?;
@@ -129,6 +135,7 @@ fn assemble(about: About, bytes: &[u8]) -> Result<Stored> {
     let model = registry::find(&about.model)?;
     let settings = model.settings(about.settings.iter().map(|(key, value)| (key.as_str(), value.clone())))?;
     let mut recommender = (model.build)(&settings);
+    recommender.know(&catalog)?;
     recommender.restore(&learnt(&file)?, &train)?;
     Ok(Stored { about, recommender, train, users, catalog })
 }
@@ -170,6 +177,19 @@ fn names(file: &SafeTensors<'_>, what: &str) -> Result<Names> {
     Ok(all)
 }
 
+fn facts(file: &SafeTensors<'_>, items: usize) -> Result<Facts> {
+    let names = names(file, "features")?;
+    let hops = u32s(&file.tensor("features.hops")?)?;
+    let hops: Vec<u8> = hops.into_iter().map(u8::try_from).collect::<Result<_, _>>()?;
+    let (ends, members) = (u32s(&file.tensor("facts.ends")?)?, u32s(&file.tensor("facts.features")?)?);
+    ensure!(hops.len() == names.len() && ends.len() == items, "facts of other items or features");
+    ensure!(members.iter().all(|&feature| (feature as usize) < names.len()), "facts have unknown features");
+    let starts = std::iter::once(0).chain(ends.iter().map(|&end| end as usize));
+    let lists: Option<Vec<&[u32]>> =
+        starts.zip(&ends).map(|(start, &end)| members.get(start..end as usize)).collect();
+    Ok(Facts::new(names, hops, lists.context("facts do not end where they should")?))
+}
+
 /// Arrays to be written, with their bytes.
 #[derive(Default)]
 struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
@@ -204,6 +224,19 @@ impl Arrays {
         }
         self.0.push((format!("{what}.text"), Dtype::U8, vec![text.len()], text));
         self.push_u32(&format!("{what}.ends"), ends);
+    }
+
+    fn push_facts(&mut self, facts: &Facts) {
+        self.push_names("features", facts.names());
+        let hops = (0..facts.features()).map(|feature| u32::from(facts.hops(feature))).collect();
+        self.push_u32("features.hops", hops);
+        let (mut ends, mut members) = (Vec::new(), Vec::new());
+        for item in 0..facts.items() {
+            members.extend_from_slice(facts.of(item));
+            ends.push(members.len() as u32);
+        }
+        self.push_u32("facts.ends", ends);
+        self.push_u32("facts.features", members);
     }
 
     fn serialise(&self) -> Result<Vec<u8>> {

@@ -280,3 +280,34 @@ fn nothing_but_json_goes_to_standard_output_and_no_colour_to_a_pipe() {
     assert!(serde_json::from_slice::<Value>(&output.stdout).is_ok());
     assert!(!output.stderr.contains(&0x1b) && !output.stdout.contains(&0x1b));
 }
+
+#[test]
+fn facts_are_described_learnt_from_and_told_as_reasons() {
+    let described = printed(&["data", "describe", TOWN, "--graph", "town"]);
+    assert!(described.contains("linked items") && described.contains("category > broader: "), "{described}");
+    let document = json(&["data", "describe", TOWN, "--graph", "town", "--graph-hops", "1"]);
+    assert_eq!(document["graph"]["by_hops"].as_array().map(Vec::len), Some(1));
+    let wrong = complaint(1, &["data", "describe", TOWN, "--graph", "nowhere.nt"]);
+    assert!(wrong.contains("nowhere.nt: no such file"), "{wrong}");
+    let without = complaint(1, &["train", "--model", "kgflex", "--data", TOWN]);
+    assert!(without.contains("kgflex goes by facts about items"), "{without}");
+
+    let place = tempfile::tempdir().unwrap();
+    for model in ["kgflex", "kahfm", "vsm"] {
+        let out = place.path().join(model);
+        let out = out.to_str().unwrap();
+        let epochs: &[&str] = if model == "vsm" { &[] } else { &["--set", "epochs=3"] };
+        let train = ["train", "--model", model, "--data", TOWN, "--graph", "town", "--out", out];
+        json(&[&train[..], epochs].concat());
+        let list = json(&["recommend", "--model-dir", out, "--user", "3", "-k", "4", "--explain"]);
+        let reasons =
+            list["items"].as_array().unwrap().iter().flat_map(|item| item["reasons"].as_array().unwrap());
+        let reasons: Vec<&Value> = reasons.collect();
+        assert!(!reasons.is_empty(), "{model}: {list}");
+        for reason in reasons {
+            let (text, share) = (reason["text"].as_str().unwrap(), reason["share"].as_f64().unwrap());
+            assert!(text.contains(": ") || text.contains("people have it"), "{model}: {text}");
+            assert!(share > 0.0 && share <= 1.0, "{model}: {share}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! What is known of the items, apart from who liked them.
 
-use crate::Names;
+use crate::{Facts, Names};
+use std::sync::Arc;
 
 /// The items a data set or a server knows: their ids and, where the set has them, titles and categories.
 ///
@@ -13,12 +14,14 @@ pub struct Catalog {
     pub titles: Option<Names>,
     /// Categories (genres, venue types, tags) by item; `None` if the set has none.
     pub categories: Option<Categories>,
+    /// What a knowledge graph tells of each item; `None` if there is none. Shared, since it is large.
+    pub facts: Option<Arc<Facts>>,
 }
 
 impl Catalog {
     /// A catalog with ids only.
     pub fn of_ids(ids: Names) -> Self {
-        Self { ids, titles: None, categories: None }
+        Self { ids, ..Self::default() }
     }
 
     /// Number of items.
@@ -36,12 +39,13 @@ impl Catalog {
         self.titles.as_ref()?.get(item).filter(|title| !title.is_empty())
     }
 
-    /// The catalog of the items in `items`, in that order; categories keep their numbers.
+    /// The catalog of the items in `items`, in that order; categories and features keep their numbers.
     pub fn select(&self, items: &[u32]) -> Catalog {
         Catalog {
             ids: self.ids.select(items),
             titles: self.titles.as_ref().map(|titles| titles.select(items)),
             categories: self.categories.as_ref().map(|categories| categories.select(items)),
+            facts: self.facts.as_ref().map(|facts| Arc::new(facts.select(items))),
         }
     }
 }
@@ -116,10 +120,12 @@ mod tests {
             ids: ["a", "b", "c"].into_iter().collect(),
             titles: Some(["A", "", "C"].into_iter().collect()),
             categories: Some(categories),
+            facts: Some(Arc::new(Facts::of_lists(&[("x", 1)], &[vec![], vec![0], vec![]]))),
         };
         let chosen = catalog.select(&[2, 1]);
         assert_eq!(chosen.title(0), Some("C"));
         assert_eq!(chosen.title(1), None);
+        assert_eq!(chosen.facts.unwrap().holders(0), [1]);
         let categories = chosen.categories.unwrap();
         assert_eq!(categories.of(0), [1]);
         assert_eq!(categories.of(1), [0u32; 0]);

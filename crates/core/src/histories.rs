@@ -209,6 +209,19 @@ impl Histories {
         }
     }
 
+    /// The same with each user's items ascending, each once, and no ratings or timestamps.
+    pub fn each_once(&self) -> Histories {
+        let sorted = self.sorted();
+        let mut offsets = Vec::with_capacity(sorted.users() + 1);
+        let mut items: Vec<u32> = Vec::with_capacity(sorted.interactions());
+        offsets.push(0);
+        for user in sorted.iter() {
+            items.extend(user.chunk_by(|a, b| a == b).map(|same| same[0]));
+            offsets.push(items.len());
+        }
+        Histories { offsets, items, ..sorted }
+    }
+
     /// Drops ratings and timestamps, for models that do not look at them.
     #[must_use]
     pub fn without_extras(mut self) -> Histories {

@@ -7,6 +7,8 @@
 //! library, so the same seed gives the same bits on every machine and in the browser.
 
 mod catalog;
+mod facts;
+mod facts_text;
 mod fastest;
 mod histories;
 mod images;
@@ -15,6 +17,8 @@ mod names;
 mod rng;
 
 pub use catalog::{Catalog, Categories};
+pub use facts::Facts;
+pub use facts_text::{CATALOG_HEADER, FactsError};
 pub use fastest::{Work, fastest};
 pub use histories::{Histories, HistoriesBuilder, ShapeError};
 pub use images::{Images, ImagesError};

@@ -27,6 +27,7 @@ mod files;
 mod fingerprint;
 mod folder;
 mod format;
+mod graph;
 pub mod images;
 mod interactions;
 mod intern;
@@ -53,6 +54,10 @@ pub use describe::{Description, HistoryLengths, Popularity, Ratings, describe, d
 pub use error::{BadLine, DataError};
 pub use fingerprint::fingerprint;
 pub use format::Format;
+pub use graph::{
+    AUXILIARY, FactsDescription, Frequent, GraphNotes, GraphPlan, MOST_HOPS, describe_facts, graph_of_bytes,
+    read_graph,
+};
 pub use interactions::{Dataset, Interactions, canonical_order};
 pub use known::{KNOWN_SETS, KnownSet, known_set};
 pub use load::{DATA_DIR, LoadOptions, load, load_bytes, open, read_catalog};

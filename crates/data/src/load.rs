@@ -6,6 +6,7 @@ use crate::error::DataError;
 use crate::files::Files;
 use crate::folder;
 use crate::format::Format;
+use crate::graph::GraphPlan;
 use crate::interactions::{Dataset, Interactions};
 use crate::known;
 use crate::layout::Layout;
@@ -33,6 +34,9 @@ pub struct LoadOptions {
     pub skip_bad: bool,
     /// Where bare names are looked up; `None`: in the folder that `SOTTOVOCE_DATA` names.
     pub data_dir: Option<PathBuf>,
+    /// A knowledge graph about the items. It is not read here but after cleaning, by [`read_graph`](crate::read_graph), since
+    /// it depends on which items are left.
+    pub graph: Option<GraphPlan>,
 }
 
 /// Loads a file or folder, a synthetic set (`synth:...`), or a set by its bare name under the data folder.

@@ -218,7 +218,7 @@ impl Table {
         let ids = self.items.into_names();
         let order: Vec<u32> = (0..ids.len() as u32).collect();
         let categories = categories_in(&self.categories.into_names(), &self.members, &order);
-        Catalog { titles: titles_in(&self.titles, &order), ids, categories }
+        Catalog { titles: titles_in(&self.titles, &order), ids, categories, facts: None }
     }
 
     /// The interactions in canonical order, and what was noted.
@@ -236,7 +236,7 @@ impl Table {
         self.time.shrink_to_fit();
         let interactions = Interactions {
             users,
-            catalog: Catalog { ids, titles, categories },
+            catalog: Catalog { ids, titles, categories, facts: None },
             user: self.user,
             item: self.item,
             rating: self.rating,

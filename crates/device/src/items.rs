@@ -1,6 +1,10 @@
 //! The catalog as a device holds it: the text that the server sent, and where its lines are.
 
 use crate::bounds::ID_BYTES;
+use sottovoce_core::{CATALOG_HEADER, Facts, FactsError};
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// A catalog that cannot be used.
@@ -29,6 +33,9 @@ pub enum CatalogError {
         /// The line, from 1.
         line: usize,
     },
+    /// What it says of the items beside their names cannot be read.
+    #[error("the catalog's facts, {0}")]
+    Facts(#[from] FactsError),
     /// An id comes again.
     #[error("the catalog has item {id:?} twice")]
     Twice {
@@ -50,7 +57,10 @@ const HEADER: [&str; 3] = ["item", "title", "categories"];
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Items {
+    /// Without the facts.
     text: String,
+    /// What is known of the items, if anything is.
+    facts: Option<Arc<Facts>>,
     /// Where each item's line begins.
     starts: Vec<u32>,
     /// Rows by ascending id.
@@ -67,12 +77,17 @@ impl Items {
         if bytes.len() as u64 > most {
             return Err(CatalogError::TooLarge { found: bytes.len() as u64, most });
         }
-        let text = String::from_utf8(bytes).map_err(|_| CatalogError::Text)?;
+        let mut text = String::from_utf8(bytes).map_err(|_| CatalogError::Text)?;
+        let mut facts = None;
+        if let Some((known, about_items)) = Facts::of_catalog(&text)? {
+            text = without_facts(about_items);
+            facts = Some(Arc::new(known));
+        }
         let header = text.lines().next().unwrap_or_default();
         if header.split('\t').ne(HEADER) {
             return Err(CatalogError::Header { found: header.chars().take(80).collect() });
         }
-        let mut items = Self { starts: Vec::new(), by_id: Vec::new(), text };
+        let mut items = Self { starts: Vec::new(), by_id: Vec::new(), text, facts };
         items.starts = items.line_starts()?;
         let mut by_id: Vec<u32> = (0..items.starts.len() as u32).collect();
         by_id.sort_unstable_by(|&a, &b| items.id(a as usize).cmp(items.id(b as usize)));
@@ -99,9 +114,21 @@ impl Items {
         Ok(starts)
     }
 
-    /// The text it was read from.
-    pub fn text(&self) -> &str {
-        &self.text
+    /// The text it was read from, or one that reads the same.
+    pub fn text(&self) -> Cow<'_, str> {
+        let Some(facts) = &self.facts else { return Cow::Borrowed(&self.text) };
+        let mut text = format!("{CATALOG_HEADER}\n");
+        for row in 0..self.len() {
+            let [id, title, categories] = [0, 1, 2].map(|place| self.field(row, place));
+            let _ = writeln!(text, "{id}\t{title}\t{categories}\t{}", facts.item_text(row));
+        }
+        text.push_str(&facts.features_text());
+        Cow::Owned(text)
+    }
+
+    /// What is known of the items, for models that go by it.
+    pub fn facts(&self) -> Option<&Arc<Facts>> {
+        self.facts.as_ref()
     }
 
     /// Number of items.
@@ -149,6 +176,18 @@ impl Items {
     }
 }
 
+/// The first three columns of each line: facts are held in a form that takes less room.
+fn without_facts(about_items: &str) -> String {
+    let mut text = String::with_capacity(about_items.len());
+    for line in about_items.lines() {
+        let end = line.match_indices('\t').nth(2).map_or(line.len(), |(end, _)| end);
+        text.push_str(&line[..end]);
+        text.push('\n');
+    }
+    text.shrink_to_fit();
+    text
+}
+
 /// A field of the first line of a text; empty past the last.
 fn field(text: &str, place: usize) -> &str {
     let line = text.split('\n').next().unwrap_or_default();
@@ -161,6 +200,19 @@ mod tests {
 
     fn error(text: &str) -> String {
         Items::parse(text.as_bytes().to_vec()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn facts_are_held_and_written_again() {
+        let text = "item\ttitle\tcategories\tfacts\n7\tHeat\tCrime\t0 1\n9\t\t\t\n\nhops\twords\n1\tby: Mann\n2\tby > in: Ohio\n";
+        let items = Items::parse(text.as_bytes().to_vec()).unwrap();
+        let facts = items.facts().unwrap();
+        assert_eq!((items.len(), facts.of(0), facts.name(1)), (2, &[0, 1][..], "by > in: Ohio"));
+        assert_eq!((items.title(0), items.categories(0).collect::<Vec<_>>()), (Some("Heat"), vec!["Crime"]));
+        assert_eq!(items.text(), text);
+        assert_eq!(Items::parse(items.text().as_bytes().to_vec()).unwrap(), items);
+        let wrong = error(&text.replace("0 1", "0 7"));
+        assert!(wrong.starts_with("the catalog's facts, line 2: "), "{wrong}");
     }
 
     #[test]

@@ -79,7 +79,7 @@ mod store;
 mod transport;
 
 pub use bounds::{Bounds, ID_BYTES};
-pub use device::{Action, Device, Enrolment, ItemLeft, Options, Recommendation, Recommended, Told};
+pub use device::{Action, Device, Enrolment, ItemLeft, Options, Recommendation, Recommended, Said, Told};
 pub use error::DeviceError;
 #[cfg(feature = "files")]
 pub use files::{FileStore, Key};

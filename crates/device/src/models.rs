@@ -1,5 +1,6 @@
 //! Decoded models and working memory, which the devices of one process can share.
 
+use sottovoce_core::Facts;
 use sottovoce_models::SpecError;
 use sottovoce_models::learner::{Learner, learner};
 use sottovoce_protocol::{ModelSpec, Parameters, SharedModel};
@@ -46,11 +47,11 @@ pub trait Models: Send + Sync {
     /// Keeps a model for others. What it was asked to find and is no longer needed it may forget.
     fn keep(&self, digest: &Digest, model: &Arc<SharedModel>);
 
-    /// A learner for these settings, to be given back.
+    /// A learner for these settings and what is known of the items, to be given back.
     ///
     /// # Errors
-    /// If the settings are not those of a known model.
-    fn lend(&self, spec: &ModelSpec) -> Result<Box<dyn Learner>, SpecError>;
+    /// If the settings are not those of a known model, or it goes by facts and there are none.
+    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<dyn Learner>, SpecError>;
 
     /// Takes a learner back.
     fn give_back(&self, learner: Box<dyn Learner>);
@@ -67,8 +68,8 @@ impl Models for Alone {
 
     fn keep(&self, _: &Digest, _: &Arc<SharedModel>) {}
 
-    fn lend(&self, spec: &ModelSpec) -> Result<Box<dyn Learner>, SpecError> {
-        learner(spec)
+    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<dyn Learner>, SpecError> {
+        learner(spec, facts)
     }
 
     fn give_back(&self, _: Box<dyn Learner>) {}
@@ -116,13 +117,16 @@ impl Models for Together {
         }
     }
 
-    fn lend(&self, spec: &ModelSpec) -> Result<Box<dyn Learner>, SpecError> {
+    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<dyn Learner>, SpecError> {
         let mut learners = locked(&self.learners);
-        match learners.iter().rposition(|learner| learner.spec() == spec) {
+        // Devices of one process that share a catalog share its facts; a learner of other facts is another's.
+        let same = |of: &Arc<Facts>| facts.is_some_and(|facts| Arc::ptr_eq(of, facts));
+        let fits = |learner: &dyn Learner| learner.spec() == spec && learner.facts().is_none_or(same);
+        match learners.iter().rposition(|learner| fits(&**learner)) {
             Some(place) => Ok(learners.swap_remove(place)),
             None => {
                 drop(learners);
-                learner(spec)
+                learner(spec, facts)
             }
         }
     }

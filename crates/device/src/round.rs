@@ -90,7 +90,14 @@ impl Work<'_> {
             self.history.rows.iter().copied().filter(|&row| Some(row) != left_out).collect();
 
         let mut trained = Trained::new(&self.shared.parameters.layout());
-        let lesson = learner.train(self.shared, &mut private, &history, &mut rng, &mut trained)?;
+        let lesson = learner.train(
+            self.shared,
+            &mut private,
+            &history,
+            self.policy.hidden(),
+            &mut rng,
+            &mut trained,
+        )?;
         if lesson.samples == 0 {
             return Err(Declined::NoHistory);
         }
@@ -148,8 +155,7 @@ impl Work<'_> {
     fn auc(&self, learner: &dyn Learner, private: &[f32], item: u32) -> Result<Option<f64>, LearnError> {
         // Without the item that is looked for.
         let history: Vec<u32> = self.history.rows.iter().copied().filter(|&row| row != item).collect();
-        let items = self.shared.parameters.tables().first().map_or(0, |table| table.shape().rows as usize);
-        let mut scores = vec![0.0; items];
+        let mut scores = vec![0.0; learner.items(&self.shared.parameters)];
         learner.score(&self.shared.parameters, private, &history, &mut scores)?;
         Ok(scores.get(item as usize).and_then(|_| criteria::auc(&scores, item, &self.history.rows)))
     }

@@ -60,7 +60,13 @@ fn simulated(
     for (round, model) in rounds {
         let mut rng = root.stream("rounds", 0).stream("round", *round).stream("device", user);
         let mut trained = Trained::new(&model.parameters.layout());
-        let task = Task { shared: &model.parameters, prepared: &(), private: &mut private, history: &rows };
+        let task = Task {
+            shared: &model.parameters,
+            prepared: &(),
+            private: &mut private,
+            history: &rows,
+            hidden: &[],
+        };
         part.train(task, &mut part.scratch(ITEMS), &mut rng, &mut trained).unwrap();
         let terms = terms.clone().for_round(sottovoce_protocol::RoundId(*round), model.version, 3);
         let policy = Policy::new(0.6).unwrap();

@@ -51,7 +51,8 @@ impl Runner {
 
     fn prepare(&self, data: &DataSet) -> Result<Prepared, PrepareError> {
         let started = Instant::now();
-        let (dataset, cleaned) = load_clean(&data.source, &self.load, &data.cleaning())?;
+        let load = LoadOptions { graph: data.graph.clone(), ..self.load.clone() };
+        let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning())?;
         let parts = |validation| split(&dataset.interactions, data.split, validation, data.split_seed);
         Ok(Prepared {
             whole: parts(None),

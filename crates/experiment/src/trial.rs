@@ -7,12 +7,13 @@ use crate::watching::{Best, Watcher};
 use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_data::{
     Cleaning, CleaningNotes, DataError, Dataset, Description, LoadOptions, Notes, Parts, Split, clean,
-    describe, load, split,
+    describe, load, read_graph, split,
 };
 use sottovoce_evaluate::{EvaluateError, Evaluation, Protocol, Question, judge};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Settings;
 use sottovoce_models::{Fit, Flow, ModelError, Recommender, Summary};
+use std::sync::Arc;
 use std::time::Instant;
 use thiserror::Error;
 
@@ -89,10 +90,10 @@ pub enum PrepareError {
     },
 }
 
-/// Loads and cleans.
+/// Loads and cleans, and reads what a graph knows of the items that are left, if one is named.
 ///
 /// # Errors
-/// If the data cannot be read, or nothing is left of it.
+/// If the data or the graph cannot be read, or nothing is left of the data.
 pub fn load_clean(
     source: &str,
     options: &LoadOptions,
@@ -103,6 +104,12 @@ pub fn load_clean(
     dataset.interactions = kept;
     if dataset.interactions.is_empty() {
         return Err(PrepareError::NothingLeft { source_name: dataset.name, lines: notes.lines() });
+    }
+    if let Some(plan) = &options.graph {
+        let catalog = &dataset.interactions.catalog;
+        let (facts, met) = read_graph(plan, &dataset.name, catalog, options)?;
+        dataset.notes.remarks.extend(met.lines(&facts));
+        dataset.interactions.catalog.facts = Some(Arc::new(facts));
     }
     Ok((dataset, notes))
 }

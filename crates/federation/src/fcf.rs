@@ -1,10 +1,11 @@
 //! FCF in a federation: its settings and choices.
 
 use crate::hosting::{self, Hosted, Hosting};
+use crate::registry::HostError;
 use crate::settings::Common;
 use crate::simulated::{FederatedModel, Simulated};
 use crate::tensors::Part;
-use crate::{Adam, AdamSettings, Cohort, Descent, FederationError, Plan, Population, Strategy, Streaming};
+use crate::{Adam, AdamSettings, Cohort, Descent, Plan, Population, Strategy, Streaming};
 use sottovoce_models::fcf::{Device, Shared};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Setting, Settings};
@@ -21,8 +22,8 @@ pub(crate) const MODEL: Model = Model {
 };
 
 /// The same on a server.
-pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, FederationError> {
-    hosting::host(&Fcf::new(settings), hosting)
+pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
+    hosting::host(Fcf::new(settings), hosting)
 }
 
 /// The same, to learn from a file.

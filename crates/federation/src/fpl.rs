@@ -1,10 +1,11 @@
 //! FPL in a federation: its settings and choices.
 
 use crate::hosting::{self, Hosted, Hosting};
+use crate::registry::HostError;
 use crate::settings::{Common, chosen};
 use crate::simulated::{FederatedModel, Simulated};
 use crate::tensors::Part;
-use crate::{Adaptive, Configuration, Damped, FederationError, Plan, Population, Strategy, Streaming, Sum};
+use crate::{Adaptive, Configuration, Damped, Plan, Population, Strategy, Streaming, Sum};
 use sottovoce_evaluate::communication::cce;
 use sottovoce_models::fpl::{Device, Pull, Shared};
 use sottovoce_models::registry::Model;
@@ -22,8 +23,8 @@ pub(crate) const MODEL: Model = Model {
 };
 
 /// The same on a server.
-pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, FederationError> {
-    hosting::host(&Fpl::new(settings), hosting)
+pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
+    hosting::host(Fpl::new(settings), hosting)
 }
 
 /// The same, to learn from a file.

@@ -1,10 +1,11 @@
 //! GMF in a federation: its settings and choices.
 
 use crate::hosting::{self, Hosted, Hosting};
+use crate::registry::HostError;
 use crate::settings::Common;
 use crate::simulated::{FederatedModel, Simulated};
 use crate::tensors::Part;
-use crate::{Cohort, FederationError, OfMeans, Plan, Population, Strategy, Streaming};
+use crate::{Cohort, OfMeans, Plan, Population, Strategy, Streaming};
 use sottovoce_models::gmf::{Device, Shared};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Setting, Settings};
@@ -21,8 +22,8 @@ pub(crate) const MODEL: Model = Model {
 };
 
 /// The same on a server.
-pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, FederationError> {
-    hosting::host(&FedGmf::new(settings), hosting)
+pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
+    hosting::host(FedGmf::new(settings), hosting)
 }
 
 /// The same, to learn from a file.

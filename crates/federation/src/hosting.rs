@@ -1,11 +1,13 @@
 //! A federated model on a server, whose devices are somewhere else.
 
 use crate::attending::Attending;
+use crate::registry::HostError;
 use crate::simulated::FederatedModel;
 use crate::{Coordinator, FederationError, Population};
-use sottovoce_core::Rng;
+use sottovoce_core::{Catalog, Facts, Rng};
 use sottovoce_models::SharedPart;
 use sottovoce_protocol::{Asked, FederationId, Terms};
+use std::sync::Arc;
 
 /// What a server knows of a federation beside its model's settings.
 #[derive(Clone, Debug)]
@@ -14,6 +16,8 @@ pub struct Hosting {
     pub federation: FederationId,
     /// Items of the catalog.
     pub items: usize,
+    /// What is known of them, for models that go by it.
+    pub facts: Option<Arc<Facts>>,
     /// Devices that are expected to take part.
     pub devices: usize,
     /// Determines the first shared model and the cohorts.
@@ -39,8 +43,9 @@ pub(crate) fn is_of_devices(key: &str) -> bool {
 }
 
 /// The server's half of a model.
-pub(crate) fn host<M: FederatedModel>(model: &M, hosting: &Hosting) -> Result<Hosted, FederationError> {
-    let Hosting { federation, items, devices, seed, samples, ref criteria } = *hosting;
+pub(crate) fn host<M: FederatedModel>(mut model: M, hosting: &Hosting) -> Result<Hosted, HostError> {
+    let Hosting { federation, items, ref facts, devices, seed, samples, ref criteria } = *hosting;
+    model.know(Some(&Catalog { facts: facts.clone(), ..Catalog::default() }))?;
     let share = model.samples_a_device().ok_or(FederationError::Unhosted {
         key: "triples",
         why: "a server does not know how long histories are",
@@ -49,7 +54,7 @@ pub(crate) fn host<M: FederatedModel>(model: &M, hosting: &Hosting) -> Result<Ho
         Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
     let (plan, common) = (model.plan(&population), model.common());
     let rng = Rng::new(seed).stream(M::NAME, 0);
-    let start = model.shared().start(items, &mut rng.stream("shared", 0))?;
+    let start = model.shared().start(items, &mut rng.stream("shared", 0)).map_err(FederationError::from)?;
     let mut asked = common.counting.asked()?;
     let weighed: Vec<String> = asked.iter().map(|asked| asked.name.clone()).collect();
     asked.extend(criteria.iter().filter(|asked| !weighed.contains(&asked.name)).cloned());

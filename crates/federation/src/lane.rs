@@ -104,7 +104,13 @@ impl<S> Lane<S> {
         }
         let mut rng = round.rng.stream("device", u64::from(device));
         let history = round.histories.of(device as usize, &mut self.page)?;
-        let task = Task { shared: round.shared, prepared: round.prepared, private, history };
+        let task = Task {
+            shared: round.shared,
+            prepared: round.prepared,
+            private,
+            history,
+            hidden: self.policy.hidden(),
+        };
         let lesson = round
             .device
             .train(task, &mut self.scratch, &mut rng, &mut self.trained)

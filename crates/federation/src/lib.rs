@@ -43,6 +43,7 @@ mod gathering;
 mod gmf;
 mod histories;
 mod hosting;
+mod kgflex;
 mod lane;
 mod observer;
 mod plan;

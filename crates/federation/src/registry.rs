@@ -1,6 +1,6 @@
 //! All models: trained in one place, and trained in a federation.
 
-use crate::{FederationError, Hosted, Hosting, Streaming, autoencoder, fcf, fpl, gmf, hosting};
+use crate::{FederationError, Hosted, Hosting, Streaming, autoencoder, fcf, fpl, gmf, hosting, kgflex};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{ModelError, central};
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 struct Federated {
     model: Model,
     streaming: fn(&Settings) -> Box<dyn Streaming>,
-    host: fn(&Settings, &Hosting) -> Result<Hosted, FederationError>,
+    host: fn(&Settings, &Hosting) -> Result<Hosted, HostError>,
 }
 
 /// In the order in which they are shown.
@@ -19,6 +19,7 @@ static FEDERATED: &[Federated] = &[
     Federated { model: fcf::MODEL, streaming: fcf::streaming, host: fcf::host },
     Federated { model: gmf::MODEL, streaming: gmf::streaming, host: gmf::host },
     Federated { model: autoencoder::MODEL, streaming: autoencoder::streaming, host: autoencoder::host },
+    Federated { model: kgflex::MODEL, streaming: kgflex::streaming, host: kgflex::host },
 ];
 
 static FEDERATED_MODELS: LazyLock<Vec<Model>> =
@@ -65,7 +66,7 @@ pub fn host<'a>(
     }
     let settings = find_in(federated(), name)?.settings(given)?;
     let place = federated().iter().take_while(|model| model.name != name).count();
-    Ok((FEDERATED[place].host)(&settings, hosting)?)
+    (FEDERATED[place].host)(&settings, hosting)
 }
 
 /// Why a server cannot have a model.

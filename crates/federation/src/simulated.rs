@@ -11,12 +11,13 @@ use crate::{
     EpochReport, Federation, FederationError, HistoryFile, HistorySource, InProcess, Page, Plan, Population,
     Profile, Setup, Strategy,
 };
-use sottovoce_core::{Histories, Rng};
+use sottovoce_core::{Catalog, Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
 use sottovoce_models::{
-    DevicePart, Fit, Flow, Milestone, ModelError, Progress, Recommender, SharedPart, Summary, Tensor, stored,
+    DevicePart, Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, SharedPart, Summary, Tensor,
+    stored,
 };
-use sottovoce_protocol::{ModelSpec, Parameters};
+use sottovoce_protocol::{Keyed, ModelSpec, Parameters};
 use std::io::{self, Read};
 
 /// A recommender that can learn from histories that stay in a file.
@@ -37,6 +38,15 @@ pub(crate) trait FederatedModel: Send + Sync {
 
     /// The name in the registry; names the model's random stream too.
     const NAME: &'static str;
+
+    /// Takes up what is known of the items, before anything else is asked; models that go by histories alone do not care.
+    ///
+    /// # Errors
+    /// If the model goes by something that is not known.
+    fn know(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
+        let _ = catalog;
+        Ok(())
+    }
 
     /// Settings that all federated models have.
     fn common(&self) -> &Common;
@@ -131,6 +141,13 @@ impl<M: FederatedModel> Simulated<M> {
         }
     }
 
+    /// A person's private model and history.
+    fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> (&'a [f32], &'a [u32]) {
+        let width = self.device.private_values();
+        let history = self.histories().of(user, page).unwrap_or_else(|error| panic!("{error}"));
+        (&self.private()[user * width..][..width], history)
+    }
+
     /// A federation of these people, and the vectors that its epochs send.
     fn found(
         &self,
@@ -174,6 +191,13 @@ impl<M: FederatedModel> Simulated<M> {
         Ok((common.attending.apply(federation, (&lengths, &devices), fit.watch.users())?, vectors))
     }
 
+    /// Takes up what is known of the items.
+    fn take_in(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
+        self.model.know(catalog)?;
+        self.device = self.model.device(None);
+        Ok(())
+    }
+
     /// `people` are the histories with all that is known of them, if they are in memory.
     fn fit_from(
         &mut self,
@@ -181,6 +205,7 @@ impl<M: FederatedModel> Simulated<M> {
         people: Option<&Histories>,
         fit: &mut Fit<'_>,
     ) -> Result<Summary, ModelError> {
+        self.take_in(fit.catalog)?;
         if train.catalog_size() == 0 {
             let private = vec![0.0; train.users() * self.device.private_values()];
             self.learnt = Learnt::Parts(Parts { private, histories: train, ..Parts::default() });
@@ -232,7 +257,10 @@ impl<M: FederatedModel> Simulated<M> {
             }
         }
         if let Learnt::Federation(federation) = &self.learnt {
-            summary.updates_by_item = federation.row_updates().tables()[0].clone();
+            let layout = federation.distributed().layout();
+            let by_item = layout.shapes().iter().position(|shape| shape.keyed == Keyed::Items);
+            summary.updates_by_item =
+                by_item.map_or_else(Vec::new, |table| federation.row_updates().tables()[table].clone());
         }
         Ok(summary)
     }
@@ -291,20 +319,6 @@ fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
     }
 }
 
-/// The same histories with each person's items ascending, each once.
-fn each_once(train: &Histories) -> Result<Histories, ModelError> {
-    let sorted = train.sorted();
-    let mut offsets = Vec::with_capacity(sorted.users() + 1);
-    let mut items: Vec<u32> = Vec::with_capacity(sorted.interactions());
-    offsets.push(0);
-    for user in sorted.iter() {
-        items.extend(user.chunk_by(|a, b| a == b).map(|same| same[0]));
-        offsets.push(items.len());
-    }
-    Histories::from_columns(offsets, items, Vec::new(), Vec::new(), train.catalog_size())
-        .map_err(|error| ModelError::Data(error.to_string()))
-}
-
 impl<M: FederatedModel> Streaming for Simulated<M> {
     fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         self.fit_from(histories.into(), None, fit)
@@ -313,15 +327,23 @@ impl<M: FederatedModel> Streaming for Simulated<M> {
 
 impl<M: FederatedModel> Recommender for Simulated<M> {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.fit_from(each_once(train)?.into(), Some(train), fit)
+        self.fit_from(train.each_once().into(), Some(train), fit)
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
-        let width = self.device.private_values();
         let mut page = Page::default();
-        let history = self.histories().of(user, &mut page);
-        let history = history.unwrap_or_else(|error| panic!("{error}"));
-        self.device.score(self.shared(), &self.private()[user * width..][..width], history, into);
+        let (private, history) = self.of(user, &mut page);
+        self.device.score(self.shared(), private, history, into);
+    }
+
+    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
+        let mut page = Page::default();
+        let (private, history) = self.of(user, &mut page);
+        self.device.reasons(self.shared(), private, history, item)
+    }
+
+    fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
+        self.take_in(Some(catalog))
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -337,7 +359,7 @@ impl<M: FederatedModel> Recommender for Simulated<M> {
         let layout = (items > 0).then(|| self.model.shared().layout(items)).transpose();
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
         let shared = tensors::restore(&self.model.parts(), tensors, layout.as_ref())?;
-        self.learnt = Learnt::Parts(Parts { shared, private, histories: each_once(train)?.into() });
+        self.learnt = Learnt::Parts(Parts { shared, private, histories: train.each_once().into() });
         Ok(())
     }
 }

@@ -67,7 +67,8 @@ impl Phones {
             self.seed.stream("rounds", 0).stream("round", terms.round.0).stream("device", phone.user);
         let mut trained = Trained::new(&shared.layout());
         let mut scratch = self.device.scratch(shared.tables()[0].shape().rows as usize);
-        let task = Task { shared, prepared: &(), private: &mut phone.private, history: &phone.history };
+        let task =
+            Task { shared, prepared: &(), private: &mut phone.private, history: &phone.history, hidden: &[] };
         self.device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
         for (index, asked) in (0..).zip(&terms.criteria) {
             let value = match asked.name.as_str() {
@@ -100,7 +101,7 @@ fn download(held: &mut Option<SharedModel>, server: &Coordinator) {
 
 fn hosting(devices: usize, items: usize) -> Hosting {
     let (federation, criteria) = (FederationId(5), Vec::new());
-    Hosting { federation, items, devices, seed: SEED, samples: false, criteria }
+    Hosting { federation, items, facts: None, devices, seed: SEED, samples: false, criteria }
 }
 
 /// A round over real messages that come in any order.

@@ -1,7 +1,9 @@
 //! The two halves of a federated model: what the server holds, and what each device does.
 
+use crate::Reason;
 use sottovoce_core::Rng;
 use sottovoce_protocol::{Layout, ModelError, Parameters, Trained, UpdateError};
+use std::borrow::Cow;
 
 /// The server's half: which tables the shared model has and how they begin.
 pub trait SharedPart {
@@ -28,6 +30,20 @@ pub struct Task<'a, P = ()> {
     pub private: &'a mut [f32],
     /// The items the owner has, ascending, each once.
     pub history: &'a [u32],
+    /// The items of which nothing may leave, ascending. Rows of such items stay at home by themselves; a model whose rows
+    /// are something else marks those that only hidden items explain.
+    pub hidden: &'a [u32],
+}
+
+impl<P> Task<'_, P> {
+    /// The history without hidden items: what models learn from whose update has layers that belong to no item.
+    pub fn shown(&self) -> Cow<'_, [u32]> {
+        if self.hidden.is_empty() {
+            return Cow::Borrowed(self.history);
+        }
+        let shown = |item: &u32| self.hidden.binary_search(item).is_err();
+        Cow::Owned(self.history.iter().copied().filter(shown).collect())
+    }
 }
 
 /// What a device did in a round; stays with it unless the owner reports it.
@@ -79,4 +95,13 @@ pub trait DevicePart: Send + Sync {
     /// # Panics
     /// If `into` is not as long as the catalog.
     fn score(&self, shared: &Parameters, private: &[f32], history: &[u32], into: &mut [f32]);
+
+    /// What speaks for an item, for models that can tell; weights add up to its score. In no particular order.
+    ///
+    /// # Panics
+    /// If the item is not in the catalog.
+    fn reasons(&self, shared: &Parameters, private: &[f32], history: &[u32], item: u32) -> Vec<Reason> {
+        let _ = (shared, private, history, item);
+        Vec::new()
+    }
 }

@@ -1,19 +1,26 @@
 //! The device's half of whichever model a round asks for.
 
 use crate::spec::SpecError;
-use crate::{DevicePart, Lesson, SharedPart, Task, autoencoder, fcf, fpl, gmf};
-use sottovoce_core::Rng;
+use crate::{DevicePart, Lesson, Reason, SharedPart, Task, autoencoder, fcf, fpl, gmf, kgflex};
+use sottovoce_core::{Facts, Rng};
 use sottovoce_protocol::{Layout, ModelError, ModelSpec, Parameters, SharedModel, Trained, UpdateError};
 use std::sync::{Arc, Weak};
 
 /// Names of the models that a device can learn.
-pub const LEARNABLE: &[&str] = &[fpl::NAME, fcf::NAME, gmf::NAME, autoencoder::NAME];
+pub const LEARNABLE: &[&str] = &[fpl::NAME, fcf::NAME, gmf::NAME, autoencoder::NAME, kgflex::NAME];
 
 /// A device's half with its working memory, whatever the model: what a runtime holds that learns its model's name from
 /// round terms. One learner serves one device after the other; only its settings matter to the result.
 pub trait Learner: Send {
     /// The settings it was made from.
     fn spec(&self) -> &ModelSpec;
+
+    /// The facts of the catalog that it was made for, if it goes by them.
+    fn facts(&self) -> Option<&Arc<Facts>>;
+
+    /// How many items there are to score with a shared model: those that the facts are about, or else the rows of the first
+    /// table.
+    fn items(&self, shared: &Parameters) -> usize;
 
     /// Number of values of a private model.
     fn private_values(&self) -> usize;
@@ -27,7 +34,7 @@ pub trait Learner: Send {
     /// If the catalog is empty or too large for the wire format.
     fn layout(&self, items: usize) -> Result<Layout, ModelError>;
 
-    /// Learns in a round; see [`DevicePart::train`].
+    /// Learns in a round; see [`DevicePart::train`]. `hidden` are the items of which nothing may leave.
     ///
     /// # Errors
     /// If the shared model or the buffer is not of this model's layout, or the history not of its items. The private
@@ -37,6 +44,7 @@ pub trait Learner: Send {
         shared: &Arc<SharedModel>,
         private: &mut [f32],
         history: &[u32],
+        hidden: &[u32],
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, LearnError>;
@@ -52,6 +60,18 @@ pub trait Learner: Send {
         history: &[u32],
         into: &mut [f32],
     ) -> Result<(), LearnError>;
+
+    /// What speaks for an item; see [`DevicePart::reasons`].
+    ///
+    /// # Errors
+    /// As [`score`](Self::score), or if the item is not in the catalog.
+    fn reasons(
+        &self,
+        shared: &Parameters,
+        private: &[f32],
+        history: &[u32],
+        item: u32,
+    ) -> Result<Vec<Reason>, LearnError>;
 }
 
 /// What cannot be learnt from or scored with.
@@ -87,18 +107,19 @@ pub enum LearnError {
     Update(#[from] UpdateError),
 }
 
-/// The learner that round terms ask for.
+/// The learner that round terms ask for; with the facts of the catalog, where there are any.
 ///
 /// # Errors
-/// If the model is not known, or a setting is unknown, missing or out of range.
+/// If the model is not known, a setting is unknown, missing or out of range, or the model goes by facts and there are
+/// none.
 ///
 /// ```
 /// use sottovoce_models::learner::learner;
 /// use sottovoce_protocol::ModelSpec;
-/// let error = learner(&ModelSpec { name: "fpl".into(), ..ModelSpec::default() }).err().unwrap();
+/// let error = learner(&ModelSpec { name: "fpl".into(), ..ModelSpec::default() }, None).err().unwrap();
 /// assert_eq!(error.to_string(), "fpl: setting \"factors\" is missing");
 /// ```
-pub fn learner(spec: &ModelSpec) -> Result<Box<dyn Learner>, SpecError> {
+pub fn learner(spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<dyn Learner>, SpecError> {
     match spec.name.as_str() {
         fpl::NAME => {
             let device = fpl::Device::from_spec(spec)?;
@@ -119,6 +140,11 @@ pub fn learner(spec: &ModelSpec) -> Result<Box<dyn Learner>, SpecError> {
             let device = autoencoder::Device::from_spec(spec)?;
             Ok(Box::new(Erased::new(spec, device, device.network)))
         }
+        kgflex::NAME => {
+            let device = kgflex::Device::from_spec(spec, facts)?;
+            let shared = kgflex::Shared::of(&device);
+            Ok(Box::new(Erased { facts: facts.cloned(), ..Erased::new(spec, device, shared) }))
+        }
         _ => Err(SpecError::UnknownModel { name: spec.name.clone(), known: LEARNABLE.join(", ") }),
     }
 }
@@ -128,6 +154,8 @@ struct Erased<D: DevicePart, S> {
     spec: ModelSpec,
     device: D,
     shared: S,
+    /// What the device goes by, if it does.
+    facts: Option<Arc<Facts>>,
     /// With the size of the catalog it was made for.
     scratch: Option<(usize, D::Scratch)>,
     /// With the model it was made from. A weak pointer keeps the address from being used again, not the model.
@@ -136,12 +164,12 @@ struct Erased<D: DevicePart, S> {
 
 impl<D: DevicePart, S: SharedPart + Send> Erased<D, S> {
     fn new(spec: &ModelSpec, device: D, shared: S) -> Self {
-        Self { spec: spec.clone(), device, shared, scratch: None, prepared: None }
+        Self { spec: spec.clone(), device, shared, facts: None, scratch: None, prepared: None }
     }
 
     /// Checks that tables and private model are this model's; returns the size of the catalog.
     fn check(&self, shared: &Parameters, private: &[f32]) -> Result<usize, LearnError> {
-        let items = shared.tables().first().map_or(0, |table| table.shape().rows as usize);
+        let items = self.items(shared);
         shared.check(&self.shared.layout(items)?)?;
         let expected = self.device.private_values();
         if private.len() != expected {
@@ -154,6 +182,15 @@ impl<D: DevicePart, S: SharedPart + Send> Erased<D, S> {
 impl<D: DevicePart, S: SharedPart + Send> Learner for Erased<D, S> {
     fn spec(&self) -> &ModelSpec {
         &self.spec
+    }
+
+    fn facts(&self) -> Option<&Arc<Facts>> {
+        self.facts.as_ref()
+    }
+
+    fn items(&self, shared: &Parameters) -> usize {
+        let rows = || shared.tables().first().map_or(0, |table| table.shape().rows as usize);
+        self.facts.as_ref().map_or_else(rows, |facts| facts.items())
     }
 
     fn private_values(&self) -> usize {
@@ -173,6 +210,7 @@ impl<D: DevicePart, S: SharedPart + Send> Learner for Erased<D, S> {
         shared: &Arc<SharedModel>,
         private: &mut [f32],
         history: &[u32],
+        hidden: &[u32],
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, LearnError> {
@@ -192,7 +230,7 @@ impl<D: DevicePart, S: SharedPart + Send> Learner for Erased<D, S> {
             Some(kept) => prepared.insert(kept),
             None => prepared.insert((this, device.prepare(&shared.parameters))),
         };
-        let task = Task { shared: &shared.parameters, prepared: &prepared.1, private, history };
+        let task = Task { shared: &shared.parameters, prepared: &prepared.1, private, history, hidden };
         Ok(device.train(task, &mut scratch.1, rng, into)?)
     }
 
@@ -210,6 +248,19 @@ impl<D: DevicePart, S: SharedPart + Send> Learner for Erased<D, S> {
         check_history(history, expected)?;
         self.device.score(shared, private, history, into);
         Ok(())
+    }
+
+    fn reasons(
+        &self,
+        shared: &Parameters,
+        private: &[f32],
+        history: &[u32],
+        item: u32,
+    ) -> Result<Vec<Reason>, LearnError> {
+        let items = self.check(shared, private)?;
+        check_history(history, items)?;
+        check_history(&[item], items)?;
+        Ok(self.device.reasons(shared, private, history, item))
     }
 }
 
@@ -286,7 +337,7 @@ mod tests {
                 Some(value) => spec.settings.insert(key.into(), value.into()),
                 None => spec.settings.remove(key),
             };
-            learner(&spec).err().map(|error| error.to_string()).unwrap_or_default()
+            learner(&spec, None).err().map(|error| error.to_string()).unwrap_or_default()
         };
         assert_eq!(said("rate", Some("1")), "fpl: setting \"rate\" is not known");
         assert_eq!(said("triples", None), "fpl: setting \"triples\" is missing");
@@ -305,10 +356,10 @@ mod tests {
             assert!(said.starts_with(&format!("fpl: {key} = {value:?}: expected a ")), "{said}");
         }
         let other = ModelSpec { name: "neumf".into(), ..ModelSpec::default() };
-        let error = learner(&other).err().unwrap();
+        let error = learner(&other, None).err().unwrap();
         assert_eq!(
             error.to_string(),
-            "model \"neumf\" is not known here; known are: fpl, fcf, fed-gmf, fed-vae"
+            "model \"neumf\" is not known here; known are: fpl, fcf, fed-gmf, fed-vae, kgflex"
         );
     }
 
@@ -316,17 +367,18 @@ mod tests {
     fn learners_do_what_the_device_part_does_and_reuse_their_memory() {
         let history = [1, 4, 7];
         for spec in [fpl_device().spec(), fcf_device().spec(), gmf_device().spec(), vae_device().spec()] {
-            let mut one = learner(&spec).unwrap();
+            let mut one = learner(&spec, None).unwrap();
             let shared = model(&*one, 20);
             let mut updates = Vec::new();
             for fresh in [false, false, true] {
                 if fresh {
-                    one = learner(&spec).unwrap();
+                    one = learner(&spec, None).unwrap();
                 }
                 let mut private = vec![0.0; one.private_values()];
                 one.start(&mut private, &mut Rng::new(1));
                 let mut into = Trained::new(&shared.parameters.layout());
-                let lesson = one.train(&shared, &mut private, &history, &mut Rng::new(2), &mut into).unwrap();
+                let lesson =
+                    one.train(&shared, &mut private, &history, &[], &mut Rng::new(2), &mut into).unwrap();
                 assert!(lesson.samples > 0);
                 updates.push((private, into.update().clone()));
             }
@@ -335,19 +387,19 @@ mod tests {
             let other = model(&*one, 30);
             let mut private = vec![0.0; one.private_values()];
             let mut into = Trained::new(&other.parameters.layout());
-            one.train(&other, &mut private, &[29], &mut Rng::new(2), &mut into).unwrap();
+            one.train(&other, &mut private, &[29], &[], &mut Rng::new(2), &mut into).unwrap();
         }
     }
 
     #[test]
     fn what_does_not_fit_is_an_error_and_not_a_panic() {
-        let mut fpl = learner(&fpl_device().spec()).unwrap();
-        let fcf = learner(&fcf_device().spec()).unwrap();
+        let mut fpl = learner(&fpl_device().spec(), None).unwrap();
+        let fcf = learner(&fcf_device().spec(), None).unwrap();
         let (right, wrong) = (model(&*fpl, 20), model(&*fcf, 20));
         let mut into = Trained::new(&right.parameters.layout());
         let mut train = |shared, private: usize, history: &[u32], into: &mut Trained| {
             let mut private = vec![0.0; private];
-            fpl.train(shared, &mut private, history, &mut Rng::new(1), into).err()
+            fpl.train(shared, &mut private, history, &[], &mut Rng::new(1), into).err()
         };
         assert!(matches!(train(&wrong, 5, &[1], &mut into), Some(LearnError::Shared(_))));
         assert_eq!(train(&right, 4, &[1], &mut into), Some(LearnError::Private { found: 4, expected: 5 }));

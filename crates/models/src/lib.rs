@@ -1,7 +1,8 @@
 //! The recommenders, one folder each.
 //!
 //! [`central`] holds the baselines that see all data; a federated model has a folder with the server's and the device's
-//! half beside each other ([`fpl`], [`fcf`], [`gmf`], [`autoencoder`]). Every model is described once, by a [`registry::Model`], with its paper and its
+//! half beside each other ([`fpl`], [`fcf`], [`gmf`], [`autoencoder`], [`kgflex`]). Every model is described once, by a
+//! [`registry::Model`], with its paper and its
 //! settings (name, meaning, default, range); programs build models through that and never by name tests of their own.
 
 pub mod autoencoder;
@@ -12,6 +13,8 @@ pub mod fcf;
 mod federated;
 pub mod fpl;
 pub mod gmf;
+pub mod kgflex;
+mod knowing;
 pub mod learner;
 mod loss;
 mod recommender;
@@ -21,6 +24,7 @@ mod spec;
 pub mod stored;
 
 pub use federated::{DevicePart, Lesson, SharedPart, Task};
+pub use knowing::facts_of;
 pub use recommender::{
     Because, Fit, Flow, Milestone, ModelError, Progress, Quiet, Reason, Recommender, Summary, Tensor,
     TensorData, Traffic, Turnout, Watch,

@@ -94,6 +94,16 @@ pub trait Recommender: Send + Sync {
         Vec::new()
     }
 
+    /// Takes up what is known of the items, before [`restore`](Self::restore); training is told by its [`Fit`]. Models that
+    /// go by nothing but histories do not care.
+    ///
+    /// # Errors
+    /// If the model goes by something that the catalog does not have.
+    fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
+        let _ = catalog;
+        Ok(())
+    }
+
     /// What was learnt, to be stored.
     fn tensors(&self) -> Vec<Tensor>;
 
@@ -128,6 +138,8 @@ pub enum Because {
         /// How many.
         people: u32,
     },
+    /// A feature that the item has, by its number among the catalog's facts.
+    Fact(u32),
 }
 
 /// Circumstances of a training run.

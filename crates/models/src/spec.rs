@@ -33,6 +33,12 @@ pub enum SpecError {
         /// The setting.
         setting: &'static str,
     },
+    /// The model goes by facts about items, and the catalog has none.
+    #[error("{model} {NO_FACTS}")]
+    NoFacts {
+        /// The model.
+        model: String,
+    },
     /// A value that is not of its kind, or out of range.
     #[error("{model}: {setting} = {value:?}: expected {expected}")]
     Value {
@@ -46,6 +52,10 @@ pub enum SpecError {
         expected: String,
     },
 }
+
+/// Why a model cannot be had: it goes by facts, and there are none.
+pub(crate) const NO_FACTS: &str = "goes by facts about items, and the catalog has none: name a graph, or take the items' \
+    categories as one";
 
 /// Takes settings out of a specification one by one; what is left at the end is unknown.
 pub(crate) struct SpecReader<'a> {

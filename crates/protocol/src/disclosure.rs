@@ -11,7 +11,7 @@ impl Trained {
     /// Applies the owner's policy and writes the ledger; the only way to a [`Disclosed`].
     ///
     /// Rows marked [`Mark::Other`] go; a row marked [`Mark::Consumed`] goes with probability pi, decided once per item
-    /// for all tables keyed by items; rows of hidden items never go. Dense tables go whole. The sample count and each
+    /// for all tables keyed by items; rows of hidden items and rows marked [`Mark::Hidden`] never go. Dense tables go whole. The sample count and each
     /// criterion go only if the terms ask for them and the policy allows it. `when` is the caller's clock, in seconds,
     /// for the ledger. One number is drawn from `rng`, whatever the update holds.
     ///
@@ -55,11 +55,15 @@ impl Trained {
             Keyed::Others => (&[][..], (table as u64 + 1) << 32),
         };
         // The commonest case, in which no row stays at home.
-        if policy.pi() >= 1.0 && hidden.is_empty() {
+        if policy.pi() >= 1.0 && hidden.is_empty() && !marks.contains(&Mark::Hidden) {
             return;
         }
         rows.retain(|place, row| {
-            let goes = marks[place] == Mark::Other || draws.at(space + u64::from(row)) < policy.pi();
+            let goes = match marks[place] {
+                Mark::Other => true,
+                Mark::Consumed => draws.at(space + u64::from(row)) < policy.pi(),
+                Mark::Hidden => false,
+            };
             goes && (hidden.is_empty() || hidden.binary_search(&row).is_err())
         });
     }

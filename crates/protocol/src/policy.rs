@@ -80,7 +80,8 @@ impl Policy {
         Ok(())
     }
 
-    /// Items whose rows never leave, consumed or not; ascending. A model without a row an item must leave them out of
+    /// Items whose rows never leave, consumed or not; ascending. A model whose rows are something else marks those that
+    /// only hidden items explain ([`Mark::Hidden`](crate::Mark::Hidden)); one without rows must leave hidden items out of
     /// training instead.
     pub fn hidden(&self) -> &[u32] {
         &self.hidden

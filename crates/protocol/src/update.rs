@@ -12,6 +12,9 @@ pub enum Mark {
     Consumed,
     /// It did not: a sampled negative, a decoy.
     Other,
+    /// Nothing but items that the owner hides explains it: it never leaves. For rows that are no items, of which a
+    /// policy cannot tell; rows of hidden items stay whatever their mark.
+    Hidden,
 }
 
 /// Changed rows or all of each table, the sample count and the reported criteria.

@@ -85,6 +85,17 @@ proptest! {
 }
 
 #[test]
+fn a_row_that_only_hidden_items_explain_never_leaves() {
+    for pi in [0.0, 0.5, 1.0] {
+        let mut trained = Trained::new(&layout());
+        let marks = [Mark::Other, Mark::Hidden, Mark::Other, Mark::Hidden];
+        trained.push_rows(2, &[3, 4, 7, 9], &marks).unwrap().fill(1.0);
+        let left = disclose(trained, &Policy::new(pi).unwrap(), 1);
+        assert_eq!(rows_of(&left, 2), BTreeSet::from([3, 7]), "pi {pi}");
+    }
+}
+
+#[test]
 fn the_row_of_a_consumed_item_leaves_with_probability_pi() {
     let all: BTreeSet<u32> = (0..40).collect();
     let policy = Policy::new(0.3).unwrap();

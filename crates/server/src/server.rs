@@ -169,8 +169,8 @@ impl Server {
         let config: FederationConfig =
             serde_json::from_str(&record.config).map_err(|error| wrong(error.to_string()))?;
         let text = std::str::from_utf8(&record.catalog).map_err(|error| wrong(error.to_string()))?;
-        let items = catalog::check(text).map_err(|error| wrong(error.to_string()))?;
-        let mut hosted = config.host(record.id, items).map_err(|error| wrong(error.to_string()))?;
+        let catalog = catalog::check(text).map_err(|error| wrong(error.to_string()))?;
+        let mut hosted = config.host(record.id, &catalog).map_err(|error| wrong(error.to_string()))?;
         let VersionState { version, shared, state, .. } =
             self.versions.get(record.id, record.version).await?;
         let resumed = hosted.coordinator.resume(ModelVersion(version), shared, &mut &state[..]);
@@ -205,13 +205,13 @@ impl Server {
     ) -> Result<Arc<Federation>, FoundingError> {
         config::check_name(name)?;
         config.check()?;
-        let items = catalog::check(&catalog_text)?;
+        let catalog = catalog::check(&catalog_text)?;
         let mut next = self.founding.lock().await;
         if self.federation(name).is_some() {
             return Err(FoundingError::Taken(name.to_owned()));
         }
         let id = *next;
-        let hosted = config.host(id, items)?;
+        let hosted = config.host(id, &catalog)?;
         let version = self.first_version(id, name, &config, &hosted).await?;
         let record = FederationRecord {
             id,
@@ -229,7 +229,7 @@ impl Server {
         *next += 1;
         let (devices, round, receipts, versions) = (Vec::new(), None, Vec::new(), vec![version]);
         let found = Founded { record, devices, round, receipts, versions };
-        tracing::info!(federation = name, model = %config.model, items, "federation created");
+        tracing::info!(federation = name, model = %config.model, items = catalog.items, "federation created");
         Ok(self.host(Federation::new(found, config, hosted)?))
     }
 

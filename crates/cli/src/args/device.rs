@@ -31,11 +31,14 @@ pub(crate) enum Device {
         place: Place,
     },
     /// The best items that you do not have; asks nobody
-    #[command(after_help = "Example:\n  sottovoce device recommend -k 5")]
+    #[command(after_help = "Example:\n  sottovoce device recommend -k 5 --explain")]
     Recommend {
         /// How many items
         #[arg(short, value_name = "K", default_value_t = 10, value_parser = cutoff)]
         k: usize,
+        /// Say why each item is there, where the model can tell
+        #[arg(long)]
+        explain: bool,
         #[command(flatten)]
         place: Place,
     },

@@ -1,6 +1,6 @@
 //! The command line of a federation for real: server, operators, fleet.
 
-use super::{CleaningArgs, Reading, key_value};
+use super::{CleaningArgs, GraphArgs, Reading, key_value};
 use clap::{ArgAction, Args, Subcommand};
 use sottovoce_data::Split;
 use sottovoce_models::settings::Value;
@@ -157,13 +157,13 @@ pub(crate) struct Which {
 pub(crate) struct Create {
     #[command(flatten)]
     pub(crate) which: Which,
-    /// The model: fpl, fcf
+    /// The model: one that is trained in a federation; `sottovoce models` lists them
     #[arg(long, value_name = "NAME")]
     pub(crate) model: String,
     /// A setting of the model; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value, action = ArgAction::Append)]
     pub(crate) settings: Vec<(String, Value)>,
-    /// The items: a file with the header `item<TAB>title<TAB>categories`
+    /// The items: a file with the header `item<TAB>title<TAB>categories`, or as docs/knowledge-graphs.md has it with facts
     #[arg(long, value_name = "FILE", required_unless_present = "catalog_of", conflicts_with = "catalog_of")]
     pub(crate) catalog: Option<PathBuf>,
     /// The items: those of a data set
@@ -198,6 +198,8 @@ pub(crate) struct Create {
     pub(crate) private_models: bool,
     #[command(flatten)]
     pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) graph: GraphArgs,
     #[command(flatten)]
     pub(crate) cleaning: CleaningArgs,
 }

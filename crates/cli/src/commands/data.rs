@@ -3,14 +3,17 @@
 mod histories;
 mod images;
 
-use crate::args::{CleaningArgs, Common, Data, FileKind, Source, SplitArgs};
+use crate::args::{CleaningArgs, Common, Data, FileKind, GraphArgs, Source, SplitArgs};
 use crate::output::{self, Usage, grouped};
 use crate::progress::Bar;
 use crate::{folder, tell};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_data::town::{Town, TownError, TownSpec, Written};
-use sottovoce_data::{Dataset, Description, describe, split, write_parquet, write_parts, write_tsv};
+use sottovoce_data::{
+    Dataset, Description, FactsDescription, LoadOptions, describe, describe_facts, split, write_parquet,
+    write_parts, write_tsv,
+};
 use sottovoce_experiment::trial::{default_split, load_clean};
 use std::fmt::Write;
 use std::path::Path;
@@ -18,7 +21,7 @@ use std::path::Path;
 /// `sottovoce data ...`.
 pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
     match args {
-        Data::Describe { source, cleaning } => show(source, cleaning, common),
+        Data::Describe { source, graph, cleaning } => show(source, graph, cleaning, common),
         Data::Convert { source, out, cleaning } => convert(source, out, cleaning, common),
         Data::Synth { town, out } => synthesise(town, out, common),
         Data::History { source, user, out, cleaning } => {
@@ -64,7 +67,26 @@ fn history(
 
 /// Reads and cleans, and says what was met.
 pub(crate) fn read(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
-    let (dataset, notes) = load_clean(&source.data, &source.reading.options(common), &cleaning.cleaning())?;
+    read_with(source, &source.reading.options(common), cleaning, common)
+}
+
+/// The same with what a graph knows of the items.
+pub(crate) fn read_knowing(
+    source: &Source,
+    graph: &GraphArgs,
+    cleaning: &CleaningArgs,
+    common: &Common,
+) -> Result<Dataset> {
+    read_with(source, &source.reading.with_graph(graph, common), cleaning, common)
+}
+
+fn read_with(
+    source: &Source,
+    options: &LoadOptions,
+    cleaning: &CleaningArgs,
+    common: &Common,
+) -> Result<Dataset> {
+    let (dataset, notes) = load_clean(&source.data, options, &cleaning.cleaning())?;
     if !common.quiet {
         tell::about_reading(&dataset.notes);
         tell::about_cleaning(&notes);
@@ -74,17 +96,57 @@ pub(crate) fn read(source: &Source, cleaning: &CleaningArgs, common: &Common) ->
 
 /// Cleans only where asked to: a set that is looked at or converted as it stands keeps its repeated pairs.
 fn read_as_is(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
-    let keep_repeats = cleaning.keep_repeats || cleaning.is_default();
-    read(source, &CleaningArgs { keep_repeats, ..cleaning.clone() }, common)
+    read(source, &as_is(cleaning), common)
 }
 
-fn show(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
+fn as_is(cleaning: &CleaningArgs) -> CleaningArgs {
+    let keep_repeats = cleaning.keep_repeats || cleaning.is_default();
+    CleaningArgs { keep_repeats, ..cleaning.clone() }
+}
+
+fn show(source: &Source, graph: &GraphArgs, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
     if let Some(folder) = images::folder(&source.data, common) {
         return images::show(&folder, common);
     }
-    let dataset = read_as_is(source, cleaning, common)?;
+    let dataset = read_knowing(source, graph, &as_is(cleaning), common)?;
     let description = describe(&dataset);
-    if common.json { output::print_json(&description) } else { output::print(&page(&description)) }
+    let facts = dataset.interactions.catalog.facts.as_deref().map(describe_facts);
+    if common.json {
+        let mut document = serde_json::to_value(&description)?;
+        if let (Some(facts), Some(fields)) = (&facts, document.as_object_mut()) {
+            fields.insert("graph".to_owned(), serde_json::to_value(facts)?);
+        }
+        return output::print_json(&document);
+    }
+    output::print(&(page(&description) + &facts.as_ref().map_or_else(String::new, about_graph)))
+}
+
+fn about_graph(facts: &FactsDescription) -> String {
+    let mut text = String::from("graph\n");
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:14} {value}");
+    };
+    line("linked items", format!("{} of {}", grouped(facts.linked as u128), grouped(facts.items as u128)));
+    let hops: Vec<String> = (1..)
+        .zip(&facts.by_hops)
+        .map(|(hops, &count)| format!("{} of {hops}", grouped(count as u128)))
+        .collect();
+    line("features", format!("{} ({} hops)", grouped(facts.features as u128), hops.join(", ")));
+    line(
+        "facts",
+        format!(
+            "{}; an item has {} in the median and {} at most",
+            grouped(facts.facts as u128),
+            facts.median_of_item,
+            facts.most_of_item
+        ),
+    );
+    let [least, median, most] = facts.items_of_feature;
+    line("items a feature", format!("{least} to {most}, median {median}"));
+    for frequent in &facts.frequent {
+        line("frequent", format!("{} ({})", frequent.feature, grouped(frequent.items as u128)));
+    }
+    text
 }
 
 fn page(d: &Description) -> String {

@@ -24,7 +24,9 @@ pub(crate) fn run(args: &Args, common: &Common) -> Result<()> {
         Args::Enrol(args) => enrol::run(args, common),
         Args::Run(args) => run::run(args, common),
         Args::Import { file, place } => import(&mut place::open(place, Patience::Some)?, file, common),
-        Args::Recommend { k, place } => recommend(&place::open(place, Patience::Some)?, *k, common),
+        Args::Recommend { k, explain, place } => {
+            recommend(&place::open(place, Patience::Some)?, *k, *explain, common)
+        }
         Args::Policy(args) => policy::run(args, common),
         Args::Ledger { item, place } => {
             ledger::show(&place::open(place, Patience::Some)?, item.as_deref(), common)
@@ -73,10 +75,20 @@ fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
     output::print(&text)
 }
 
-fn recommend(device: &Device, k: usize, common: &Common) -> Result<()> {
-    let list = device.recommend(k)?;
+/// Reasons beyond these add little.
+const REASONS: usize = 3;
+
+fn recommend(device: &Device, k: usize, explain: bool, common: &Common) -> Result<()> {
+    let list = if explain { device.explain(k, REASONS)? } else { device.recommend(k)? };
     if common.json {
-        let item = |item: &sottovoce_device::Recommended| json!({"item": item.item, "title": item.title, "score": item.score});
+        let item = |item: &sottovoce_device::Recommended| {
+            let mut entry = json!({"item": item.item, "title": item.title, "score": item.score});
+            if explain {
+                let reasons = item.reasons.iter().map(|said| json!({"text": said.text, "share": said.share}));
+                entry["reasons"] = reasons.collect();
+            }
+            entry
+        };
         let items: Vec<_> = list.items.iter().map(item).collect();
         return output::print_json(&json!({"model": list.model, "version": list.version, "items": items}));
     }
@@ -89,9 +101,14 @@ fn recommend(device: &Device, k: usize, common: &Common) -> Result<()> {
             named(&item.item, item.title.as_deref()),
             item.score
         );
+        for said in &item.reasons {
+            let _ = writeln!(text, "       {} ({:.0} %)", said.text, said.share * 100.0);
+        }
     }
     if list.items.is_empty() {
         text.push_str("nothing is left to recommend: every item is in your history\n");
+    } else if explain && list.items.iter().all(|item| item.reasons.is_empty()) {
+        let _ = writeln!(text, "{} scores by hidden factors and cannot name reasons.", list.model);
     }
     output::print(&text)
 }

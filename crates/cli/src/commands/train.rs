@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
 fn prepare(args: &Train, common: &Common) -> Result<Prepared> {
     let plan = DataPlan {
         source: args.data.clone(),
-        load: args.reading.options(common),
+        load: args.reading.with_graph(&args.graph, common),
         cleaning: args.cleaning.cleaning(),
         split: args.split.split,
         validation: args.split.validation,
@@ -239,6 +239,7 @@ fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, d
         ("program", env!("CARGO_PKG_VERSION").to_owned()),
         ("data", data.name.clone()),
         ("data fingerprint", data.description.fingerprint.clone()),
+        ("graph", facts_fingerprint(data)),
         ("split", data.split.to_string()),
         ("validation", args.split.validation.map_or("none".to_owned(), |split| split.to_string())),
         ("patience", args.patience.map_or("none".to_owned(), |patience| patience.to_string())),
@@ -251,6 +252,17 @@ fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, d
     let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
     let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));
     parts.chain(settings).chain(contents).collect()
+}
+
+/// What is known of the items, in short.
+fn facts_fingerprint(data: &Prepared) -> String {
+    let Some(facts) = &data.parts.catalog.facts else { return "none".to_owned() };
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(facts.features_text().as_bytes());
+    (0..facts.items()).for_each(|item| {
+        hasher.update(facts.item_text(item).as_bytes()).update(b"\n");
+    });
+    hasher.finalize().to_hex()[..32].to_owned()
 }
 
 fn protocol(args: &Train, common: &Common) -> Protocol {

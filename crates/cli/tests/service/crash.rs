@@ -21,7 +21,7 @@ fn kills(default: usize) -> usize {
 
 fn simulated(place: &Place, settings: &[String]) -> Simulated {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    simulate(place.folder.path(), "fpl", TOWN, &settings)
+    simulate(place.folder.path(), "fpl", &[TOWN], &settings)
 }
 
 fn found(place: &Place, settings: &[String], rounds: u64) {

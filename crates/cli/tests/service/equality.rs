@@ -18,8 +18,14 @@ fn as_arguments(settings: &[&'static str]) -> Vec<&'static str> {
 
 /// Trains in the simulator and over HTTP, and compares every bit.
 fn compare(model: &str, settings: &[&'static str]) {
+    compare_knowing(model, &[], settings);
+}
+
+/// The same with what is known of the items: `--graph` and the like.
+fn compare_knowing(model: &str, knowing: &[&str], settings: &[&'static str]) {
     let (place, town, devices) = (Place::new(Database::Sqlite), town(), devices().to_string());
-    let simulated = simulate(place.folder.path(), model, &town, settings);
+    let data: Vec<&str> = [town.as_str()].iter().chain(knowing).copied().collect();
+    let simulated = simulate(place.folder.path(), model, &data, settings);
     assert!(simulated.rounds > 2, "{} rounds", simulated.rounds);
     let _serving = place.serve();
     // How long it goes on is the operator's to say, not the model's.
@@ -28,6 +34,7 @@ fn compare(model: &str, settings: &[&'static str]) {
         vec!["--model", model, "--catalog-of", &town, "--devices", &devices, "--check-in-seconds", "0"];
     create.extend(["--rounds", &rounds]);
     create.extend(as_arguments(settings));
+    create.extend(knowing);
     place.found("town", &create);
     let told: Value =
         serde_json::from_str(&printed(&mut place.fleet("town", &["--data", &town, "--report", "all"])))
@@ -89,4 +96,10 @@ fn so_they_do_where_updates_count_by_what_devices_say() {
 fn so_they_do_with_a_network_and_adaptive_steps_along_means() {
     let settings = ["hidden=8", "latent=4", "cohort=40", "epochs=1", "strategy=fedyogi", "weighing=samples"];
     compare("fed-vae", &settings);
+}
+
+#[test]
+fn so_they_do_with_rows_that_are_features() {
+    let settings = ["factors=4", "triples=8", "cohort=90", "epochs=1", "one_hop=20", "more_hops=20"];
+    compare_knowing("kgflex", &["--graph", "town"], &settings);
 }

@@ -164,10 +164,14 @@ pub(crate) struct Simulated {
     pub(crate) rounds: u64,
 }
 
-pub(crate) fn simulate(folder: &Path, model: &str, data: &str, settings: &[&str]) -> Simulated {
+pub(crate) fn simulate(folder: &Path, model: &str, data: &[&str], settings: &[&str]) -> Simulated {
     let out = folder.join("simulated");
     let mut command = program();
-    command.args(["train", "--json", "--quiet", "--model", model, "--data", data, "--out"]).arg(&out);
+    command
+        .args(["train", "--json", "--quiet", "--model", model, "--out"])
+        .arg(&out)
+        .arg("--data")
+        .args(data);
     settings.iter().for_each(|setting| {
         command.args(["--set", setting]);
     });

@@ -95,6 +95,7 @@ impl Town {
             ids: (0..self.places().len()).map(|index| index.to_string()).collect(),
             titles: Some(self.places().iter().map(|place| place.title.as_str()).collect()),
             categories: Some(categories),
+            facts: None,
         }
     }
 

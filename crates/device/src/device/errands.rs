@@ -287,7 +287,9 @@ impl Device {
         terms: &RoundTerms,
     ) -> Result<Box<dyn sottovoce_models::learner::Learner>, Declined> {
         let unknown = || sottovoce_protocol::Refusal::UnknownModel { name: terms.model.name.clone() };
-        self.options.models.lend(&terms.model).map_err(|error| Declined::Terms(error.to_string(), unknown()))
+        let facts = self.items.as_ref().and_then(|items| items.facts());
+        let lent = self.options.models.lend(&terms.model, facts);
+        lent.map_err(|error| Declined::Terms(error.to_string(), unknown()))
     }
 
     /// Turns to saying no to the round that the device is asked into.

@@ -7,7 +7,7 @@ mod recommend;
 
 pub use errands::Action;
 pub use owner::{ItemLeft, Told};
-pub use recommend::{Recommendation, Recommended};
+pub use recommend::{Recommendation, Recommended, Said};
 
 use crate::bounds::Bounds;
 use crate::history::{History, Rows};

@@ -3,12 +3,24 @@
 use super::reader::{Entry, Fields, Result, Source, count, list, number, table, text, word};
 use super::sections::{Section, seed};
 use super::{DataSet, FIRST_SEED};
-use sottovoce_data::Split;
+use sottovoce_data::{GraphPlan, MOST_HOPS, Split};
 use sottovoce_evaluate::{Candidates, Protocol};
 use toml::de::DeValue;
 
-const CLEANING: [&str; 7] =
-    ["min_interactions", "k_core", "threshold", "repeats", "split", "validation", "split_seed"];
+const CLEANING: [&str; 12] = [
+    "min_interactions",
+    "k_core",
+    "threshold",
+    "repeats",
+    "split",
+    "validation",
+    "split_seed",
+    "graph",
+    "graph_hops",
+    "graph_least_items",
+    "graph_drop",
+    "graph_inverse",
+];
 
 /// `[protocol]`: how models are judged, and what holds for data sets that do not say otherwise.
 pub(super) fn shared<'a>(top: &Fields<'a>) -> Result<Section<'a>> {
@@ -84,7 +96,48 @@ fn data_set<'a>(source: Source<'a>, entry: &'a Entry<'a>, shared: &Section<'a>) 
         validation: either(&own, shared, "validation", split)?.unwrap_or(test),
         split: test,
         split_seed: either(&own, shared, "split_seed", seed)?.unwrap_or(FIRST_SEED),
+        graph: graph(&own, shared)?,
     })
+}
+
+/// The graph: its files by names under the folder of data sets, or `categories`, or `town`.
+fn graph<'a>(own: &Section<'a>, shared: &Section<'a>) -> Result<Option<GraphPlan>> {
+    let hops = |source: Source<'_>, key: &str, entry: &Entry<'_>| {
+        let found = count(source, key, entry)?;
+        u8::try_from(found).ok().filter(|hops| (1..=MOST_HOPS).contains(hops)).ok_or_else(|| {
+            source
+                .error(entry.span(), format!("{key}: expected a number from 1 to {MOST_HOPS}, found {found}"))
+        })
+    };
+    let inverse = word(&[("yes", true), ("no", false)]);
+    let usual = GraphPlan::default();
+    let plan = GraphPlan {
+        hops: either(own, shared, "graph_hops", hops)?.unwrap_or(usual.hops),
+        least_items: either(own, shared, "graph_least_items", count)?.unwrap_or(usual.least_items),
+        drop: either(own, shared, "graph_drop", texts)?.unwrap_or(usual.drop),
+        inverse: either(own, shared, "graph_inverse", inverse)?.unwrap_or(usual.inverse),
+        ..usual
+    };
+    let sources = either(own, shared, "graph", graph_names)?;
+    Ok(sources.map(|sources| GraphPlan { sources, ..plan }))
+}
+
+fn texts(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Vec<String>> {
+    list(source, key, entry)?.iter().map(|item| text(source, key, item)).collect()
+}
+
+fn graph_names(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Vec<String>> {
+    let names = texts(source, key, entry)?;
+    match names.iter().find(|name| name.starts_with(['/', '.', '\\']) || name.contains("..")) {
+        Some(name) => {
+            let message = format!(
+                "{key}: `{name}` is a path; experiments name a graph's files below --data-dir or $SOTTOVOCE_DATA \
+                 (`ml-1m/dbpedia/item2entity.tsv`), or `categories` or `town`"
+            );
+            Err(source.error(entry.span(), message))
+        }
+        None => Ok(names),
+    }
 }
 
 /// The data set's own value, or the one all share.

@@ -12,7 +12,7 @@ use crate::metric::MetricAt;
 use crate::search::{Method, Space};
 pub use reader::FileError;
 use serde::{Serialize, Serializer};
-use sottovoce_data::{Cleaning, Repeats, Split};
+use sottovoce_data::{Cleaning, GraphPlan, Repeats, Split};
 use sottovoce_evaluate::Protocol;
 use sottovoce_federation::registry;
 use sottovoce_models::registry::Model;
@@ -74,6 +74,9 @@ pub struct DataSet {
     pub validation: Split,
     /// The seed of random splits: one split for all models and seeds, so that users can be compared.
     pub split_seed: u64,
+    /// A knowledge graph about the items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graph: Option<GraphPlan>,
 }
 
 impl DataSet {

@@ -234,7 +234,8 @@ impl DevicePart for Device {
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, UpdateError> {
-        let Task { shared, private, history, .. } = task;
+        let history = &*task.shown().into_owned();
+        let Task { shared, private, .. } = task;
         if history.is_empty() {
             return Ok(Lesson::default());
         }
@@ -277,7 +278,7 @@ mod tests {
     fn train(device: &Device, shared: &Parameters) -> (Trained, Lesson) {
         let (mut scratch, mut into) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
         let mut private = [1.0];
-        let task = Task { shared, prepared: &(), private: &mut private, history: &[1, 2, 5] };
+        let task = Task { shared, prepared: &(), private: &mut private, history: &[1, 2, 5], hidden: &[] };
         let lesson = device.train(task, &mut scratch, &mut Rng::new(3), &mut into).unwrap();
         assert_eq!(private, [2.0]);
         (into, lesson)
@@ -355,6 +356,20 @@ mod tests {
             assert_eq!(names, [3, ITEMS, 1]);
             assert_eq!(trained.marks(1)[2..4], [Mark::Consumed, Mark::Other]);
         }
+    }
+
+    #[test]
+    fn hidden_items_are_not_learnt_from() {
+        let device = device(Kind::Denoising, 2);
+        let shared = shared(&device);
+        let train = |history: &[u32], hidden: &[u32]| {
+            let (mut scratch, mut into) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
+            let task = Task { shared: &shared, prepared: &(), private: &mut [0.0], history, hidden };
+            device.train(task, &mut scratch, &mut Rng::new(3), &mut into).unwrap();
+            into.update().clone()
+        };
+        assert_eq!(train(&[1, 2, 5], &[2, 6]), train(&[1, 5], &[2, 6]));
+        assert_ne!(train(&[1, 2, 5], &[]), train(&[1, 5], &[]));
     }
 
     #[test]

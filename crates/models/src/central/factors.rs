@@ -79,6 +79,11 @@ impl Table {
         &self.values[row * self.stride..][..self.width]
     }
 
+    /// The same, to be changed.
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32] {
+        &mut self.values[row * self.stride..][..self.width]
+    }
+
     /// The padded rows.
     ///
     /// # Panics

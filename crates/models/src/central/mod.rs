@@ -2,7 +2,8 @@
 //!
 //! Each file holds one model and opens with what it is, its paper and its equations. What several share: `factors`
 //! (tables of latent factors), `neighbours` (most similar rows of a sparse matrix), `negatives` (items a user does not
-//! have), `least_squares` and `inverse` (small and large linear systems), `logistic` (a table of the function).
+//! have), `least_squares` and `inverse` (small and large linear systems), `tf_idf` (weights of
+//! features), `logistic` (a table of the function).
 
 mod bpr_mf;
 mod ease;
@@ -10,7 +11,9 @@ pub(crate) mod factors;
 mod ials;
 mod inverse;
 mod item_knn;
+mod kahfm;
 pub(crate) mod least_squares;
+mod mf;
 mod mostpop;
 mod multivae;
 pub(crate) mod ncf;
@@ -18,7 +21,9 @@ mod negatives;
 mod neighbours;
 mod order;
 mod random;
+mod tf_idf;
 mod user_knn;
+mod vsm;
 
 use crate::registry::Model;
 
@@ -34,4 +39,8 @@ pub static MODELS: &[Model] = &[
     multivae::MODEL,
     ncf::GMF,
     ncf::NEUMF,
+    mf::MODEL,
+    vsm::MODEL,
+    kahfm::MODEL,
+    crate::kgflex::CENTRAL,
 ];

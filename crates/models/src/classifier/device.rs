@@ -175,7 +175,8 @@ mod tests {
 
     fn trained(device: &Classifier, shared: &Parameters, own: &[u32]) -> (Lesson, Trained) {
         let mut into = Trained::new(&shared.layout());
-        let task = Task { shared, prepared: &device.prepare(shared), private: &mut [], history: own };
+        let task =
+            Task { shared, prepared: &device.prepare(shared), private: &mut [], history: own, hidden: &[] };
         let lesson = device.train(task, &mut device.scratch(40), &mut Rng::new(3), &mut into).unwrap();
         (lesson, into)
     }
@@ -223,7 +224,8 @@ mod tests {
         let (device, shared) = device(0);
         assert_eq!(trained(&device, &shared, &[]).0, Lesson::default());
         let mut into = Trained::new(&shared.layout());
-        let task = Task { shared: &shared, prepared: &vec![0.0; 3], private: &mut [], history: &[1] };
+        let task =
+            Task { shared: &shared, prepared: &vec![0.0; 3], private: &mut [], history: &[1], hidden: &[] };
         assert!(device.train(task, &mut device.scratch(40), &mut Rng::new(3), &mut into).is_err());
     }
 }

@@ -146,7 +146,7 @@ impl DevicePart for Device {
         _rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, UpdateError> {
-        let Task { shared, prepared, private: user, history } = task;
+        let Task { shared, prepared, private: user, history, .. } = task;
         let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
             return Ok(Lesson::default());
         };
@@ -217,7 +217,7 @@ mod tests {
             let mut private = [7.0; FACTORS];
             let mut trained = Trained::new(&parameters.layout());
             let prepared = device.prepare(&parameters);
-            let task = Task { shared: &parameters, prepared: &prepared, private: &mut private, history: &history };
+            let task = Task { shared: &parameters, prepared: &prepared, private: &mut private, history: &history, hidden: &[] };
             let lesson = device.train(task, &mut device.scratch(ITEMS), &mut rng, &mut trained).unwrap();
 
             let p: Vec<f64> = private.iter().map(|p| f64::from(*p)).collect();
@@ -245,8 +245,13 @@ mod tests {
         let shared = Shared { factors: FACTORS, init_deviation: 0.1 }.start(3, &mut Rng::new(1)).unwrap();
         let device = Device { factors: FACTORS, confidence: 1.0, regularisation: 1.0 };
         let (mut private, mut trained) = ([0.5; FACTORS], Trained::new(&shared.layout()));
-        let task =
-            Task { shared: &shared, prepared: &device.prepare(&shared), private: &mut private, history: &[] };
+        let task = Task {
+            shared: &shared,
+            prepared: &device.prepare(&shared),
+            private: &mut private,
+            history: &[],
+            hidden: &[],
+        };
         let lesson = device.train(task, &mut device.scratch(3), &mut Rng::new(1), &mut trained).unwrap();
         assert_eq!((lesson, trained.update().rows(), private), (Lesson::default(), 0, [0.5; FACTORS]));
     }

@@ -85,7 +85,7 @@ impl Device {
 struct Training<'a, const F: usize> {
     device: &'a Device,
     /// Pull to zero by mark. A table to look up, since no processor guesses marks.
-    pulls: &'a [f32; 2],
+    pulls: &'a [f32; 3],
     table: &'a Table,
     user: &'a mut [f32],
     history: &'a [u32],
@@ -117,7 +117,7 @@ impl Device {
     #[inline(always)]
     fn propose<const F: usize>(
         &self,
-        pulls: &[f32; 2],
+        pulls: &[f32; 3],
         user: &mut [f32],
         scratch: &mut Scratch,
         values: &mut [f32],
@@ -187,7 +187,7 @@ impl DevicePart for Device {
         if history.is_empty() || history.len() >= items as usize {
             return Ok(Lesson::default());
         }
-        let mut pulls = [self.pull.negative; 2];
+        let mut pulls = [self.pull.negative; 3];
         pulls[Mark::Consumed as usize] = self.pull.positive;
         let pulls = &pulls;
         with_factors!(self.factors, F => {
@@ -267,7 +267,7 @@ mod tests {
             let before = p;
             let mut scratch = device.scratch(ITEMS);
             let mut trained = Trained::new(&parameters.layout());
-            let task = Task { shared: &parameters, prepared: &(), private: &mut p, history: &history };
+            let task = Task { shared: &parameters, prepared: &(), private: &mut p, history: &history, hidden: &[] };
             let lesson = device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
 
             prop_assert_eq!(lesson.samples, triples as u64);
@@ -300,7 +300,7 @@ mod tests {
         for history in [&[][..], &[0, 1, 2]] {
             let mut p = [0.5; FACTORS];
             let mut trained = Trained::new(&shared.layout());
-            let task = Task { shared: &shared, prepared: &(), private: &mut p, history };
+            let task = Task { shared: &shared, prepared: &(), private: &mut p, history, hidden: &[] };
             let lesson = device.train(task, &mut device.scratch(3), &mut Rng::new(1), &mut trained).unwrap();
             assert_eq!((lesson, trained.update().rows(), p), (Lesson::default(), 0, [0.5; FACTORS]));
         }

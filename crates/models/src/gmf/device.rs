@@ -107,12 +107,12 @@ struct Gradients {
 }
 
 impl Scratch {
-    /// Draws negatives for all that the owner has; some of the catalog is not had.
-    fn draw(&mut self, history: &[u32], negatives: usize, rng: &mut Rng) {
+    /// Draws negatives for all that the owner has; some of the catalog is neither had nor hidden.
+    fn draw(&mut self, history: &[u32], hidden: &[u32], negatives: usize, rng: &mut Rng) {
         let Self { samples, items, marks, places, own, .. } = self;
         let catalog = own.len() as u32;
         samples.clear();
-        history.iter().for_each(|&item| own[item as usize] = true);
+        history.iter().chain(hidden).for_each(|&item| own[item as usize] = true);
         for &item in history {
             samples.push((item, true));
             for _ in 0..negatives {
@@ -128,7 +128,7 @@ impl Scratch {
         marks.clear();
         marks.extend(items.iter().map(mark));
         (0..).zip(&*items).for_each(|(place, &item)| places[item as usize] = place);
-        history.iter().for_each(|&item| own[item as usize] = false);
+        history.iter().chain(hidden).for_each(|&item| own[item as usize] = false);
     }
 
     /// Copies the rows of items met.
@@ -239,13 +239,14 @@ impl DevicePart for Device {
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, UpdateError> {
-        let Task { shared, private: p, history, .. } = task;
+        let history = &*task.shown().into_owned();
+        let Task { shared, private: p, hidden, .. } = task;
         let [vectors, output] = shared.tables() else { return Ok(Lesson::default()) };
         // Somebody with nothing, or with everything, has nothing to compare.
-        if history.is_empty() || history.len() >= vectors.shape().rows as usize {
+        if history.is_empty() || history.len() + hidden.len() >= vectors.shape().rows as usize {
             return Ok(Lesson::default());
         }
-        scratch.draw(history, self.negatives, rng);
+        scratch.draw(history, hidden, self.negatives, rng);
         scratch.gather(vectors.values(), output.values());
         let loss = self.descend(p, scratch, rng);
         let changes = into.push_rows(0, &scratch.items, &scratch.marks)?;
@@ -312,7 +313,7 @@ mod tests {
     fn trained(device: &Device, private: &mut [f32]) -> (Trained, Scratch, Lesson) {
         let shared = shared();
         let (mut scratch, mut into) = (device.scratch(9), Trained::new(&shared.layout()));
-        let task = Task { shared: &shared, prepared: &(), private, history: &[1, 4, 6] };
+        let task = Task { shared: &shared, prepared: &(), private, history: &[1, 4, 6], hidden: &[] };
         let lesson = device.train(task, &mut scratch, &mut Rng::new(7), &mut into).unwrap();
         (into, scratch, lesson)
     }
@@ -369,6 +370,22 @@ mod tests {
     }
 
     #[test]
+    fn hidden_items_are_not_learnt_from() {
+        let (device, shared) = (device(false), shared());
+        let train = |history: &[u32], hidden: &[u32]| {
+            let (mut scratch, mut into) = (device.scratch(9), Trained::new(&shared.layout()));
+            let mut p = [0.3f32, -0.8, 0.5];
+            let task = Task { shared: &shared, prepared: &(), private: &mut p, history, hidden };
+            device.train(task, &mut scratch, &mut Rng::new(7), &mut into).unwrap();
+            into.update().clone()
+        };
+        // Nor does it say that something hidden is not had: it is drawn by nobody.
+        let hiding = train(&[1, 4, 6], &[2, 4]);
+        assert_eq!(hiding, train(&[1, 6], &[2, 4]));
+        assert!(hiding.tables()[0].iter().all(|(row, _)| row != 2 && row != 4));
+    }
+
+    #[test]
     fn steps_are_the_equations_one_after_the_other() {
         let device = device(false);
         let mut p = [0.3f32, -0.8, 0.5];
@@ -378,7 +395,7 @@ mod tests {
         // The same samples in the same order, by a literal transcription.
         let mut rng = Rng::new(7);
         let mut again = device.scratch(9);
-        again.draw(&[1, 4, 6], 2, &mut rng);
+        again.draw(&[1, 4, 6], &[], 2, &mut rng);
         let (shared, mut mine) = (shared(), before.map(f64::from));
         let mut q: Vec<f64> = shared.tables()[0].values().iter().map(|&v| f64::from(v)).collect();
         let mut h: Vec<f64> = shared.tables()[1].values().iter().map(|&v| f64::from(v)).collect();

@@ -2,7 +2,7 @@
 //! tests by being in that list.
 
 use super::models;
-use sottovoce_core::{Histories, Rng};
+use sottovoce_core::{Catalog, Facts, Histories, Rng};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Domain, Settings, Value};
 use sottovoce_models::{Fit, Flow, Progress, Quiet, Recommender, TensorData, Watch};
@@ -22,10 +22,14 @@ mod facts {
         ("fcf", "epochs"),
         ("fed-gmf", "epochs"),
         ("fed-vae", "epochs"),
+        ("mf", "epochs"),
+        ("kahfm", "epochs"),
+        ("kgflex-central", "epochs"),
+        ("kgflex", "epochs"),
     ];
     /// Models whose devices all learn from as many samples, rounded down: an epoch may fall short of all interactions by
     /// almost one a user.
-    pub(crate) const ROUNDS_DOWN: &[&str] = &["fpl"];
+    pub(crate) const ROUNDS_DOWN: &[&str] = &["fpl", "kgflex"];
     /// Settings that suit problems of a few dozen users.
     pub(crate) fn small(model: &str) -> Vec<(&'static str, &'static str)> {
         match model {
@@ -51,6 +55,9 @@ mod facts {
             "fcf" => vec![("factors", "2"), ("epochs", "60"), ("regularisation", "0.5")],
             "fed-gmf" => vec![("factors", "2"), ("epochs", "60")],
             "fed-vae" => vec![("hidden", "16"), ("latent", "4"), ("epochs", "60"), ("server_rate", "0.01")],
+            "mf" => vec![("factors", "2"), ("epochs", "60"), ("learning_rate", "0.05"), ("negatives", "2")],
+            "kahfm" => vec![("epochs", "60"), ("learning_rate", "0.05")],
+            "kgflex" | "kgflex-central" => vec![("factors", "2"), ("epochs", "60"), ("learning_rate", "0.1")],
             _ => vec![],
         }
     }
@@ -67,8 +74,35 @@ fn build(model: &Model) -> Box<dyn Recommender> {
 
 fn fitted(model: &Model, train: &Histories, seed: u64) -> Box<dyn Recommender> {
     let mut recommender = build(model);
-    recommender.fit(train, &mut Fit::new(seed, &mut Quiet)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    let catalog = catalog(train.catalog_size());
+    let mut quiet = Quiet;
+    let mut fit = Fit::new(seed, &mut quiet).knowing(Some(&catalog));
+    recommender.fit(train, &mut fit).unwrap_or_else(|e| panic!("{}: {e}", model.name));
     recommender
+}
+
+/// One that is told of the items, and of nothing else.
+fn told(model: &Model, items: usize) -> Box<dyn Recommender> {
+    let mut recommender = build(model);
+    recommender.know(&catalog(items)).unwrap();
+    recommender
+}
+
+/// Items of which some things are known: six that say in which of two parts of the catalog they are, a few of no
+/// importance, and of every seventh item of a larger catalog nothing.
+fn catalog(items: usize) -> Catalog {
+    let names: Vec<(String, u8)> =
+        (0..16).map(|feature| (format!("feature {feature}"), 1 + feature / 8)).collect();
+    let names: Vec<(&str, u8)> = names.iter().map(|(name, hops)| (name.as_str(), *hops)).collect();
+    let of = |item: u32| {
+        let part = if item as usize * 24 < 14 * items { [0, 1, 2, 8, 9, 10] } else { [3, 4, 5, 11, 12, 13] };
+        let other = if item / 2 % 2 == 1 { Some(14) } else { None };
+        part.into_iter().chain([6 + item % 2, 15]).chain(other).collect()
+    };
+    let lists: Vec<Vec<u32>> =
+        (0..items as u32).map(|item| if items > 30 && item % 7 == 3 { vec![] } else { of(item) }).collect();
+    let ids = (0..items).map(|item| item.to_string()).collect();
+    Catalog { facts: Some(Facts::of_lists(&names, &lists).into()), ..Catalog::of_ids(ids) }
 }
 
 fn scores(recommender: &dyn Recommender, train: &Histories) -> Vec<Vec<f32>> {
@@ -180,7 +214,8 @@ fn fitting_again_forgets_what_was_learnt_before() {
     let (first, second) = (uneven(), checkerboard());
     for model in models() {
         let mut recommender = fitted(model, &first, 1);
-        recommender.fit(&second, &mut Fit::new(2, &mut Quiet)).unwrap();
+        let known = catalog(second.catalog_size());
+        recommender.fit(&second, &mut Fit::new(2, &mut Quiet).knowing(Some(&known))).unwrap();
         let fresh = fitted(model, &second, 2);
         assert_eq!(bits(&scores(&*recommender, &second)), bits(&scores(&*fresh, &second)), "{}", model.name);
     }
@@ -192,7 +227,7 @@ fn what_is_stored_and_restored_scores_the_same() {
     for model in models() {
         let recommender = fitted(model, &train, 7);
         let tensors = recommender.tensors();
-        let mut other = build(model);
+        let mut other = told(model, train.catalog_size());
         other.restore(&tensors, &train).unwrap();
         assert_eq!(bits(&scores(&*recommender, &train)), bits(&scores(&*other, &train)), "{}", model.name);
         assert_eq!(other.tensors(), tensors, "{}", model.name);
@@ -214,7 +249,7 @@ fn a_stored_model_that_does_not_fit_is_refused() {
         for missing in 0..tensors.len() {
             let mut rest = tensors.clone();
             let name = rest.remove(missing).name;
-            let error = build(model).restore(&rest, &train).unwrap_err().to_string();
+            let error = told(model, train.catalog_size()).restore(&rest, &train).unwrap_err().to_string();
             assert!(error.contains(&format!("`{name}`")), "{}: {error}", model.name);
         }
         for place in 0..tensors.len() {
@@ -224,12 +259,16 @@ fn a_stored_model_that_does_not_fit_is_refused() {
                 TensorData::F32(values) => values.push(0.0),
                 TensorData::U32(values) => values.push(0),
             }
-            assert!(build(model).restore(&longer, &train).is_err(), "{}", model.name);
+            assert!(told(model, train.catalog_size()).restore(&longer, &train).is_err(), "{}", model.name);
             if let TensorData::F32(values) = &mut longer[place].data {
                 values.pop();
                 values[0] = f32::NAN;
                 longer[place].shape[0] -= 1;
-                assert!(build(model).restore(&longer, &train).is_err(), "{}", model.name);
+                assert!(
+                    told(model, train.catalog_size()).restore(&longer, &train).is_err(),
+                    "{}",
+                    model.name
+                );
             }
         }
     }
@@ -252,7 +291,7 @@ fn scores_are_finite_on_odd_shapes() {
             let recommender = fitted(model, &train, 1);
             let all = scores(&*recommender, &train);
             assert!(all.iter().flatten().all(|score| score.is_finite()), "{} on {what}: {all:?}", model.name);
-            let mut other = build(model);
+            let mut other = told(model, train.catalog_size());
             other
                 .restore(&recommender.tensors(), &train)
                 .unwrap_or_else(|e| panic!("{} on {what}: {e}", model.name));
@@ -284,12 +323,14 @@ impl Watch for Stopper {
 #[test]
 fn the_watch_sees_every_epoch_and_may_end_the_training() {
     let train = checkerboard();
+    let known = catalog(train.catalog_size());
     let iterative = |model: &Model| facts::ITERATIVE.iter().find(|(name, _)| *name == model.name);
     for (model, &(name, key)) in models().iter().filter_map(|model| Some((model, iterative(model)?))) {
         let watched = |at| {
             let mut recommender = build(model);
             let mut watch = Stopper { at, seen: vec![], planned: 0, scores: vec![0.0; train.catalog_size()] };
-            let summary = recommender.fit(&train, &mut Fit::new(1, &mut watch)).unwrap();
+            let mut fit = Fit::new(1, &mut watch).knowing(Some(&known));
+            let summary = recommender.fit(&train, &mut fit).unwrap();
             (watch, summary, scores(&*recommender, &train))
         };
         let planned = small_settings(model).integer(key);
@@ -308,7 +349,7 @@ fn the_watch_sees_every_epoch_and_may_end_the_training() {
         let given = facts::small(name).into_iter().filter(|(k, _)| *k != key).chain([(key, "3")]);
         let settings = model.settings(given.map(|(k, v)| (k, Value::parse(v)))).unwrap();
         let mut short = (model.build)(&settings);
-        short.fit(&train, &mut Fit::new(1, &mut Quiet)).unwrap();
+        short.fit(&train, &mut Fit::new(1, &mut Quiet).knowing(Some(&known))).unwrap();
         assert_eq!(scores(&*short, &train), after, "{name}: stopping at 3 is learning for 3");
     }
 }
@@ -318,7 +359,8 @@ fn models_that_do_not_iterate_say_so() {
     let train = checkerboard();
     for model in models() {
         let iterates = facts::ITERATIVE.iter().any(|(name, _)| *name == model.name);
-        let summary = build(model).fit(&train, &mut Fit::new(1, &mut Quiet)).unwrap();
+        let known = catalog(train.catalog_size());
+        let summary = build(model).fit(&train, &mut Fit::new(1, &mut Quiet).knowing(Some(&known))).unwrap();
         assert_eq!(summary.epochs > 0, iterates, "{}", model.name);
     }
 }

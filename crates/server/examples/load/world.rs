@@ -6,6 +6,7 @@ use sottovoce_models::settings::Value;
 use sottovoce_protocol::{
     FederationId, Layout, Ledger, Mark, Policy, RoundId, RoundTerms, Terms, Trained, codec,
 };
+use sottovoce_server::federation::catalog::Checked;
 use sottovoce_server::federation::{Federation, FederationConfig};
 use sottovoce_server::http::serve::{self, Listening};
 use sottovoce_server::storage::{self, Purpose};
@@ -72,7 +73,7 @@ impl World {
         let listening = Listening::default();
         let serving = serve::serve(Arc::clone(&server), listener, listening, std::future::pending());
         tokio::spawn(serving);
-        let hosted = config.host(federation.id, ITEMS)?;
+        let hosted = config.host(federation.id, &Checked { items: ITEMS, facts: None })?;
         let layout = hosted.coordinator.layout().clone();
         let update = update(&layout, (federation.id, 0), bytes)?;
         let (round, told) = (0, Told::default());

@@ -1,11 +1,13 @@
 //! The catalog of a federation: which item each row of the item table is.
 
+use sottovoce_core::{CATALOG_HEADER, Facts};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The first line.
 pub const HEADER: &str = "item\ttitle\tcategories";
-/// Bytes of a line at most.
-const MOST_LINE: usize = 4096;
+/// Bytes of a line at most: facts take the most of them.
+const MOST_LINE: usize = 64 << 10;
 /// Items at most.
 const MOST_ITEMS: usize = 50_000_000;
 
@@ -19,16 +21,34 @@ pub struct CatalogError {
     pub reason: String,
 }
 
-/// Checks a catalog and counts its items: a header line, then `item<TAB>title<TAB>categories` a line, the last two of
-/// which may be missing; categories are joined by `|`.
+/// What a catalog holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checked {
+    /// Number of items.
+    pub items: usize,
+    /// What is known of them, if anything is.
+    pub facts: Option<Arc<Facts>>,
+}
+
+/// Checks a catalog: a header line, then `item<TAB>title<TAB>categories` a line, the last two of which may be missing;
+/// categories are joined by `|`. A fourth column has facts, which [`Facts::of_catalog`] reads.
 ///
 /// # Errors
 /// Names the first line that is wrong.
-pub fn check(text: &str) -> Result<usize, CatalogError> {
+pub fn check(text: &str) -> Result<Checked, CatalogError> {
+    let facts = Facts::of_catalog(text);
+    let facts = facts.map_err(|error| CatalogError { line: error.line, reason: error.reason })?;
+    let (facts, about_items) = facts.map_or((None, text), |(facts, items)| (Some(Arc::new(facts)), items));
+    Ok(Checked { items: count(about_items)?, facts })
+}
+
+/// Checks the part about items and counts them.
+fn count(text: &str) -> Result<usize, CatalogError> {
     let wrong = |line: usize, reason: String| CatalogError { line: line + 1, reason };
     let mut lines = text.lines().enumerate();
-    match lines.next() {
-        Some((_, first)) if first == HEADER || first == "item" || first == "item\ttitle" => (),
+    let columns = match lines.next() {
+        Some((_, CATALOG_HEADER)) => 4,
+        Some((_, first)) if first == HEADER || first == "item" || first == "item\ttitle" => 3,
         first => {
             let found = first.map_or("nothing", |(_, line)| line);
             let found: String = found.chars().take(60).collect();
@@ -37,14 +57,14 @@ pub fn check(text: &str) -> Result<usize, CatalogError> {
                 format!("expected the header `item<TAB>title<TAB>categories`, found `{found}`"),
             ));
         }
-    }
+    };
     let mut items = HashSet::new();
     for (number, line) in lines {
         let id = line.split('\t').next().unwrap_or_default();
         let reason = if line.len() > MOST_LINE {
             format!("longer than {MOST_LINE} bytes")
-        } else if line.split('\t').count() > 3 {
-            "more than three fields".to_owned()
+        } else if line.split('\t').count() > columns {
+            format!("more than {columns} fields")
         } else if id.trim().is_empty() {
             "no item id".to_owned()
         } else if items.len() == MOST_ITEMS {
@@ -65,12 +85,19 @@ mod tests {
 
     #[test]
     fn items_are_counted_and_wrong_lines_named() {
-        assert_eq!(check("item\ttitle\tcategories\n7\tHeat\tCrime|Drama\n9\t\t\n"), Ok(2));
-        assert_eq!(check("item\n7\n9"), Ok(2));
+        let items = |text: &str| check(text).map(|checked| checked.items);
+        assert_eq!(items("item\ttitle\tcategories\n7\tHeat\tCrime|Drama\n9\t\t\n"), Ok(2));
+        assert_eq!(items("item\n7\n9"), Ok(2));
+        let known =
+            "item\ttitle\tcategories\tfacts\n7\tHeat\t\t0\n9\t\t\t\n\nhops\twords\n1\tdirector: Mann\n";
+        let checked = check(known).unwrap();
+        assert_eq!((checked.items, checked.facts.unwrap().holders(0)), (2, &[0][..]));
+        let unknown = check(&known.replace("\t0\n", "\t4\n")).unwrap_err();
+        assert_eq!(unknown.line, 2);
         let wrong = |text: &str| check(text).unwrap_err().to_string();
         assert_eq!(wrong("item\n7\n7\n"), "catalog, line 3: item `7` was there before");
         assert_eq!(wrong("item\n7\n\n"), "catalog, line 3: no item id");
-        assert_eq!(wrong("item\na\tb\tc\td"), "catalog, line 2: more than three fields");
+        assert_eq!(wrong("item\na\tb\tc\td"), "catalog, line 2: more than 3 fields");
         assert_eq!(wrong("item\n"), "catalog, line 2: no items");
         assert!(wrong("").contains("found `nothing`") && wrong("x").contains("found `x`"));
     }

@@ -1,5 +1,6 @@
 //! What an operator says of a federation.
 
+use super::catalog::Checked;
 use serde::{Deserialize, Serialize};
 use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Hosted, Hosting};
@@ -192,11 +193,12 @@ impl FederationConfig {
     ///
     /// # Errors
     /// If the model or a setting is wrong.
-    pub fn host(&self, federation: u64, items: usize) -> Result<Hosted, HostError> {
+    pub fn host(&self, federation: u64, catalog: &Checked) -> Result<Hosted, HostError> {
         let asked = |each: &Criterion| Asked { name: each.name.clone(), why: each.why.clone() };
         let hosting = Hosting {
             federation: FederationId(federation),
-            items,
+            items: catalog.items,
+            facts: catalog.facts.clone(),
             devices: self.devices as usize,
             seed: self.seed,
             samples: self.samples,
@@ -232,12 +234,16 @@ mod tests {
         }
     }
 
+    fn ten() -> Checked {
+        Checked { items: 10, facts: None }
+    }
+
     #[test]
     fn what_is_not_given_has_a_default_and_what_is_wrong_is_named() {
         let config: FederationConfig = serde_json::from_str(r#"{"model":"fcf"}"#).unwrap();
         assert_eq!(config, FederationConfig::of("fcf"));
         assert_eq!((config.minimum_of(5), config.minimum_of(0)), (3, 1));
-        let hosted = config.host(1, 10).unwrap();
+        let hosted = config.host(1, &ten()).unwrap();
         assert_eq!(hosted.coordinator.rules().deadline, Some(DEFAULT_DEADLINE));
         let wrong = FederationConfig { row_norm: Some(f32::NAN), ..config.clone() };
         assert_eq!(wrong.check().unwrap_err().to_string(), "row_norm is NaN, expected a number above 0");
@@ -248,7 +254,7 @@ mod tests {
         assert_eq!(wrong.check().unwrap_err().to_string(), "criteria is auc, expected each once");
         let wrong = FederationConfig { criteria: vec![asked(""); 33], ..wrong };
         assert_eq!(wrong.check().unwrap_err().to_string(), "criteria is a list of 33, expected at most 32");
-        let triples = FederationConfig::of("fpl").host(1, 10).err().unwrap().to_string();
+        let triples = FederationConfig::of("fpl").host(1, &ten()).err().unwrap().to_string();
         assert!(triples.contains("triples must be given"), "{triples}");
     }
 }

@@ -147,7 +147,7 @@ impl Federation {
         let Hosted { mut coordinator, rounds } = hosted;
         let wrong = |reason: String| FoundError::Record { name: record.name.clone(), reason };
         let text = std::str::from_utf8(&record.catalog).map_err(|error| wrong(error.to_string()))?;
-        let items = catalog::check(text).map_err(|error| wrong(error.to_string()))?;
+        let items = catalog::check(text).map_err(|error| wrong(error.to_string()))?.items;
         coordinator.go_on_with(RoundId(record.next_round));
         let current = Arc::new(Published::of(&coordinator)?);
         let round = round.map(|found| resume_round(&mut coordinator, found)).transpose()?;

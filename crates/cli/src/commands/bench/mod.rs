@@ -5,6 +5,7 @@
 
 mod dense;
 mod federated;
+mod knowledge;
 mod neural;
 mod peer;
 mod work;
@@ -63,6 +64,7 @@ const BENCHES: &[(&str, Job)] = &[
     ("ials", work::ials),
     ("fpl", federated::fpl),
     ("fleet", federated::fleet),
+    ("kgflex", knowledge::kgflex),
     ("dense-fleet", dense::dense_fleet),
     ("neural-step", neural::step),
     ("multivae", neural::multivae),

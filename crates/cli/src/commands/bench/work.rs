@@ -6,9 +6,10 @@ use crate::args::{Bench, Common};
 use crate::measure::cpu_seconds;
 use crate::output;
 use anyhow::{Context, Result, ensure};
+use sottovoce_core::{Catalog, Histories};
 use sottovoce_data::{Cleaning, LoadOptions, Split};
 use sottovoce_evaluate::{Protocol, Question};
-use sottovoce_experiment::trial::{self, DataPlan, ModelPlan, Prepared, Trained};
+use sottovoce_experiment::trial::{self, DataPlan, Keeping, ModelPlan, Prepared, Trained};
 use sottovoce_federation::registry;
 use sottovoce_models::Flow;
 use sottovoce_models::settings::Value;
@@ -36,7 +37,11 @@ pub(super) struct Workbench {
 impl Workbench {
     pub(super) fn new(args: &Bench, common: &Common) -> Result<Self> {
         let scratch = tempfile::tempdir().context("creating a scratch folder")?;
-        let load = LoadOptions { data_dir: common.data_dir.clone(), ..LoadOptions::default() };
+        let load = LoadOptions {
+            data_dir: common.data_dir.clone(),
+            graph: args.graph.plan(),
+            ..LoadOptions::default()
+        };
         let source = match &args.data {
             Some(source) => source.clone(),
             None => write_stand_in(scratch.path(), &load)?,
@@ -120,11 +125,30 @@ impl Workbench {
         self.seed
     }
 
+    pub(super) fn catalog(&self) -> &Catalog {
+        &self.data.parts.catalog
+    }
+
+    pub(super) fn histories(&self) -> &Histories {
+        &self.data.parts.train
+    }
+
     pub(super) fn train(&self, name: &str, settings: &[(&str, Value)]) -> Result<Trained> {
+        self.train_knowing(name, settings, self.catalog())
+    }
+
+    /// The same with other knowledge of the items.
+    pub(super) fn train_knowing(
+        &self,
+        name: &str,
+        settings: &[(&str, Value)],
+        catalog: &Catalog,
+    ) -> Result<Trained> {
         let model = registry::find(name)?;
         let settings = model.settings(settings.iter().cloned())?;
         let plan = ModelPlan { model, settings: &settings, seed: self.seed, checks: None };
-        Ok(trial::train(&plan, &self.data.parts.train, &mut |_, _| Flow::Continue)?)
+        let keeping = Keeping { catalog: Some(catalog), ..Keeping::default() };
+        Ok(trial::train_keeping(&plan, self.histories(), &mut |_, _| Flow::Continue, keeping)?)
     }
 
     fn ndcg(&self, trained: &Trained, protocol: &Protocol) -> Result<f64> {

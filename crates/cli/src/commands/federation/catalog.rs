@@ -1,9 +1,9 @@
 //! The catalog of a federation, from a file or a data set.
 
 use crate::args::{Common, Create, Source};
-use crate::commands::data::read;
+use crate::commands::data::read_knowing;
 use anyhow::{Context, Result};
-use sottovoce_core::Catalog;
+use sottovoce_core::{CATALOG_HEADER, Catalog};
 use sottovoce_server::federation::catalog::HEADER;
 use std::fmt::Write;
 
@@ -14,21 +14,27 @@ pub(super) fn of(args: &Create, common: &Common) -> Result<String> {
     }
     let data = args.catalog_of.clone().unwrap_or_default();
     let source = Source { data, reading: args.reading.clone() };
-    let dataset = read(&source, &args.cleaning, common)?;
+    let dataset = read_knowing(&source, &args.graph, &args.cleaning, common)?;
     Ok(text_of(&dataset.interactions.catalog))
 }
 
 /// A catalog as the server and devices read it.
 fn text_of(catalog: &Catalog) -> String {
     let plain = |text: &str| text.replace(['\t', '\n', '\r'], " ");
-    let mut out = format!("{HEADER}\n");
+    let facts = catalog.facts.as_deref().filter(|facts| facts.features() > 0);
+    let mut out = format!("{}\n", if facts.is_some() { CATALOG_HEADER } else { HEADER });
     for (item, id) in catalog.ids.iter().enumerate() {
         let title = catalog.title(item).map(plain).unwrap_or_default();
         let names: Vec<String> = catalog.categories.as_ref().map_or(Vec::new(), |categories| {
             let name = |&category: &u32| categories.names().get(category as usize);
             categories.of(item).iter().filter_map(name).map(|name| plain(name).replace('|', "/")).collect()
         });
-        let _ = writeln!(out, "{}\t{title}\t{}", plain(id), names.join("|"));
+        let _ = write!(out, "{}\t{title}\t{}", plain(id), names.join("|"));
+        if let Some(facts) = facts {
+            let _ = write!(out, "\t{}", facts.item_text(item));
+        }
+        out.push('\n');
     }
+    out.extend(facts.map(sottovoce_core::Facts::features_text));
     out
 }

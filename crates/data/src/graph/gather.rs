@@ -1,0 +1,143 @@
+//! From the parts of a graph to facts.
+
+use super::explore;
+use super::listed::{self, numbered};
+use super::mapping::{Items, roots};
+use super::source::{Source, Syntax};
+use super::triples::Faults;
+use super::vocabulary::{Key, Texts, Vocabulary, parts};
+use super::{GraphNotes, GraphPlan};
+use crate::error::DataError;
+use crate::load::LoadOptions;
+use rustc_hash::{FxHashMap, FxHashSet};
+use sottovoce_core::{Catalog, Facts, Names};
+
+/// Items and features they have.
+pub(super) type Pairs = Vec<(u32, Key)>;
+
+/// Facts in the making.
+pub(super) struct Gathering<'p> {
+    plan: &'p GraphPlan,
+    catalog: &'p Catalog,
+    skip: bool,
+    vocabulary: Vocabulary<'p>,
+    notes: GraphNotes,
+    pairs: Pairs,
+}
+
+impl<'p> Gathering<'p> {
+    pub(super) fn new(plan: &'p GraphPlan, catalog: &'p Catalog, options: &LoadOptions) -> Self {
+        let (vocabulary, notes) = (Vocabulary::new(plan), GraphNotes::default());
+        Self { plan, catalog, skip: options.skip_bad, vocabulary, notes, pairs: Pairs::new() }
+    }
+
+    pub(super) fn run(mut self, sources: &[Source<'_>]) -> Result<(Facts, GraphNotes), DataError> {
+        self.notes.files = sources.iter().map(named).collect();
+        let mut items = Items::of(self.catalog)?;
+        self.listed(sources, &mut items)?;
+        self.walked(sources, &mut items)?;
+        self.notes.strangers = items.strangers();
+        self.leave_out();
+        let keys: FxHashSet<Key> = self.pairs.iter().map(|&(_, key)| key).collect();
+        let objects: FxHashSet<u32> = keys.iter().map(|&key| parts(key).1).collect();
+        let labels = if sources.iter().any(has_labels) {
+            explore::labels(sources, &|node| objects.contains(&node), &self.vocabulary, self.skip)?
+        } else {
+            FxHashMap::default()
+        };
+        let texts = self.vocabulary.into_texts();
+        let facts = finish(&self.pairs, keys, &texts, &labels, self.catalog.len());
+        self.notes.linked = (0..facts.items()).filter(|&item| !facts.of(item).is_empty()).count();
+        Ok((facts, self.notes))
+    }
+
+    /// Feature files and categories.
+    fn listed(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
+        let mut faults = Faults { skip: self.skip, notes: &mut self.notes };
+        let numbers = numbered(sources, &mut faults)?;
+        for source in sources {
+            match source {
+                Source::Features(place, columns) => {
+                    let from = (place, *columns);
+                    let (vocabulary, pairs) = (&mut self.vocabulary, &mut self.pairs);
+                    listed::features(from, numbers.as_ref(), items, vocabulary, &mut faults, pairs)?;
+                }
+                Source::Categories => {
+                    listed::categories(self.catalog, &mut self.vocabulary, &mut self.pairs)?;
+                }
+                _ => (),
+            }
+        }
+        let (vocabulary, hops) = (&self.vocabulary, self.plan.hops);
+        let before = self.pairs.len();
+        self.pairs.retain(|&(_, key)| !vocabulary.drops_chain(parts(key).0));
+        self.notes.auxiliary += (before - self.pairs.len()) as u64;
+        self.pairs.retain(|&(_, key)| vocabulary.hops(parts(key).0) <= hops);
+        Ok(())
+    }
+
+    /// Statements.
+    fn walked(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
+        if !sources.iter().any(|source| matches!(source, Source::Triples(..) | Source::Town(_))) {
+            return Ok(());
+        }
+        let GraphPlan { hops, least_items, inverse, ref base, .. } = *self.plan;
+        let (vocabulary, notes, skip) = (&mut self.vocabulary, &mut self.notes, self.skip);
+        let roots = roots(sources, self.catalog, base, items, vocabulary, (skip, notes))?;
+        let reach = explore::reach(sources, &roots, (hops, inverse), vocabulary, (skip, notes))?;
+        reach.features(&roots, (hops, least_items), vocabulary, notes, &mut self.pairs);
+        Ok(())
+    }
+
+    /// Leaves out features of too few items, now that sources are put together.
+    fn leave_out(&mut self) {
+        self.pairs.sort_unstable();
+        self.pairs.dedup();
+        let mut items: FxHashMap<Key, u32> = FxHashMap::default();
+        self.pairs.iter().for_each(|&(_, key)| *items.entry(key).or_default() += 1);
+        let least = self.plan.least_items;
+        let rare: FxHashSet<Key> =
+            items.into_iter().filter(|&(_, count)| (count as usize) < least).map(|(key, _)| key).collect();
+        self.notes.rare += rare.len();
+        self.pairs.retain(|(_, key)| !rare.contains(key));
+    }
+}
+
+fn has_labels(source: &Source<'_>) -> bool {
+    matches!(source, Source::Triples(_, Syntax::NTriples | Syntax::Turtle) | Source::Town(_))
+}
+
+fn named(source: &Source<'_>) -> String {
+    match source {
+        Source::Triples(place, _) => place.label(),
+        Source::Mapping(place, _) | Source::Predicates(place, _) => place.label(),
+        Source::Features(place, _) => place.label(),
+        Source::Categories => "categories".to_owned(),
+        Source::Town(_) => "town".to_owned(),
+    }
+}
+
+/// Numbers the features by hops and text, so that the order of files does not matter.
+fn finish(
+    pairs: &Pairs,
+    keys: FxHashSet<Key>,
+    texts: &Texts,
+    labels: &FxHashMap<u32, String>,
+    items: usize,
+) -> Facts {
+    let mut keys: Vec<Key> = keys.into_iter().collect();
+    keys.sort_unstable_by(|&a, &b| texts.order(a).cmp(&texts.order(b)));
+    let names: Names = keys.iter().map(|&key| texts.words(key, labels)).collect();
+    let hops = keys.iter().map(|&key| texts.hops(key)).collect();
+    let numbers: FxHashMap<Key, u32> = keys.iter().zip(0..).map(|(&key, number)| (key, number)).collect();
+    let mut features: Vec<u32> = pairs.iter().map(|(_, key)| numbers[key]).collect();
+    features.shrink_to_fit();
+    let mut start = 0;
+    let lists = (0..items as u32).map(|item| {
+        let end = start + pairs[start..].iter().take_while(|pair| pair.0 == item).count();
+        let own = &features[start..end];
+        start = end;
+        own
+    });
+    Facts::new(names, hops, lists)
+}

@@ -1,0 +1,90 @@
+//! Features that files list outright, and categories.
+
+use super::gather::Pairs;
+use super::mapping::Items;
+use super::source::{Columns, Place, Source};
+use super::triples::{Faults, rows};
+use super::vocabulary::{NOWHERE, Vocabulary, key};
+use crate::error::{BadLine, DataError, shorten};
+use rustc_hash::FxHashMap;
+use sottovoce_core::Catalog;
+
+/// Chains by the numbers that stand for them in feature files.
+pub(super) type Numbered = FxHashMap<String, String>;
+
+/// Reads what numbers of predicates stand for.
+pub(super) fn numbered(
+    sources: &[Source<'_>],
+    faults: &mut Faults<'_>,
+) -> Result<Option<Numbered>, DataError> {
+    let mut all = None;
+    for source in sources {
+        let Source::Predicates(place, columns) = source else { continue };
+        let known = all.get_or_insert_with(Numbered::default);
+        rows(place, *columns, ["predicate chain", "predicate number"], faults, &mut |[chain, number], _| {
+            known.insert(number.to_owned(), chain.to_owned());
+            Ok(())
+        })?;
+    }
+    Ok(all)
+}
+
+/// Takes the features of a feature file.
+pub(super) fn features(
+    (place, columns): (&Place<'_>, Columns<3>),
+    numbered: Option<&Numbered>,
+    items: &mut Items,
+    vocabulary: &mut Vocabulary<'_>,
+    faults: &mut Faults<'_>,
+    into: &mut Pairs,
+) -> Result<(), DataError> {
+    let label = place.label();
+    let mut unknown = Vec::new();
+    rows(place, columns, ["item", "predicate", "object"], faults, &mut |[item, predicate, object], line| {
+        let chain = match numbered {
+            None => predicate,
+            Some(numbered) => match numbered.get(predicate) {
+                Some(chain) => chain,
+                None => {
+                    unknown.push(BadLine {
+                        file: label.clone(),
+                        line,
+                        field: "predicate",
+                        expected: "a number that the file of predicates has".to_owned(),
+                        text: shorten(predicate.as_bytes()),
+                    });
+                    return Ok(());
+                }
+            },
+        };
+        let Some(item) = items.find(item) else { return Ok(()) };
+        let chain = vocabulary.chain(chain)?;
+        into.push((item, key(chain, vocabulary.node(object)?)));
+        Ok(())
+    })?;
+    unknown.into_iter().try_for_each(|bad| faults.meet(bad))
+}
+
+/// Takes a catalog's categories as features.
+pub(super) fn categories(
+    catalog: &Catalog,
+    vocabulary: &mut Vocabulary<'_>,
+    into: &mut Pairs,
+) -> Result<(), DataError> {
+    let Some(categories) = &catalog.categories else {
+        return Err(DataError::Specification {
+            what: "graph",
+            text: "categories".to_owned(),
+            expected: "a data set whose items have categories".to_owned(),
+        });
+    };
+    let predicate = vocabulary.predicate("category")?;
+    let chain = vocabulary.longer(NOWHERE, predicate);
+    for item in 0..catalog.len() {
+        for &category in categories.of(item) {
+            let object = vocabulary.node(&categories.names()[category as usize])?;
+            into.push((item as u32, key(chain, object)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Which entity of the graph each item is.
+
+use super::GraphNotes;
+use super::source::Source;
+use super::triples::{Faults, rows};
+use super::vocabulary::Vocabulary;
+use crate::error::DataError;
+use crate::intern::Interner;
+use rustc_hash::FxHashSet;
+use sottovoce_core::Catalog;
+
+/// The town's places are named so.
+const TOWN: &str = "http://town.example/place/";
+
+/// The items of a catalog by their ids.
+pub(super) struct Items {
+    ids: Interner,
+    /// Ids that are asked for and not there.
+    strangers: FxHashSet<String>,
+}
+
+impl Items {
+    pub(super) fn of(catalog: &Catalog) -> Result<Self, DataError> {
+        let mut ids = Interner::default();
+        for id in catalog.ids.iter() {
+            let too_large = |_| DataError::TooLarge { file: "catalog".to_owned(), what: "item ids" };
+            ids.number(id.as_bytes()).map_err(too_large)?;
+        }
+        Ok(Self { ids, strangers: FxHashSet::default() })
+    }
+
+    /// The item of an id; others are remembered as strangers.
+    pub(super) fn find(&mut self, id: &str) -> Option<u32> {
+        let found = self.ids.known(id.as_bytes());
+        if found.is_none() && !self.strangers.contains(id) {
+            self.strangers.insert(id.to_owned());
+        }
+        found
+    }
+
+    pub(super) fn strangers(&self) -> usize {
+        self.strangers.len()
+    }
+}
+
+/// Nodes and the items they are, ascending by item.
+pub(super) type Roots = Vec<(u32, u32)>;
+
+/// Finds the items' nodes: by mappings if there are any, else by name.
+pub(super) fn roots(
+    sources: &[Source<'_>],
+    catalog: &Catalog,
+    base: &str,
+    items: &mut Items,
+    vocabulary: &mut Vocabulary<'_>,
+    (skip, notes): (bool, &mut GraphNotes),
+) -> Result<Roots, DataError> {
+    let mut roots = Roots::new();
+    let mut mapped = false;
+    for source in sources {
+        let Source::Mapping(place, columns) = source else { continue };
+        mapped = true;
+        let mut faults = Faults { skip, notes };
+        rows(place, *columns, ["item", "entity"], &mut faults, &mut |[id, entity], _| {
+            if let Some(item) = items.find(id) {
+                roots.push((item, vocabulary.node(entity)?));
+            }
+            Ok(())
+        })?;
+    }
+    let town = sources.iter().any(|source| matches!(source, Source::Town(_)));
+    let triples = sources.iter().any(|source| matches!(source, Source::Triples(..)));
+    for (named, base) in [(town, TOWN), (triples && !mapped, base)] {
+        if !named {
+            continue;
+        }
+        for (item, id) in (0..).zip(catalog.ids.iter()) {
+            roots.push((item, vocabulary.node(&format!("{base}{id}"))?));
+        }
+    }
+    roots.sort_unstable();
+    roots.dedup();
+    Ok(roots)
+}

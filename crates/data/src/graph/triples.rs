@@ -1,0 +1,162 @@
+//! Statements and rows of the files of a graph, one after the other.
+
+use super::GraphNotes;
+use super::source::{Columns, Place, Syntax};
+use crate::error::{BadLine, DataError, shorten};
+use crate::fields::{Delimiter, Fields};
+use crate::lines::Lines;
+use crate::text;
+use oxrdf::{NamedOrBlankNode, Term, Triple};
+use oxttl::{NTriplesParser, TurtleParseError, TurtleParser};
+use std::io::{BufReader, Read};
+
+/// A statement.
+pub(super) struct Statement<'a> {
+    pub(super) subject: &'a str,
+    pub(super) predicate: &'a str,
+    pub(super) object: &'a str,
+    /// The language of an object that is text; `None` for one that is a thing, about which there may be more statements.
+    pub(super) literal: Option<&'a str>,
+}
+
+/// What is done with bad lines.
+pub(super) struct Faults<'n> {
+    pub(super) skip: bool,
+    pub(super) notes: &'n mut GraphNotes,
+}
+
+/// How many bad lines are told in full.
+const EXAMPLES: usize = 5;
+
+impl Faults<'_> {
+    /// Counts a bad line, or makes it an error.
+    pub(super) fn meet(&mut self, bad: BadLine) -> Result<(), DataError> {
+        if !self.skip {
+            return Err(DataError::BadLine(Box::new(bad)));
+        }
+        self.notes.skipped += 1;
+        if self.notes.examples.len() < EXAMPLES {
+            self.notes.examples.push(bad.to_string());
+        }
+        Ok(())
+    }
+}
+
+/// Goes through the statements of a file.
+pub(super) fn each(
+    place: &Place<'_>,
+    syntax: Syntax,
+    faults: &mut Faults<'_>,
+    visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
+) -> Result<(), DataError> {
+    let columns = match syntax {
+        Syntax::Table(columns) => columns,
+        _ => {
+            let bytes = BufReader::with_capacity(64 << 10, place.files.open(&place.file)?);
+            return each_rdf(&place.label(), syntax, bytes, faults, visit);
+        }
+    };
+    rows(
+        place,
+        columns,
+        ["subject", "predicate", "object"],
+        faults,
+        &mut |[subject, predicate, object], _| {
+            visit(&Statement {
+                subject: bare(subject),
+                predicate: bare(predicate),
+                object: bare(object),
+                literal: None,
+            })
+        },
+    )
+}
+
+/// Goes through N-Triples or Turtle.
+pub(super) fn each_rdf(
+    label: &str,
+    syntax: Syntax,
+    bytes: impl Read,
+    faults: &mut Faults<'_>,
+    visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
+) -> Result<(), DataError> {
+    let parsed: Box<dyn Iterator<Item = Result<Triple, TurtleParseError>>> = match syntax {
+        Syntax::Turtle => Box::new(TurtleParser::new().for_reader(bytes)),
+        _ => Box::new(NTriplesParser::new().for_reader(bytes)),
+    };
+    for triple in parsed {
+        match triple {
+            Ok(triple) => of_triple(&triple, visit)?,
+            Err(TurtleParseError::Io(error)) => return Err(DataError::io(label, error)),
+            Err(TurtleParseError::Syntax(error)) => {
+                let at = error.location().start;
+                faults.meet(BadLine {
+                    file: label.to_owned(),
+                    line: at.line + 1,
+                    field: "statement",
+                    expected: "a statement in N-Triples or Turtle".to_owned(),
+                    text: shorten(format!("column {}: {}", at.column + 1, error.message()).as_bytes()),
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn of_triple(
+    triple: &Triple,
+    visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
+) -> Result<(), DataError> {
+    let subject = match &triple.subject {
+        NamedOrBlankNode::NamedNode(node) => node.as_str(),
+        NamedOrBlankNode::BlankNode(node) => node.as_str(),
+    };
+    let (object, literal) = match &triple.object {
+        Term::NamedNode(node) => (node.as_str(), None),
+        Term::BlankNode(node) => (node.as_str(), None),
+        Term::Literal(literal) => (literal.value(), Some(literal.language().unwrap_or_default())),
+    };
+    visit(&Statement { subject, predicate: triple.predicate.as_str(), object, literal })
+}
+
+/// Without the brackets that some tables keep around addresses.
+fn bare(text: &str) -> &str {
+    text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text)
+}
+
+/// Is told the columns asked for and the line's number.
+type Visit<'v, const N: usize> = dyn FnMut([&str; N], u64) -> Result<(), DataError> + 'v;
+
+/// Goes through some columns of a tab-separated file, none of which may be empty.
+pub(super) fn rows<const N: usize>(
+    place: &Place<'_>,
+    columns: Columns<N>,
+    names: [&'static str; N],
+    faults: &mut Faults<'_>,
+    visit: &mut Visit<'_, N>,
+) -> Result<(), DataError> {
+    let label = place.label();
+    let mut lines = Lines::new(place.files.open(&place.file)?);
+    let mut fields = Fields::default();
+    let mut number = 0;
+    while let Some(line) = lines.next().map_err(|error| DataError::io(&label, error))? {
+        number += 1;
+        if line.is_empty() || (number == 1 && columns.header) {
+            continue;
+        }
+        // Tabs are never quoted.
+        let _ = fields.cut(line, Delimiter::Byte(b'\t'));
+        let found = columns.at.map(|at| text::decode(fields.get(line, at)).0);
+        match found.iter().position(|text| text.is_empty()) {
+            None => visit(std::array::from_fn(|k| &*found[k]), number)?,
+            Some(empty) => faults.meet(BadLine {
+                file: label.clone(),
+                line: number,
+                field: names[empty],
+                expected: format!("text in column {} of {}", columns.at[empty] + 1, fields.len()),
+                text: shorten(line),
+            })?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Numbers for the nodes, predicates and chains of predicates that are within reach.
+
+use super::GraphPlan;
+use super::words;
+use crate::error::DataError;
+use crate::intern::{Full, Interner};
+use rustc_hash::FxHashMap;
+use sottovoce_core::Names;
+
+/// A feature: its chain in the upper half, its object in the lower.
+pub(super) type Key = u64;
+
+/// The chain and the object of a feature.
+pub(super) fn parts(key: Key) -> (u32, u32) {
+    ((key >> 32) as u32, key as u32)
+}
+
+/// A feature of a chain and an object.
+pub(super) fn key(chain: u32, object: u32) -> Key {
+    u64::from(chain) << 32 | u64::from(object)
+}
+
+/// What a predicate is, apart from its text.
+#[derive(Clone, Copy)]
+struct Predicate {
+    dropped: bool,
+}
+
+/// A chain of predicates: one more than another.
+#[derive(Clone, Copy)]
+struct Chain {
+    before: u32,
+    predicate: u32,
+    hops: u8,
+    dropped: bool,
+}
+
+/// The chain of no predicates.
+pub(super) const NOWHERE: u32 = 0;
+
+/// Texts by number.
+pub(super) struct Vocabulary<'p> {
+    plan: &'p GraphPlan,
+    pub(super) nodes: Interner,
+    predicate_texts: Interner,
+    predicates: Vec<Predicate>,
+    chains: Vec<Chain>,
+    longer: FxHashMap<(u32, u32), u32>,
+}
+
+impl<'p> Vocabulary<'p> {
+    pub(super) fn new(plan: &'p GraphPlan) -> Self {
+        let none = Chain { before: NOWHERE, predicate: 0, hops: 0, dropped: false };
+        Self {
+            plan,
+            nodes: Interner::default(),
+            predicate_texts: Interner::default(),
+            predicates: Vec::new(),
+            chains: vec![none],
+            longer: FxHashMap::default(),
+        }
+    }
+
+    /// A node's number; new ones get the next.
+    pub(super) fn node(&mut self, text: &str) -> Result<u32, DataError> {
+        self.nodes.number(text.as_bytes()).map_err(|Full| full("nodes"))
+    }
+
+    /// A predicate's number; new ones get the next.
+    pub(super) fn predicate(&mut self, text: &str) -> Result<u32, DataError> {
+        let number = self.predicate_texts.number(text.as_bytes()).map_err(|Full| full("predicates"))?;
+        if number as usize == self.predicates.len() {
+            let forward = text.strip_prefix('^').unwrap_or(text);
+            let local = words::local(forward);
+            let dropped = self.plan.drop.iter().any(|drop| drop == forward || drop == local);
+            self.predicates.push(Predicate { dropped });
+        }
+        Ok(number)
+    }
+
+    /// Whether features with a predicate are left out.
+    pub(super) fn drops(&self, predicate: u32) -> bool {
+        self.predicates[predicate as usize].dropped
+    }
+
+    /// The chain with one predicate more.
+    pub(super) fn longer(&mut self, chain: u32, predicate: u32) -> u32 {
+        let (chains, predicates) = (&mut self.chains, &self.predicates);
+        *self.longer.entry((chain, predicate)).or_insert_with(|| {
+            let Chain { hops, dropped, .. } = chains[chain as usize];
+            let dropped = dropped || predicates[predicate as usize].dropped;
+            chains.push(Chain { before: chain, predicate, hops: hops.saturating_add(1), dropped });
+            chains.len() as u32 - 1
+        })
+    }
+
+    /// The chain that a feature file writes: predicates joined by `~`.
+    pub(super) fn chain(&mut self, text: &str) -> Result<u32, DataError> {
+        let mut chain = NOWHERE;
+        for predicate in text.split('~') {
+            let predicate = self.predicate(predicate)?;
+            chain = self.longer(chain, predicate);
+        }
+        Ok(chain)
+    }
+
+    /// How many predicates a chain has.
+    pub(super) fn hops(&self, chain: u32) -> u8 {
+        self.chains[chain as usize].hops
+    }
+
+    /// Whether a chain has a predicate that is left out.
+    pub(super) fn drops_chain(&self, chain: u32) -> bool {
+        self.chains[chain as usize].dropped
+    }
+
+    /// The texts, when all are known.
+    pub(super) fn into_texts(self) -> Texts {
+        let Self { nodes, predicate_texts, chains, .. } = self;
+        Texts { nodes: nodes.into_names(), predicates: predicate_texts.into_names(), chains }
+    }
+}
+
+fn full(what: &'static str) -> DataError {
+    DataError::TooLarge { file: "graph".to_owned(), what }
+}
+
+/// Texts of a finished vocabulary.
+pub(super) struct Texts {
+    nodes: Names,
+    predicates: Names,
+    chains: Vec<Chain>,
+}
+
+impl Texts {
+    /// A feature as the graph writes it, to order by: hops, predicates, object.
+    pub(super) fn order(&self, key: Key) -> (u8, Vec<&str>, &str) {
+        let (chain, object) = parts(key);
+        (self.chains[chain as usize].hops, self.predicates_of(chain), &self.nodes[object as usize])
+    }
+
+    /// A feature in words; the object by its label where it has one.
+    pub(super) fn words(&self, key: Key, labels: &FxHashMap<u32, String>) -> String {
+        let (chain, object) = parts(key);
+        let predicates: Vec<String> = self.predicates_of(chain).into_iter().map(words::predicate).collect();
+        let object = match labels.get(&object) {
+            Some(label) => words::plain(label),
+            None => words::thing(&self.nodes[object as usize]),
+        };
+        format!("{}: {object}", predicates.join(" > "))
+    }
+
+    pub(super) fn hops(&self, key: Key) -> u8 {
+        self.chains[parts(key).0 as usize].hops
+    }
+
+    fn predicates_of(&self, mut chain: u32) -> Vec<&str> {
+        let mut all = Vec::new();
+        while chain != NOWHERE {
+            let Chain { before, predicate, .. } = self.chains[chain as usize];
+            all.push(&self.predicates[predicate as usize]);
+            chain = before;
+        }
+        all.reverse();
+        all
+    }
+}

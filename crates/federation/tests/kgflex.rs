@@ -1,0 +1,130 @@
+//! KGFlex in a federation: what a round comes to, and what leaves.
+
+use sottovoce_core::{Catalog, Facts, Histories, Rng};
+use sottovoce_federation::registry;
+use sottovoce_models::settings::Value;
+use sottovoce_models::{Because, Fit, Quiet, Recommender, TensorData};
+
+const ITEMS: usize = 60;
+
+/// Items of a few kinds and makers; some without any fact.
+fn catalog() -> Catalog {
+    let mut rng = Rng::new(4);
+    let names: Vec<(String, u8)> =
+        (0..20).map(|feature| (format!("f: {feature}"), 1 + feature / 12)).collect();
+    let names: Vec<(&str, u8)> = names.iter().map(|(name, hops)| (name.as_str(), *hops)).collect();
+    let lists: Vec<Vec<u32>> = (0..ITEMS)
+        .map(|item| if item % 11 == 5 { vec![] } else { (0..4).map(|_| rng.below(20)).collect() })
+        .collect();
+    let ids = (0..ITEMS).map(|item| item.to_string()).collect();
+    Catalog { facts: Some(Facts::of_lists(&names, &lists).into()), ..Catalog::of_ids(ids) }
+}
+
+/// People who like two features each; one has nothing, one only items without facts.
+fn people(catalog: &Catalog) -> Histories {
+    let facts = catalog.facts.as_ref().unwrap();
+    let mut rng = Rng::new(9);
+    let mut lists: Vec<Vec<u32>> = (0..40)
+        .map(|_| {
+            let liked = [rng.below(20), rng.below(20)];
+            let likes = |item: &u32| facts.of(*item as usize).iter().any(|feature| liked.contains(feature));
+            (0..ITEMS as u32).filter(likes).filter(|_| rng.chance(0.6)).collect()
+        })
+        .collect();
+    lists[7] = vec![];
+    lists[8] = vec![5, 16];
+    Histories::from_lists(&lists, ITEMS).unwrap()
+}
+
+fn trained(
+    model: &str,
+    settings: &[(&str, Value)],
+    people: &Histories,
+    catalog: &Catalog,
+) -> Box<dyn Recommender> {
+    let model = registry::find(model).unwrap();
+    let mut recommender = (model.build)(&model.settings(settings.iter().cloned()).unwrap());
+    recommender.fit(people, &mut Fit::new(3, &mut Quiet).knowing(Some(catalog))).unwrap();
+    recommender
+}
+
+fn floats(model: &dyn Recommender, name: &str) -> Vec<f32> {
+    let tensors = model.tensors();
+    let found = tensors.into_iter().find(|tensor| tensor.name == name).unwrap();
+    match found.data {
+        TensorData::F32(values) => values,
+        TensorData::U32(_) => panic!("{name} holds whole numbers"),
+    }
+}
+
+fn scores(model: &dyn Recommender, user: usize) -> Vec<f32> {
+    let mut scores = vec![f32::NAN; ITEMS];
+    model.score(user, &mut scores);
+    scores
+}
+
+#[test]
+fn a_round_of_all_devices_is_one_step_on_all_triples_in_one_place() {
+    let catalog = catalog();
+    let people = people(&catalog);
+    let settings = [
+        ("factors", Value::Integer(3)),
+        ("epochs", Value::Integer(2)),
+        ("learning_rate", Value::Real(0.05)),
+        ("personal_pull", Value::Real(0.1)),
+        ("shared_pull", Value::Real(0.1)),
+    ];
+    let federated = [&settings[..], &[("configuration", Value::Word("pfpl+".into()))]].concat();
+    let central = [&settings[..], &[("batch", Value::Word("all".into()))]].concat();
+    let federated = trained("kgflex", &federated, &people, &catalog);
+    let central = trained("kgflex-central", &central, &people, &catalog);
+    let close = |one: &[f32], other: &[f32]| {
+        assert_eq!(one.len(), other.len());
+        let worst = one.iter().zip(other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst < 2e-5, "{worst}");
+    };
+    let (vectors, bias) = (floats(&*federated, "features"), floats(&*federated, "bias"));
+    let rows = vectors.chunks(3).zip(&bias).flat_map(|(row, bias)| row.iter().chain([bias]).copied());
+    close(&rows.collect::<Vec<_>>(), &floats(&*central, "features"));
+    close(&floats(&*federated, "users"), &floats(&*central, "users"));
+    assert!(bias.iter().any(|bias| bias.abs() > 1e-3), "something was learnt");
+    for user in 0..people.users() {
+        close(&scores(&*federated, user), &scores(&*central, user));
+    }
+}
+
+#[test]
+fn nothing_leaves_with_pi_0_and_people_learn_for_themselves() {
+    let catalog = catalog();
+    let people = people(&catalog);
+    let settings = |pi: f64, epochs| {
+        [("pi", Value::Real(pi)), ("epochs", Value::Integer(epochs)), ("factors", Value::Integer(3))]
+    };
+    let silent = trained("kgflex", &settings(0.0, 3), &people, &catalog);
+    assert!(floats(&*silent, "bias").iter().all(|&bias| bias == 0.0));
+    let one = trained("kgflex", &settings(0.0, 1), &people, &catalog);
+    assert_ne!(floats(&*silent, "users"), floats(&*one, "users"));
+    assert_eq!(floats(&*silent, "features"), floats(&*one, "features"));
+}
+
+#[test]
+fn who_or_what_nothing_is_known_of_gets_what_people_like_in_general() {
+    let catalog = catalog();
+    let people = people(&catalog);
+    let model = trained("kgflex", &[("epochs", Value::Integer(5))], &people, &catalog);
+    let facts = catalog.facts.as_ref().unwrap();
+    let bias = floats(&*model, "bias");
+    let general = |item: usize| {
+        let own = facts.of(item);
+        own.iter().map(|&feature| bias[feature as usize]).sum::<f32>() / own.len().max(1) as f32
+    };
+    // Nothing had; only items without facts.
+    for user in [7, 8] {
+        for (item, score) in scores(&*model, user).into_iter().enumerate() {
+            assert!((score - general(item)).abs() < 1e-6, "user {user}, item {item}");
+        }
+        assert!(model.reasons(user, 0).iter().all(|reason| matches!(reason.because, Because::Fact(_))));
+    }
+    // An item without facts is neither wanted nor unwanted.
+    assert!(scores(&*model, 0)[5] == 0.0 && scores(&*model, 0).iter().any(|&score| score > 0.0));
+}
