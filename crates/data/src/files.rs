@@ -88,7 +88,7 @@ fn names_on_disk(folder: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Unpacks by the magic bytes, whatever the name.
-fn unpack<'a>(mut source: Box<dyn Read + 'a>) -> io::Result<Box<dyn Read + 'a>> {
+pub(crate) fn unpack<'a>(mut source: Box<dyn Read + 'a>) -> io::Result<Box<dyn Read + 'a>> {
     let mut magic = Vec::with_capacity(4);
     source.by_ref().take(4).read_to_end(&mut magic)?;
     let kind = [magic.starts_with(&[0x1f, 0x8b]), magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])];

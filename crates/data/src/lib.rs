@@ -28,6 +28,7 @@ mod fingerprint;
 mod folder;
 mod format;
 mod graph;
+pub mod images;
 mod interactions;
 mod intern;
 mod known;

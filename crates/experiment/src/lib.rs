@@ -16,6 +16,7 @@ pub mod plan;
 pub mod results;
 pub mod runner;
 pub mod search;
+pub mod study;
 pub mod trial;
 mod values;
 mod watching;

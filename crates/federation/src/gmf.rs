@@ -41,6 +41,7 @@ fn settings() -> Vec<Setting> {
         Setting::integer("negatives", 4, 1..=1000, "Items not had that a device draws for each one had"),
         Setting::integer("local_epochs", 1, 1..=1000, "Times a device goes through its samples in a round")
             .on_log_scale(),
+        Setting::integer("local_batch", 1, 0..=1_000_000, "Samples of a device's step; 0: all of them"),
         Setting::real("learning_rate", 0.1, 1e-6..=10.0, "Step of the devices").on_log_scale(),
         Setting::real("pull", 0.01, 0.0..=10.0, "Pull to zero of vectors in each step"),
         Setting::real("init_deviation", 0.1, 1e-6..=1.0, "Standard deviation of the first random vectors")
@@ -64,6 +65,7 @@ impl FedGmf {
             factors: settings.integer("factors"),
             negatives: settings.integer("negatives"),
             local_epochs: settings.integer("local_epochs"),
+            batch: settings.integer("local_batch"),
             rate: settings.real("learning_rate") as f32,
             pull: settings.real("pull") as f32,
             init_deviation: settings.real("init_deviation") as f32,
@@ -106,6 +108,11 @@ impl FederatedModel for FedGmf {
 
     fn strategy(&self, _: usize) -> Box<dyn Strategy> {
         self.strategy.build()
+    }
+
+    /// Of an item had and of its negatives.
+    fn guessing_loss(&self, _: usize) -> f64 {
+        (1 + self.device.negatives) as f64 * std::f64::consts::LN_2
     }
 
     /// All items down; up those met: what was drawn, and of the owner's the share pi.

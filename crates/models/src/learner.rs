@@ -290,6 +290,7 @@ mod tests {
             factors: 5,
             negatives: 2,
             local_epochs: 2,
+            batch: 3,
             rate: 0.1,
             pull: 0.01,
             init_deviation: 0.1,

@@ -7,6 +7,7 @@
 
 pub mod autoencoder;
 pub mod central;
+pub mod classifier;
 pub mod criteria;
 pub mod fcf;
 mod federated;

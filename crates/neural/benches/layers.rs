@@ -8,7 +8,9 @@ use sottovoce_neural::{
     Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, Conv2d, Conv2dShape, Gru,
     Layout, Mask, NeuralError, SequenceGradients, Sequences, SparseRows,
 };
+use std::time::Duration;
 
+const SHORT: Duration = Duration::from_millis(200);
 const BOTH: [Arithmetic; 2] = [Arithmetic::Portable, Arithmetic::Machine];
 
 fn normals(len: usize) -> Vec<f32> {
@@ -40,68 +42,89 @@ fn reference(criterion: &mut Criterion) {
     }
 }
 
-/// Where `gemm` becomes faster than plain loops: rows x 64 times 64 x 64, dense.
+/// Where `gemm` becomes faster than plain loops: dense products of rows x depth times depth x columns.
 fn products(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("product-64x64");
-    let weight = normals(64 * 64);
-    for rows in [1, 4, 8, 16, 64] {
-        let (x, mut y) = (normals(rows * 64), vec![0.0; rows * 64]);
-        for arithmetic in BOTH {
-            group.bench_function(BenchmarkId::new(format!("{arithmetic:?}"), rows), |bencher| {
-                bencher.iter(|| {
-                    let (x, weight) = (Matrix::new(&x, 64)?, Matrix::new(&weight, 64)?);
-                    add_product(arithmetic, x, weight, MatrixMut::new(&mut y, 64)?)
+    for (depth, columns) in [(16, 16), (64, 64), (60, 473), (600, 200)] {
+        let mut group = criterion.benchmark_group(format!("product-{depth}x{columns}"));
+        group.sample_size(20).warm_up_time(SHORT).measurement_time(SHORT);
+        let weight = normals(depth * columns);
+        for rows in [2, 4, 8, 16, 64] {
+            let (x, mut y) = (normals(rows * depth), vec![0.0; rows * columns]);
+            for arithmetic in BOTH {
+                group.bench_function(BenchmarkId::new(format!("{arithmetic:?}"), rows), |bencher| {
+                    bencher.iter(|| {
+                        let (x, weight) = (Matrix::new(&x, depth)?, Matrix::new(&weight, columns)?);
+                        add_product(arithmetic, x, weight, MatrixMut::new(&mut y, columns)?)
+                    });
                 });
-            });
+            }
         }
     }
 }
 
+/// Samples of a step: as on a device, and as in one place.
+const BATCHES: [usize; 2] = [1, 32];
+
 fn gru(criterion: &mut Criterion) {
-    let mut layout = Layout::default();
-    let layer = Gru::new(&mut layout, "gru", 64, 64).expect("sizes above 0");
-    let (p, mut g, x) = (parameters(&layout), layout.zeros::<f32>(), normals(20 * 64));
-    let mut arena = Arena::new(layer.space(1, 20), 0).expect("a small arena");
-    let mut step = || -> Result<(), NeuralError> {
-        let mut space = arena.space();
-        let tape = layer.forward(&p, Sequences::new(&x, 1, 20), &mut space)?;
-        layer.backward(&p, &tape, &x, &mut g, SequenceGradients::default(), &mut space)
-    };
-    criterion.bench_function("gru-64x64-20-steps", |bencher| bencher.iter(&mut step));
+    let mut group = criterion.benchmark_group("gru-64x64-20-steps");
+    for (arithmetic, batch) in BOTH.into_iter().flat_map(|a| BATCHES.map(|batch| (a, batch))) {
+        let mut layout = Layout::new(arithmetic);
+        let layer = Gru::new(&mut layout, "gru", 64, 64).expect("sizes above 0");
+        let (p, mut g, x) = (parameters(&layout), layout.zeros::<f32>(), normals(batch * 20 * 64));
+        let mut arena = Arena::new(layer.space(batch, 20), 0).expect("a small arena");
+        let mut step = || -> Result<(), NeuralError> {
+            let mut space = arena.space();
+            let tape = layer.forward(&p, Sequences::new(&x, batch, 20), &mut space)?;
+            layer.backward(&p, &tape, &x, &mut g, SequenceGradients::default(), &mut space)
+        };
+        step().expect("shapes that fit");
+        group.bench_function(BenchmarkId::new(format!("{arithmetic:?}"), batch), |bencher| {
+            bencher.iter(&mut step);
+        });
+    }
 }
 
 fn attention(criterion: &mut Criterion) {
-    let mut layout = Layout::default();
-    let layer =
-        Attention::new(&mut layout, "attention", 32, 2, Mask::Causal).expect("heads that divide the width");
-    let (p, mut g, x) = (parameters(&layout), layout.zeros::<f32>(), normals(50 * 32));
-    let mut arena = Arena::new(layer.space(1, 50, 50), 0).expect("a small arena");
-    let mut step = || -> Result<(), NeuralError> {
-        let mut space = arena.space();
-        let tape = layer.forward(&p, &x, &x, 1, &mut space)?;
-        let dy = AttentionOutputGradients { output: &x, weights: None };
-        layer.backward(&p, &tape, dy, &mut g, AttentionGradients::default(), &mut space)
-    };
-    criterion.bench_function("attention-32-2-heads-50-steps", |bencher| bencher.iter(&mut step));
+    let mut group = criterion.benchmark_group("attention-32-2-heads-50-steps");
+    for (arithmetic, batch) in BOTH.into_iter().flat_map(|a| BATCHES.map(|batch| (a, batch))) {
+        let mut layout = Layout::new(arithmetic);
+        let layer = Attention::new(&mut layout, "attention", 32, 2, Mask::Causal)
+            .expect("heads that divide the width");
+        let (p, mut g, x) = (parameters(&layout), layout.zeros::<f32>(), normals(batch * 50 * 32));
+        let mut arena = Arena::new(layer.space(batch, 50, 50), 0).expect("a small arena");
+        let mut step = || -> Result<(), NeuralError> {
+            let mut space = arena.space();
+            let tape = layer.forward(&p, &x, &x, batch, &mut space)?;
+            let dy = AttentionOutputGradients { output: &x, weights: None };
+            layer.backward(&p, &tape, dy, &mut g, AttentionGradients::default(), &mut space)
+        };
+        step().expect("shapes that fit");
+        group.bench_function(BenchmarkId::new(format!("{arithmetic:?}"), batch), |bencher| {
+            bencher.iter(&mut step);
+        });
+    }
 }
 
 fn conv(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("conv-32x14x14-64-5x5");
-    for arithmetic in BOTH {
+    for (arithmetic, batch) in BOTH.into_iter().flat_map(|a| BATCHES.map(|batch| (a, batch))) {
         let mut layout = Layout::new(arithmetic);
         let image = [14, 14];
         let shape =
             Conv2dShape { channels: 32, image, filters: 64, kernel: [5, 5], stride: [1, 1], padding: [2, 2] };
         let layer = Conv2d::new(&mut layout, "conv", shape).expect("a patch that fits");
-        let (p, mut g, x) = (parameters(&layout), layout.zeros::<f32>(), normals(layer.inputs()));
-        let (dy, mut dx) = (normals(layer.outputs()), vec![0.0; x.len()]);
-        let mut arena = Arena::new(layer.space(1), 0).expect("a small arena");
+        let (p, mut g, x) = (parameters(&layout), layout.zeros::<f32>(), normals(batch * layer.inputs()));
+        let (dy, mut dx) = (normals(batch * layer.outputs()), vec![0.0; x.len()]);
+        let mut arena = Arena::new(layer.space(batch), 0).expect("a small arena");
         let mut step = || -> Result<(), NeuralError> {
             let mut space = arena.space();
             layer.forward(&p, &x, &mut space)?;
             layer.backward(&p, &x, &dy, &mut g, Some(&mut dx), &mut space)
         };
-        group.bench_function(format!("{arithmetic:?}"), |bencher| bencher.iter(&mut step));
+        step().expect("shapes that fit");
+        group.bench_function(BenchmarkId::new(format!("{arithmetic:?}"), batch), |bencher| {
+            bencher.iter(&mut step);
+        });
     }
 }
 

@@ -10,10 +10,13 @@ use crate::kernels::{add_scaled, dots};
 use crate::{Arithmetic, NeuralError, Real};
 use sottovoce_core::{Work, fastest};
 
-/// Below this many multiplications, or this many rows on the short side, plain loops are used instead of `gemm`. Around
-/// where the reference step was about as fast either way; not searched for more closely (docs/performance.md).
-const LARGE: usize = 1 << 15;
+/// Below this many multiplications, or this many rows on the short side, plain loops are used instead of `gemm`. From a
+/// sweep over dense products (docs/performance.md): from here on `gemm` takes half the time or less of loops that find no
+/// zero to skip, so that it loses nothing where half of the values are zero.
+const LARGE: usize = 1 << 13;
 const MANY_ROWS: usize = 4;
+/// The same for `a b'`: `gemm` must first turn b round, which pays off for more rows of a only.
+const MANY_ROWS_BY_TRANSPOSED: usize = 8;
 
 /// A matrix in row order: row `r` starts at `r * stride`.
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +153,7 @@ pub fn add_product_by_transposed<R: Real>(
     same("columns of a product's second factor", a.columns, b.columns)?;
     same("rows of a product", a.rows, into.rows)?;
     same("columns of a product", b.rows, into.columns)?;
-    if is_large(arithmetic, a.rows, b.rows, a.columns) {
+    if a.rows >= MANY_ROWS_BY_TRANSPOSED && is_large(arithmetic, a.rows, b.rows, a.columns) {
         by_gemm(&mut into, a.columns, (a.values, a.stride, 1), (b.values, 1, b.stride));
     } else {
         fastest(ByTransposed { a, b, into });

@@ -1,6 +1,7 @@
 //! `data`: look at, convert, invent and split data sets.
 
 mod histories;
+mod images;
 
 use crate::args::{CleaningArgs, Common, Data, FileKind, GraphArgs, Source, SplitArgs};
 use crate::output::{self, Usage, grouped};
@@ -104,6 +105,9 @@ fn as_is(cleaning: &CleaningArgs) -> CleaningArgs {
 }
 
 fn show(source: &Source, graph: &GraphArgs, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
+    if let Some(folder) = images::folder(&source.data, common) {
+        return images::show(&folder, common);
+    }
     let dataset = read_knowing(source, graph, &as_is(cleaning), common)?;
     let description = describe(&dataset);
     let facts = dataset.interactions.catalog.facts.as_deref().map(describe_facts);

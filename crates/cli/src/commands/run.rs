@@ -1,11 +1,14 @@
 //! `run`: an experiment file, from start or from where it was stopped, to one report.
 
+mod study;
+
 use crate::args::{Common, Run};
 use crate::progress::Bar;
 use crate::{folder, measure, output};
 use anyhow::{Context, Result};
+use serde::Serialize;
 use sottovoce_data::LoadOptions;
-use sottovoce_evaluate::report::Table;
+use sottovoce_evaluate::report::{Report, Table};
 use sottovoce_experiment::Experiment;
 use sottovoce_experiment::compose::{WHO_SEES_WHAT, compose};
 use sottovoce_experiment::engine::{self, Event, Options};
@@ -13,18 +16,22 @@ use sottovoce_experiment::journal::Existing;
 use sottovoce_experiment::plan::Place;
 use sottovoce_experiment::results::Results;
 use sottovoce_experiment::runner::Runner;
+use sottovoce_experiment::study::is_study;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 /// `sottovoce run FILE`.
 pub(crate) fn run(args: &Run, common: &Common) -> Result<()> {
+    let text =
+        std::fs::read_to_string(&args.file).with_context(|| format!("reading {}", args.file.display()))?;
+    if is_study(&text) {
+        return study::run(args, &text, common);
+    }
     let experiment = Experiment::read(&args.file)?;
     if args.plan {
         return show_plan(&experiment, common);
     }
-    let text =
-        std::fs::read_to_string(&args.file).with_context(|| format!("reading {}", args.file.display()))?;
     let out = args.out.clone().unwrap_or_else(|| default_folder(&args.file));
     let jobs = args.jobs.map_or_else(rayon::current_num_threads, usize::from);
     let results = carry_out(&experiment, &out, existing(args), jobs, common)?;
@@ -120,6 +127,20 @@ pub(super) fn finish(
 ) -> Result<PathBuf> {
     let provenance = [("command".to_owned(), source.command.clone())];
     let report = compose(experiment, source.text, results, &provenance);
+    let tables: Vec<&Table> = report.tables().collect();
+    // Who sees what, where the experiment has federated rows, is said in fewer columns than accuracy.
+    let told = tables.iter().find(|table| table.caption.starts_with(WHO_SEES_WHAT)).or(tables.first());
+    tell(&report, told.copied(), results, out, common)
+}
+
+/// Writes a report and its results, and tells its sentences and one table.
+fn tell(
+    report: &Report,
+    table: Option<&Table>,
+    results: &impl Serialize,
+    out: &Path,
+    common: &Common,
+) -> Result<PathBuf> {
     let path = report.write(out).with_context(|| format!("writing the report into {}", out.display()))?;
     let json = serde_json::to_vec_pretty(results).context("writing results")?;
     folder::write_file(&out.join("results.json"), &json)?;
@@ -130,10 +151,7 @@ pub(super) fn finish(
     for sentence in &report.summary {
         output::print_line(&plain(sentence))?;
     }
-    let tables: Vec<&Table> = report.tables().collect();
-    // Who sees what, where the experiment has federated rows, is said in fewer columns than accuracy.
-    let told = tables.iter().find(|table| table.caption.starts_with(WHO_SEES_WHAT)).or(tables.first());
-    if let Some(table) = told {
+    if let Some(table) = table {
         output::print_line(&format!("\n{}", output::table(table)))?;
     }
     output::print_line(&format!("report: {}", path.display()))?;

@@ -5,8 +5,8 @@
 
 mod data;
 mod models;
-mod reader;
-mod sections;
+pub(crate) mod reader;
+pub(crate) mod sections;
 
 use crate::metric::MetricAt;
 use crate::search::{Method, Space};

@@ -20,18 +20,18 @@ pub struct FileError {
     pub message: String,
 }
 
-pub(super) type Entry<'a> = Spanned<DeValue<'a>>;
-pub(super) type Result<T> = std::result::Result<T, FileError>;
+pub(crate) type Entry<'a> = Spanned<DeValue<'a>>;
+pub(crate) type Result<T> = std::result::Result<T, FileError>;
 
 /// The text that spans point into.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    pub(super) file: &'a str,
-    pub(super) text: &'a str,
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
 }
 
 impl Source<'_> {
-    pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
+    pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
         let before = &self.text[..span.start.min(self.text.len())];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         FileError {
@@ -48,15 +48,15 @@ impl Source<'_> {
 }
 
 /// A table whose keys are all known.
-pub(super) struct Fields<'a> {
-    pub(super) source: Source<'a>,
-    pub(super) span: Range<usize>,
+pub(crate) struct Fields<'a> {
+    pub(crate) source: Source<'a>,
+    pub(crate) span: Range<usize>,
     table: &'a DeTable<'a>,
 }
 
 impl<'a> Fields<'a> {
     /// Refuses keys that are not among `known`; `place` says where the table stands, as in "a [[model]]".
-    pub(super) fn open(
+    pub(crate) fn open(
         source: Source<'a>,
         table: &'a DeTable<'a>,
         span: Range<usize>,
@@ -75,12 +75,12 @@ impl<'a> Fields<'a> {
         Ok(Self { source, span, table })
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&'a Entry<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Entry<'a>> {
         self.table.get(key)
     }
 
     /// What `read` makes of the value of this key, if it is there.
-    pub(super) fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         key: &str,
         read: impl Fn(Source<'a>, &str, &'a Entry<'a>) -> Result<T>,
@@ -89,7 +89,7 @@ impl<'a> Fields<'a> {
     }
 
     /// As [`read`](Self::read), for keys that must be there.
-    pub(super) fn need<T>(
+    pub(crate) fn need<T>(
         &self,
         key: &str,
         place: &str,
@@ -100,7 +100,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-pub(super) fn text(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<String> {
+pub(crate) fn text(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<String> {
     match entry.get_ref() {
         DeValue::String(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
         DeValue::String(_) => Err(source.error(entry.span(), format!("{key}: expected text, found \"\""))),
@@ -109,7 +109,7 @@ pub(super) fn text(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<S
 }
 
 /// A whole number of at least 1.
-pub(super) fn count(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<usize> {
+pub(crate) fn count(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<usize> {
     match scalar(entry) {
         Some(Value::Integer(n)) if n >= 1 => Ok(n as usize),
         Some(value) => Err(source
@@ -118,7 +118,7 @@ pub(super) fn count(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<
     }
 }
 
-pub(super) fn number(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<f64> {
+pub(crate) fn number(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<f64> {
     match scalar(entry) {
         Some(Value::Integer(n)) => Ok(n as f64),
         Some(Value::Real(x)) if x.is_finite() => Ok(x),
@@ -126,7 +126,7 @@ pub(super) fn number(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result
     }
 }
 
-pub(super) fn switch(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<bool> {
+pub(crate) fn switch(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<bool> {
     match entry.get_ref() {
         DeValue::Boolean(value) => Ok(*value),
         _ => Err(source.unexpected(key, "true or false", entry)),
@@ -134,7 +134,7 @@ pub(super) fn switch(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result
 }
 
 /// One of a few words.
-pub(super) fn word<T: Copy>(
+pub(crate) fn word<T: Copy>(
     choices: &'static [(&'static str, T)],
 ) -> impl Fn(Source<'_>, &str, &Entry<'_>) -> Result<T> {
     move |source, key, entry| {
@@ -148,12 +148,12 @@ pub(super) fn word<T: Copy>(
     }
 }
 
-pub(super) fn value(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Value> {
+pub(crate) fn value(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Value> {
     scalar(entry).ok_or_else(|| source.unexpected(key, "a number, a word or true/false", entry))
 }
 
 /// A list with at least one element.
-pub(super) fn list<'a>(source: Source<'a>, key: &str, entry: &'a Entry<'a>) -> Result<&'a [Entry<'a>]> {
+pub(crate) fn list<'a>(source: Source<'a>, key: &str, entry: &'a Entry<'a>) -> Result<&'a [Entry<'a>]> {
     match entry.get_ref() {
         DeValue::Array(items) if items.is_empty() => {
             Err(source.error(entry.span(), format!("{key}: the list is empty")))
@@ -163,7 +163,7 @@ pub(super) fn list<'a>(source: Source<'a>, key: &str, entry: &'a Entry<'a>) -> R
     }
 }
 
-pub(super) fn table<'a>(source: Source<'a>, key: &str, entry: &'a Entry<'a>) -> Result<&'a DeTable<'a>> {
+pub(crate) fn table<'a>(source: Source<'a>, key: &str, entry: &'a Entry<'a>) -> Result<&'a DeTable<'a>> {
     match entry.get_ref() {
         DeValue::Table(table) => Ok(table),
         _ => Err(source.unexpected(key, "a table", entry)),
@@ -193,12 +193,12 @@ fn kind(entry: &Entry<'_>) -> String {
 }
 
 /// " (did you mean `x`?)", or nothing.
-pub(super) fn did_you_mean(nearest: Option<String>) -> String {
+pub(crate) fn did_you_mean(nearest: Option<String>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 
 /// The label most like `given`, whatever the case of its letters.
-pub(super) fn nearest_label(given: &str, labels: &[&str]) -> Option<String> {
+pub(crate) fn nearest_label(given: &str, labels: &[&str]) -> Option<String> {
     let lower: Vec<String> = labels.iter().map(|label| label.to_lowercase()).collect();
     let near = nearest(given, lower.iter().map(String::as_str))?;
     lower.iter().position(|label| *label == near).map(|at| labels[at].to_owned())

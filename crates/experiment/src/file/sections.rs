@@ -42,10 +42,10 @@ pub(super) fn experiment(source: Source<'_>, models: &'static [Model]) -> Result
 }
 
 /// A table that may be absent.
-pub(super) struct Section<'a>(pub(super) Option<Fields<'a>>);
+pub(crate) struct Section<'a>(pub(crate) Option<Fields<'a>>);
 
 impl<'a> Section<'a> {
-    pub(super) fn open(top: &Fields<'a>, name: &str, keys: &[&str]) -> Result<Self> {
+    pub(crate) fn open(top: &Fields<'a>, name: &str, keys: &[&str]) -> Result<Self> {
         let open = |entry: &'a Entry<'a>| {
             let inside = table(top.source, name, entry)?;
             Fields::open(top.source, inside, entry.span(), &format!("[{name}]"), keys)
@@ -53,7 +53,7 @@ impl<'a> Section<'a> {
         Ok(Self(top.get(name).map(open).transpose()?))
     }
 
-    pub(super) fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         key: &str,
         read: impl Fn(Source<'a>, &str, &'a Entry<'a>) -> Result<T>,
@@ -62,7 +62,7 @@ impl<'a> Section<'a> {
     }
 }
 
-fn seeds(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Vec<u64>> {
+pub(crate) fn seeds(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Vec<u64>> {
     let DeValue::Array(_) = entry.get_ref() else {
         let many = count(source, key, entry).map_err(|mut error| {
             error.message = error.message.replace("of at least 1", "of at least 1 or a list of seeds");
@@ -81,7 +81,7 @@ fn seeds(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Vec<u64>> {
     Ok(seeds)
 }
 
-pub(super) fn seed(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<u64> {
+pub(crate) fn seed(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<u64> {
     match entry.get_ref() {
         DeValue::Integer(n) => u64::from_str_radix(n.as_str(), n.radix()).ok(),
         _ => None,

@@ -15,6 +15,8 @@ pub struct Device {
     pub negatives: usize,
     /// Times the samples are gone through in a round.
     pub local_epochs: usize,
+    /// Samples of a step; 0: all.
+    pub batch: usize,
     /// Step of the descent.
     pub rate: f32,
     /// Pull of vectors to zero in each step.
@@ -32,6 +34,7 @@ impl Device {
             ("factors", self.factors.to_string()),
             ("negatives", self.negatives.to_string()),
             ("local_epochs", self.local_epochs.to_string()),
+            ("local_batch", self.batch.to_string()),
             ("learning_rate", self.rate.to_string()),
             ("pull", self.pull.to_string()),
             ("init_deviation", self.init_deviation.to_string()),
@@ -51,6 +54,7 @@ impl Device {
             factors: from.whole("factors", 1..=512)?,
             negatives: from.whole("negatives", 1..=1000)?,
             local_epochs: from.whole("local_epochs", 1..=1000)?,
+            batch: from.whole("local_batch", 0..=1_000_000)?,
             rate: from.real("learning_rate", 0.0..=10.0)?,
             pull: from.real("pull", 0.0..=10.0)?,
             init_deviation: from.real("init_deviation", 0.0..=1.0)?,
@@ -90,8 +94,16 @@ pub struct Scratch {
     output: Vec<f32>,
     /// By item: whether the owner has it.
     own: Vec<bool>,
-    /// Of p, in full steps.
-    gradient: Vec<f32>,
+    /// Of steps on more than one sample.
+    gradients: Gradients,
+}
+
+/// Of the rows met, of the output and of p.
+#[derive(Debug, Default)]
+struct Gradients {
+    rows: Vec<f32>,
+    output: Vec<f32>,
+    user: Vec<f32>,
 }
 
 impl Scratch {
@@ -132,44 +144,73 @@ impl Scratch {
 }
 
 impl Device {
-    /// Goes through the samples step by step.
+    /// Goes through the samples step by step, or makes one step of rate 1 (of p: its own) where gradients are wanted.
     fn descend(&self, p: &mut [f32], scratch: &mut Scratch, rng: &mut Rng) -> f64 {
-        let mut loss = 0.0;
-        for _ in 0..self.local_epochs {
+        let (mut loss, samples) = (0.0, scratch.samples.len());
+        let batch = if self.batch == 0 || self.gradients { samples } else { self.batch };
+        for _ in 0..self.epochs() {
             rng.shuffle(&mut scratch.samples);
             let mut epoch = Loss::new();
-            for &(item, had) in &scratch.samples {
-                let place = scratch.places[item as usize] as usize;
-                let row = &mut scratch.rows[place * p.len()..][..p.len()];
-                epoch.add(self.step(p, row, &mut scratch.output, had));
+            if batch == 1 {
+                for &(item, had) in &scratch.samples {
+                    let place = scratch.places[item as usize] as usize;
+                    let row = &mut scratch.rows[place * p.len()..][..p.len()];
+                    epoch.add(self.step(p, row, &mut scratch.output, had));
+                }
+            } else {
+                for first in (0..samples).step_by(batch) {
+                    self.step_together(first..samples.min(first + batch), p, scratch, &mut epoch);
+                }
             }
             loss += epoch.sum();
         }
         loss
     }
 
-    /// Makes one step of rate 1 down the mean gradient of all samples; p makes one of its own rate.
-    fn descend_at_once(&self, p: &mut [f32], vectors: &[f32], output: &[f32], scratch: &mut Scratch) -> f64 {
-        let (width, share) = (p.len(), 1.0 / scratch.samples.len() as f32);
-        scratch.gradient.clear();
-        scratch.gradient.resize(width, 0.0);
-        let mut loss = Loss::new();
-        for &(item, had) in &scratch.samples {
-            let q = &vectors[item as usize * width..][..width];
-            let score: f32 = p.iter().zip(q).zip(output).map(|((p, q), h)| p * q * h).sum();
+    fn epochs(&self) -> usize {
+        if self.gradients { 1 } else { self.local_epochs }
+    }
+
+    /// One step down the mean gradient of some samples; adds their losses.
+    fn step_together(
+        &self,
+        of: std::ops::Range<usize>,
+        p: &mut [f32],
+        scratch: &mut Scratch,
+        loss: &mut Loss,
+    ) {
+        let Scratch { samples, places, rows, output, gradients, .. } = scratch;
+        let (width, share) = (p.len(), 1.0 / of.len() as f32);
+        let gradients = &mut gradients.resized(rows.len(), width);
+        for &(item, had) in &samples[of] {
+            let place = places[item as usize] as usize * width;
+            let q = &rows[place..][..width];
+            let score: f32 = p.iter().zip(q).zip(&*output).map(|((p, q), h)| p * q * h).sum();
             let likely = math::sigmoid(if had { score } else { -score });
             let up = share * (1.0 - likely) * if had { 1.0 } else { -1.0 };
-            let back = share * self.pull;
-            let row = &mut scratch.rows[scratch.places[item as usize] as usize * width..][..width];
+            let (back, dq) = (share * self.pull, &mut gradients.rows[place..][..width]);
             for f in 0..width {
-                row[f] += up * output[f] * p[f] - back * q[f];
-                scratch.output[f] += up * p[f] * q[f];
-                scratch.gradient[f] += up * output[f] * q[f] - back * p[f];
+                dq[f] += up * output[f] * p[f] - back * q[f];
+                gradients.output[f] += up * p[f] * q[f];
+                gradients.user[f] += up * output[f] * q[f] - back * p[f];
             }
             loss.add(likely);
         }
-        math::add_scaled(p, self.rate, &scratch.gradient);
-        loss.sum()
+        let shared = if self.gradients { 1.0 } else { self.rate };
+        math::add_scaled(rows, shared, &gradients.rows);
+        math::add_scaled(output, shared, &gradients.output);
+        math::add_scaled(p, self.rate, &gradients.user);
+    }
+}
+
+impl Gradients {
+    /// All 0, of these lengths.
+    fn resized(&mut self, rows: usize, width: usize) -> &mut Self {
+        for (values, length) in [(&mut self.rows, rows), (&mut self.output, width), (&mut self.user, width)] {
+            values.clear();
+            values.resize(length, 0.0);
+        }
+        self
     }
 }
 
@@ -206,11 +247,7 @@ impl DevicePart for Device {
         }
         scratch.draw(history, self.negatives, rng);
         scratch.gather(vectors.values(), output.values());
-        let loss = if self.gradients {
-            self.descend_at_once(p, vectors.values(), output.values(), scratch)
-        } else {
-            self.descend(p, scratch, rng)
-        };
+        let loss = self.descend(p, scratch, rng);
         let changes = into.push_rows(0, &scratch.items, &scratch.marks)?;
         let rows = changes.chunks_exact_mut(p.len()).zip(scratch.rows.chunks_exact(p.len()));
         for ((change, row), &item) in rows.zip(&scratch.items) {
@@ -219,9 +256,9 @@ impl DevicePart for Device {
         }
         let change = into.whole(1)?.iter_mut().zip(&scratch.output).zip(output.values());
         change.for_each(|((change, row), given)| *change = row - given);
-        into.set_samples(scratch.samples.len() as u64);
-        let times = if self.gradients { 1 } else { self.local_epochs };
-        Ok(Lesson { samples: (scratch.samples.len() * times) as u64, loss })
+        into.set_samples(history.len() as u64);
+        // A sample is an item had, with the negatives drawn for it.
+        Ok(Lesson { samples: (history.len() * self.epochs()) as u64, loss })
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
@@ -246,6 +283,7 @@ mod tests {
             factors: 3,
             negatives: 2,
             local_epochs: 2,
+            batch: 1,
             rate: 0.3,
             pull: 0.01,
             init_deviation: 0.5,
@@ -290,7 +328,7 @@ mod tests {
             shared.tables()[table].values().iter().map(|&value| f64::from(value)).collect()
         };
         let (q, h, samples) = (wide(0), wide(1), &scratch.samples[..]);
-        assert_eq!((lesson.samples, samples.len()), (9, 9));
+        assert_eq!((lesson.samples, samples.len()), (3, 9));
         let numeric = |change: &dyn Fn(f64) -> f64| -(change(1e-5) - change(-1e-5)) / 2e-5;
         for (row, values) in into.update().tables()[0].iter() {
             for (column, value) in values.iter().enumerate() {
@@ -321,12 +359,22 @@ mod tests {
     }
 
     #[test]
+    fn one_step_of_rate_1_on_all_samples_is_the_gradient() {
+        let at_once = Device { rate: 1.0, ..device(true) };
+        let as_a_step = Device { rate: 1.0, batch: 0, local_epochs: 1, ..device(false) };
+        let (mut one, mut other) = ([0.3f32, -0.8, 0.5], [0.3f32, -0.8, 0.5]);
+        let (gradient, ..) = trained(&at_once, &mut one);
+        let (step, ..) = trained(&as_a_step, &mut other);
+        assert_eq!((gradient.update(), one), (step.update(), other));
+    }
+
+    #[test]
     fn steps_are_the_equations_one_after_the_other() {
         let device = device(false);
         let mut p = [0.3f32, -0.8, 0.5];
         let before = p;
         let (into, scratch, lesson) = trained(&device, &mut p);
-        assert_eq!(lesson.samples, 18);
+        assert_eq!(lesson.samples, 6);
         // The same samples in the same order, by a literal transcription.
         let mut rng = Rng::new(7);
         let mut again = device.scratch(9);

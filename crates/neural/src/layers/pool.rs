@@ -8,6 +8,7 @@
 
 use crate::error::{Result, expect_len, rows_of, setting, size};
 use crate::{Real, Space};
+use sottovoce_core::{Work, fastest};
 
 /// How a window becomes one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,10 @@ impl Pool {
         let y = space.take(self.space(batch))?;
         let scale = self.scale();
         for (x, y) in x.chunks_exact(self.inputs()).zip(y.chunks_exact_mut(self.outputs())) {
+            if self.halves() {
+                fastest(LargestOfFour { x, y, width: self.shape.image[1] });
+                continue;
+            }
             self.for_each_window(|n, start| {
                 y[n] = match self.pooling {
                     Pooling::Max => x[self.place_of_largest(x, start)],
@@ -105,12 +110,24 @@ impl Pool {
         let scale = self.scale();
         let images = x.chunks_exact(self.inputs()).zip(dx.chunks_exact_mut(self.inputs()));
         for ((x, dx), dy) in images.zip(dy.chunks_exact(self.outputs())) {
+            if self.halves() {
+                fastest(BackToLargestOfFour { x, dy, dx, width: self.shape.image[1] });
+                continue;
+            }
             self.for_each_window(|n, start| match self.pooling {
                 Pooling::Max => dx[self.place_of_largest(x, start)] += dy[n],
                 Pooling::Mean => self.window(start).for_each(|place| dx[place] += dy[n] * scale),
             });
         }
         Ok(())
+    }
+
+    /// Whether this is the commonest pooling, which has loops of its own: the largest of two by two, and nothing left over.
+    fn halves(&self) -> bool {
+        let PoolShape { image, window, stride, .. } = self.shape;
+        self.pooling == Pooling::Max
+            && [window, stride] == [[2; 2]; 2]
+            && image.iter().all(|side| side % 2 == 0)
     }
 
     fn scale<R: Real>(&self) -> R {
@@ -149,5 +166,103 @@ impl Pool {
             }
         }
         best
+    }
+}
+
+/// Whether b takes the place of a: it is larger, or the first that is not a number.
+#[inline(always)]
+fn beats<R: Real>(b: R, a: R) -> bool {
+    (b > a || R::is_nan(b)) && !R::is_nan(a)
+}
+
+#[inline(always)]
+fn larger<R: Real>(a: R, b: R) -> R {
+    if beats(b, a) { b } else { a }
+}
+
+/// Two by two values each become one.
+struct LargestOfFour<'s, R> {
+    x: &'s [R],
+    y: &'s mut [R],
+    width: usize,
+}
+
+impl<R: Real> Work for LargestOfFour<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { x, y, width } = self;
+        for (x, y) in x.chunks_exact(2 * width).zip(y.chunks_exact_mut(width / 2)) {
+            let (above, below) = x.split_at(width);
+            let pairs = above.as_chunks::<2>().0.iter().zip(below.as_chunks::<2>().0);
+            for (y, ([a, b], [c, d])) in y.iter_mut().zip(pairs) {
+                *y = larger(larger(*a, *b), larger(*c, *d));
+            }
+        }
+    }
+}
+
+/// Each gradient goes to the largest of its four.
+struct BackToLargestOfFour<'s, R> {
+    x: &'s [R],
+    dy: &'s [R],
+    dx: &'s mut [R],
+    width: usize,
+}
+
+impl<R: Real> Work for BackToLargestOfFour<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { x, dy, dx, width } = self;
+        let images = x.chunks_exact(2 * width).zip(dx.chunks_exact_mut(2 * width));
+        for ((x, dx), dy) in images.zip(dy.chunks_exact(width / 2)) {
+            let ((above, below), (dx_above, dx_below)) = (x.split_at(width), dx.split_at_mut(width));
+            let values = above.as_chunks::<2>().0.iter().zip(below.as_chunks::<2>().0);
+            let places = dx_above.as_chunks_mut::<2>().0.iter_mut().zip(dx_below.as_chunks_mut::<2>().0);
+            for ((&dy, ([a, b], [c, d])), (above, below)) in dy.iter().zip(values).zip(places) {
+                let (right, right_below) = (beats(*b, *a), beats(*d, *c));
+                let lower = beats(larger(*c, *d), larger(*a, *b));
+                let part = |here: bool| if here { dy } else { R::ZERO };
+                above[0] += part(!lower & !right);
+                above[1] += part(!lower & right);
+                below[0] += part(lower & !right_below);
+                below[1] += part(lower & right_below);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Arena;
+    use sottovoce_core::Rng;
+
+    #[test]
+    fn two_by_two_is_as_any_other_window() {
+        let shape = PoolShape { channels: 2, image: [4, 6], window: [2; 2], stride: [2; 2] };
+        let pool = Pool::new(Pooling::Max, shape).unwrap();
+        let mut rng = Rng::new(3);
+        // Few values, so that there are ties, and one that is not a number.
+        let mut x: Vec<f32> = (0..96).map(|_| rng.below(3) as f32 - 1.0).collect();
+        x[7] = f32::NAN;
+        let mut arena = Arena::new(24, 0).unwrap();
+        let y = pool.forward(&x, &mut arena.space()).unwrap().to_vec();
+        let dy: Vec<f32> = (1..=24).map(|n| n as f32).collect();
+        let mut dx = vec![0.5; 96];
+        pool.backward(&x, &dy, &mut dx).unwrap();
+        let (mut expected, mut back) = (vec![0.0; 24], vec![0.5; 96]);
+        for (image, x) in x.chunks_exact(48).enumerate() {
+            pool.for_each_window(|n, start| {
+                let place = pool.place_of_largest(x, start);
+                expected[image * 12 + n] = x[place];
+                back[image * 48 + place] += dy[image * 12 + n];
+            });
+        }
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        assert_eq!((bits(&y), dx), (bits(&expected), back));
     }
 }

@@ -51,7 +51,9 @@ impl Side {
         self.product.space(rows) + self.tower.map_or(0, |tower| tower.space(rows))
     }
 
-    /// The looked-up vectors for the product and for the tower; the latter are empty without one.
+    /// The looked-up vectors for the product and for the tower; the latter are empty without one. Values that have all but
+    /// vanished are taken for 0: regularisation would pull them, and products with them, into denormal numbers, with
+    /// which processors are a hundred times slower.
     pub(super) fn look_up<'a>(
         &self,
         indices: &[u32],
@@ -62,6 +64,9 @@ impl Side {
             Some(tower) => tower.forward(&self.parameters, indices, space)?,
             None => &mut [],
         };
+        for value in product.iter_mut().chain(&mut *tower) {
+            *value = if value.abs() < 1e-12 { 0.0 } else { *value };
+        }
         Ok([product, tower])
     }
 

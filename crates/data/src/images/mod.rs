@@ -1,0 +1,58 @@
+//! Sets of labelled images for the study of aggregation: MNIST, CelebA, and made-up faces; and how they are given to clients.
+
+mod celeba;
+mod decode;
+mod error;
+mod faces;
+mod idx;
+mod mnist;
+mod partition;
+
+pub use celeba::{CelebA, Faces, is_celeba, read_celeba};
+pub use error::ImageDataError;
+pub use faces::{FacesSpec, make_faces};
+pub use mnist::{Mnist, is_mnist, read_mnist};
+pub use partition::Clients;
+
+use sottovoce_core::{Images, Rng};
+use std::path::{Path, PathBuf};
+
+impl Faces {
+    /// One client a person, of whose images this share is held out for testing.
+    ///
+    /// # Errors
+    /// If there is nobody.
+    pub fn clients(&self, held_out: f64, rng: &Rng) -> Result<Clients, ImageDataError> {
+        Clients::of_people(&self.people, held_out, self.images.len(), rng)
+    }
+}
+
+/// A hash of images, labels and marks: the same fingerprint, the same images.
+pub fn image_fingerprint(images: &Images) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for number in images.shape().into_iter().chain([images.classes(), images.len()]) {
+        hasher.update(&(number as u64).to_le_bytes());
+    }
+    hasher.update(images.pixels()).update(images.labels());
+    let sharp: Vec<u8> = (0..images.len()).map(|image| u8::from(images.is_sharp(image))).collect();
+    hasher.update(&sharp).finalize().to_hex()[..16].to_owned()
+}
+
+/// The folder of this name: a path, or a bare name under the data folder.
+///
+/// # Errors
+/// If there is none.
+pub fn find_folder(source: &str, data_dir: Option<&Path>) -> Result<PathBuf, ImageDataError> {
+    let from_environment = || std::env::var_os(crate::DATA_DIR).map(PathBuf::from);
+    let data = data_dir.map(Path::to_path_buf).or_else(from_environment);
+    let named = data.as_ref().map(|folder| folder.join(source));
+    let found = [Some(PathBuf::from(source)), named].into_iter().flatten().find(|path| path.is_dir());
+    found.ok_or_else(|| {
+        let searched = data.map_or_else(
+            || format!(" (names are looked up under --data-dir or {})", crate::DATA_DIR),
+            |folder| format!(" (looked for here and under {})", folder.display()),
+        );
+        let what = format!("a folder of this name{searched}");
+        ImageDataError::Missing { place: source.to_owned(), what, advice: String::new() }
+    })
+}

@@ -1,0 +1,197 @@
+//! How images are given to clients.
+
+use super::error::ImageDataError;
+use sottovoce_core::{Histories, Rng};
+
+/// Who has which images, for training and for testing; the same clients in both.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clients {
+    /// For training.
+    pub train: Histories,
+    /// For testing what the shared model does for this client.
+    pub test: Histories,
+}
+
+impl Clients {
+    /// From each client's two lists of images.
+    pub(super) fn of(lists: &[[Vec<u32>; 2]], images: usize) -> Result<Self, ImageDataError> {
+        let part = |which: usize| {
+            let lists: Vec<Vec<u32>> = lists
+                .iter()
+                .map(|both| {
+                    let mut list = both[which].clone();
+                    list.sort_unstable();
+                    list
+                })
+                .collect();
+            Histories::from_lists(&lists, images).map_err(|error| ImageDataError::Setting(error.to_string()))
+        };
+        Ok(Self { train: part(0)?, test: part(1)? })
+    }
+
+    /// Clients who are alike: images at random, as many for each, of both parts (McMahan et al. 2017, IID).
+    ///
+    /// # Errors
+    /// If there are no clients, or more than images of a part.
+    pub fn alike(train: usize, test: usize, clients: usize, rng: &Rng) -> Result<Self, ImageDataError> {
+        check(clients, [train, test])?;
+        let dealt = |label: &str, range: std::ops::Range<usize>| {
+            let mut order: Vec<u32> = (range.start as u32..range.end as u32).collect();
+            rng.stream(label, 0).shuffle(&mut order);
+            (0..clients).map(|client| order[share(order.len(), clients, client)].to_vec()).collect::<Vec<_>>()
+        };
+        let (own, tests) = (dealt("train", 0..train), dealt("test", train..train + test));
+        let lists: Vec<_> = own.into_iter().zip(tests).map(|(own, test)| [own, test]).collect();
+        Self::of(&lists, train + test)
+    }
+
+    /// Clients who know few classes: images sorted by label and cut into `each` shards for a client, dealt at random
+    /// (McMahan et al. 2017, non-IID). The test part is cut in the same way, and a client gets the same shards of it.
+    ///
+    /// # Errors
+    /// If there are no clients, or more shards than images of a part.
+    pub fn of_shards(
+        labels: &[u8],
+        train: usize,
+        clients: usize,
+        each: usize,
+        rng: &Rng,
+    ) -> Result<Self, ImageDataError> {
+        let shards = clients.saturating_mul(each);
+        check(shards, [train, labels.len().saturating_sub(train)])?;
+        let sorted = |range: std::ops::Range<usize>| {
+            let mut order: Vec<u32> = (range.start as u32..range.end as u32).collect();
+            order.sort_by_key(|&image| labels[image as usize]);
+            order
+        };
+        let parts = [sorted(0..train), sorted(train..labels.len())];
+        let mut order: Vec<usize> = (0..shards).collect();
+        rng.stream("shards", 0).shuffle(&mut order);
+        let of = |own: &[usize]| {
+            [0, 1].map(|which| {
+                let part = &parts[which];
+                own.iter().flat_map(|&shard| part[share(part.len(), shards, shard)].to_vec()).collect()
+            })
+        };
+        let lists: Vec<_> = order.chunks(each).map(of).collect();
+        Self::of(&lists, labels.len())
+    }
+
+    /// One client a person, of whose images this share is held out at random, at least one.
+    pub(super) fn of_people(
+        people: &[Vec<u32>],
+        held_out: f64,
+        images: usize,
+        rng: &Rng,
+    ) -> Result<Self, ImageDataError> {
+        if people.is_empty() {
+            return Err(ImageDataError::Setting("there are no people with enough images".to_owned()));
+        }
+        let split = |(person, own): (usize, &Vec<u32>)| {
+            let mut own = own.clone();
+            rng.stream("hold out", person as u64).shuffle(&mut own);
+            let test = ((own.len() as f64 * held_out).round() as usize).clamp(1, own.len().max(2) - 1);
+            let test = own.split_off(own.len() - test.min(own.len()));
+            [own, test]
+        };
+        let lists: Vec<_> = people.iter().enumerate().map(split).collect();
+        Self::of(&lists, images)
+    }
+
+    /// Number of clients.
+    pub fn len(&self) -> usize {
+        self.train.users()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The places of a part among as many as even parts of a whole.
+fn share(all: usize, parts: usize, part: usize) -> std::ops::Range<usize> {
+    all * part / parts..all * (part + 1) / parts
+}
+
+fn check(parts: usize, images: [usize; 2]) -> Result<(), ImageDataError> {
+    let least = images[0].min(images[1]);
+    if parts == 0 {
+        return Err(ImageDataError::Setting("images for 0 clients: at least one is needed".to_owned()));
+    }
+    if parts > least {
+        return Err(ImageDataError::Setting(format!(
+            "{} images for training and {} for testing cannot be cut into {parts} parts",
+            images[0], images[1]
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+
+    fn all(histories: &Histories) -> Vec<u32> {
+        let mut all = histories.items().to_vec();
+        all.sort_unstable();
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn everybody_gets_their_own_and_nothing_is_left(clients in 1usize..7, seed in 0u64..50) {
+            let labels: Vec<u8> = (0..90u32).map(|n| (n * 7 % 10) as u8).collect();
+            for parts in [
+                Clients::alike(60, 30, clients, &Rng::new(seed)).unwrap(),
+                Clients::of_shards(&labels, 60, clients, 2, &Rng::new(seed)).unwrap(),
+            ] {
+                prop_assert_eq!((parts.train.users(), parts.test.users()), (clients, clients));
+                prop_assert_eq!(all(&parts.train), (0..60).collect::<Vec<_>>());
+                prop_assert_eq!(all(&parts.test), (60..90).collect::<Vec<_>>());
+                let spread = |histories: &Histories| {
+                    let lengths: Vec<usize> = histories.iter().map(<[u32]>::len).collect();
+                    lengths.iter().max().unwrap() - lengths.iter().min().unwrap()
+                };
+                prop_assert!(spread(&parts.train) <= 2 && spread(&parts.test) <= 2);
+                prop_assert!(parts.train.iter().all(<[u32]>::is_sorted));
+            }
+        }
+    }
+
+    #[test]
+    fn shards_hold_few_classes_and_the_test_part_holds_the_same() {
+        // A hundred of each class for training, ten for testing.
+        let labels: Vec<u8> = (0..1100).map(|n| (n % 10) as u8).collect();
+        let parts = Clients::of_shards(&labels, 1000, 10, 2, &Rng::new(1)).unwrap();
+        for client in 0..10 {
+            let classes = |own: &[u32]| {
+                let mut classes: Vec<u8> = own.iter().map(|&image| labels[image as usize]).collect();
+                classes.sort_unstable();
+                classes.dedup();
+                classes
+            };
+            let (own, test) = (classes(parts.train.of(client)), classes(parts.test.of(client)));
+            assert!(own.len() <= 2 && own == test, "{own:?} {test:?}");
+        }
+    }
+
+    #[test]
+    fn people_keep_at_least_one_image_of_each_kind() {
+        let people = vec![vec![0, 1], (2..12).collect(), (12..17).collect()];
+        let parts = Clients::of_people(&people, 0.2, 17, &Rng::new(1)).unwrap();
+        let lengths = |histories: &Histories| histories.iter().map(<[u32]>::len).collect::<Vec<_>>();
+        assert_eq!((lengths(&parts.train), lengths(&parts.test)), (vec![1, 8, 4], vec![1, 2, 1]));
+        assert!(Clients::of_people(&[], 0.2, 0, &Rng::new(1)).is_err());
+    }
+
+    #[test]
+    fn impossible_partitions_are_named() {
+        let error = Clients::alike(60, 30, 0, &Rng::new(1)).unwrap_err().to_string();
+        assert_eq!(error, "images for 0 clients: at least one is needed");
+        let error = Clients::of_shards(&[0; 90], 60, 20, 2, &Rng::new(1)).unwrap_err().to_string();
+        assert_eq!(error, "60 images for training and 30 for testing cannot be cut into 40 parts");
+        assert!(Clients::of_shards(&[0; 90], 60, usize::MAX, 2, &Rng::new(1)).is_err());
+    }
+}
