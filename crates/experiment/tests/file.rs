@@ -9,6 +9,7 @@ use sottovoce_experiment::Experiment;
 use sottovoce_experiment::file::{Alternatives, Axis};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::search::{Method, Range};
+use sottovoce_experiment::study::{Study, is_study};
 use sottovoce_models::settings::Value;
 use std::path::Path;
 
@@ -278,9 +279,13 @@ fn every_experiment_of_the_repository_can_be_read() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|ending| ending == "toml") {
-            if let Err(error) = Experiment::read(&path) {
-                panic!("{error}");
-            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let wrong = if is_study(&text) {
+                Study::read(&path).err().map(|error| error.to_string())
+            } else {
+                Experiment::read(&path).err().map(|error| error.to_string())
+            };
+            assert_eq!(wrong, None);
             read += 1;
         }
     }

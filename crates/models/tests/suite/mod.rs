@@ -338,7 +338,9 @@ fn the_watch_sees_every_epoch_and_may_end_the_training() {
         assert_eq!(watch.seen, (1..=planned).collect::<Vec<_>>(), "{name}");
         assert_eq!((watch.planned, summary.epochs), (planned, planned), "{name}");
         let an_epoch = summary.triples / planned as u64;
-        let missing = train.interactions() as u64 - an_epoch;
+        let missing = (train.interactions() as u64).checked_sub(an_epoch);
+        let missing =
+            missing.unwrap_or_else(|| panic!("{name}: {an_epoch} triples are too many: {summary:?}"));
         let may_miss = if facts::ROUNDS_DOWN.contains(&name) { train.users() as u64 } else { 1 };
         assert!(missing < may_miss && summary.triples == an_epoch * planned as u64, "{name}: {summary:?}");
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 /// The first line.
 pub const HEADER: &str = "item\ttitle\tcategories";
-/// Bytes of a line at most: facts take the most of them.
-const MOST_LINE: usize = 64 << 10;
+/// Bytes of a line at most, without its facts.
+const MOST_LINE: usize = 4096;
+/// Bytes of a line's facts at most.
+const MOST_FACTS: usize = 60 << 10;
 /// Items at most.
 const MOST_ITEMS: usize = 50_000_000;
 
@@ -61,8 +63,11 @@ fn count(text: &str) -> Result<usize, CatalogError> {
     let mut items = HashSet::new();
     for (number, line) in lines {
         let id = line.split('\t').next().unwrap_or_default();
-        let reason = if line.len() > MOST_LINE {
+        let facts = line.splitn(4, '\t').nth(3).filter(|_| columns == 4).map_or(0, str::len);
+        let reason = if line.len() - facts > MOST_LINE {
             format!("longer than {MOST_LINE} bytes")
+        } else if facts > MOST_FACTS {
+            format!("facts of more than {MOST_FACTS} bytes")
         } else if line.split('\t').count() > columns {
             format!("more than {columns} fields")
         } else if id.trim().is_empty() {
