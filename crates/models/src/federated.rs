@@ -35,9 +35,9 @@ pub struct Task<'a, P = ()> {
     pub hidden: &'a [u32],
 }
 
-impl<P> Task<'_, P> {
+impl<'a, P> Task<'a, P> {
     /// The history without hidden items: what models learn from whose update has layers that belong to no item.
-    pub fn shown(&self) -> Cow<'_, [u32]> {
+    pub fn shown(&self) -> Cow<'a, [u32]> {
         if self.hidden.is_empty() {
             return Cow::Borrowed(self.history);
         }

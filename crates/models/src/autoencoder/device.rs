@@ -85,6 +85,9 @@ pub struct Scratch {
     /// All items, with their marks.
     items: Vec<u32>,
     marks: Vec<Mark>,
+    /// Of the owner's items: changes of their rows in the encoder, and marks.
+    encoder_changes: Vec<f32>,
+    own: Vec<Mark>,
 }
 
 /// What a round's steps go on from and what they change.
@@ -161,7 +164,9 @@ impl Device {
         scratch.gradients.resize(middle.values().len(), 0.0);
         history.iter().for_each(|&item| scratch.marks[item as usize] = Mark::Consumed);
         // The two tables' buffers are lent one after the other: the encoder's changes are few.
-        let mut encoder_changes = vec![0.0; history.len() * self.network.hidden];
+        let mut encoder_changes = std::mem::take(&mut scratch.encoder_changes);
+        encoder_changes.clear();
+        encoder_changes.resize(history.len() * self.network.hidden, 0.0);
         let output_changes = into.push_rows(1, &scratch.items, &scratch.marks)?;
         history.iter().for_each(|&item| scratch.marks[item as usize] = Mark::Other);
         let mut steps =
@@ -170,8 +175,9 @@ impl Device {
         for step in 0..self.local_steps {
             loss += self.step(&mut steps, step == 0, scratch, rng).map_err(wrong)?;
         }
-        let own = vec![Mark::Consumed; history.len()];
-        into.push_rows(0, history, &own)?.copy_from_slice(&encoder_changes);
+        scratch.own.resize(history.len(), Mark::Consumed);
+        into.push_rows(0, history, &scratch.own)?.copy_from_slice(&encoder_changes);
+        scratch.encoder_changes = encoder_changes;
         let change = into.whole(2)?.iter_mut().zip(&scratch.middle).zip(middle.values());
         change.for_each(|((change, now), given)| *change = now - given);
         Ok(loss)
@@ -215,6 +221,8 @@ impl DevicePart for Device {
             gradients: Vec::new(),
             items: (0..items as u32).collect(),
             marks: vec![Mark::Other; items],
+            encoder_changes: Vec::new(),
+            own: Vec::new(),
         }
     }
 
@@ -234,7 +242,7 @@ impl DevicePart for Device {
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, UpdateError> {
-        let history = &*task.shown().into_owned();
+        let history = &*task.shown();
         let Task { shared, private, .. } = task;
         if history.is_empty() {
             return Ok(Lesson::default());

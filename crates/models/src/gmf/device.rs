@@ -239,7 +239,7 @@ impl DevicePart for Device {
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, UpdateError> {
-        let history = &*task.shown().into_owned();
+        let history = &*task.shown();
         let Task { shared, private: p, hidden, .. } = task;
         let [vectors, output] = shared.tables() else { return Ok(Lesson::default()) };
         // Somebody with nothing, or with everything, has nothing to compare.
