@@ -1,11 +1,9 @@
 //! Autoencoders of histories in a federation: their settings and choices.
 
-use crate::hosting::{self, Hosted, Hosting};
-use crate::registry::HostError;
 use crate::settings::Common;
-use crate::simulated::{FederatedModel, Simulated};
+use crate::simulated::{self, FederatedModel};
 use crate::tensors::Part;
-use crate::{Cohort, OfMeans, Plan, Population, Strategy, Streaming};
+use crate::{Cohort, OfMeans, Plan, Population, Strategy};
 use sottovoce_core::math;
 use sottovoce_models::autoencoder::{Device, Kind, Shared};
 use sottovoce_models::registry::Model;
@@ -19,18 +17,8 @@ pub(crate) const MODEL: Model = Model {
     what: "An autoencoder of histories by FedAdam or FedAvg: every device is one person, and only the network is shared",
     paper: "Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018; Reddi and others: Adaptive Federated Optimization. ICLR 2021",
     settings,
-    build: |settings| Box::new(Simulated::new(FedVae::new(settings))),
+    build: simulated::build::<FedVae>,
 };
-
-/// The same on a server.
-pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
-    hosting::host(FedVae::new(settings), hosting)
-}
-
-/// The same, to learn from a file.
-pub(crate) fn streaming(settings: &Settings) -> Box<dyn Streaming> {
-    Box::new(Simulated::new(FedVae::new(settings)))
-}
 
 /// Devices asked into a round, unless it is said otherwise.
 const COHORT: usize = 100;
@@ -62,13 +50,18 @@ fn settings() -> Vec<Setting> {
 }
 
 /// Its settings.
-struct FedVae {
+pub(crate) struct FedVae {
     common: Common,
     device: Device,
     strategy: OfMeans,
 }
 
-impl FedVae {
+impl FederatedModel for FedVae {
+    type Shared = Shared;
+    type Device = Device;
+
+    const NAME: &'static str = sottovoce_models::autoencoder::NAME;
+
     fn new(settings: &Settings) -> Self {
         let strategy = OfMeans::read(settings);
         let network = Shared {
@@ -88,13 +81,6 @@ impl FedVae {
         };
         Self { common: Common::read(settings), device, strategy }
     }
-}
-
-impl FederatedModel for FedVae {
-    type Shared = Shared;
-    type Device = Device;
-
-    const NAME: &'static str = sottovoce_models::autoencoder::NAME;
 
     fn common(&self) -> &Common {
         &self.common

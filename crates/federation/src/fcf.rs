@@ -1,11 +1,9 @@
 //! FCF in a federation: its settings and choices.
 
-use crate::hosting::{self, Hosted, Hosting};
-use crate::registry::HostError;
 use crate::settings::Common;
-use crate::simulated::{FederatedModel, Simulated};
+use crate::simulated::{self, FederatedModel};
 use crate::tensors::Part;
-use crate::{Adam, AdamSettings, Cohort, Descent, Plan, Population, Strategy, Streaming};
+use crate::{Adam, AdamSettings, Cohort, Descent, Plan, Population, Strategy};
 use sottovoce_models::fcf::{Device, Shared};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Setting, Settings};
@@ -18,18 +16,8 @@ pub(crate) const MODEL: Model = Model {
     what: "Federated collaborative filtering: devices solve for their owner's vector and send the gradient of all items",
     paper: "Ammad-ud-din, Ivannikova, Khan, Oyomno, Fu, Tan, Flanagan: Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation System. arXiv:1901.09888, 2019",
     settings,
-    build: |settings| Box::new(Simulated::new(Fcf::new(settings))),
+    build: simulated::build::<Fcf>,
 };
-
-/// The same on a server.
-pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
-    hosting::host(Fcf::new(settings), hosting)
-}
-
-/// The same, to learn from a file.
-pub(crate) fn streaming(settings: &Settings) -> Box<dyn Streaming> {
-    Box::new(Simulated::new(Fcf::new(settings)))
-}
 
 fn settings() -> Vec<Setting> {
     let mut all = Common::settings(50, "Times all devices are asked");
@@ -48,7 +36,7 @@ fn settings() -> Vec<Setting> {
 }
 
 /// Its settings.
-struct Fcf {
+pub(crate) struct Fcf {
     common: Common,
     device: Device,
     init_deviation: f32,
@@ -62,7 +50,12 @@ enum Server {
     Descent(Descent),
 }
 
-impl Fcf {
+impl FederatedModel for Fcf {
+    type Shared = Shared;
+    type Device = Device;
+
+    const NAME: &'static str = sottovoce_models::fcf::NAME;
+
     fn new(settings: &Settings) -> Self {
         let device = Device {
             factors: settings.integer("factors"),
@@ -82,13 +75,6 @@ impl Fcf {
         let init_deviation = settings.real("init_deviation") as f32;
         Self { common: Common::read(settings), device, init_deviation, server }
     }
-}
-
-impl FederatedModel for Fcf {
-    type Shared = Shared;
-    type Device = Device;
-
-    const NAME: &'static str = sottovoce_models::fcf::NAME;
 
     fn common(&self) -> &Common {
         &self.common

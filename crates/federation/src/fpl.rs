@@ -1,11 +1,9 @@
 //! FPL in a federation: its settings and choices.
 
-use crate::hosting::{self, Hosted, Hosting};
-use crate::registry::HostError;
 use crate::settings::{Common, chosen};
-use crate::simulated::{FederatedModel, Simulated};
+use crate::simulated::{self, FederatedModel};
 use crate::tensors::Part;
-use crate::{Adaptive, Configuration, Damped, Plan, Population, Strategy, Streaming, Sum};
+use crate::{Configuration, OfRows, Plan, Population, Strategy};
 use sottovoce_evaluate::communication::cce;
 use sottovoce_models::fpl::{Device, Pull, Shared};
 use sottovoce_models::registry::Model;
@@ -19,18 +17,8 @@ pub(crate) const MODEL: Model = Model {
     what: "Federated pair-wise learning: users' vectors stay on their devices, and owners choose what share of their likes leaves",
     paper: "Anelli, Deldjoo, Di Noia, Ferrara, Narducci: User-controlled federated matrix factorization for recommender systems. J. Intell. Inf. Syst. 2022",
     settings,
-    build: |settings| Box::new(Simulated::new(Fpl::new(settings))),
+    build: simulated::build::<Fpl>,
 };
-
-/// The same on a server.
-pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
-    hosting::host(Fpl::new(settings), hosting)
-}
-
-/// The same, to learn from a file.
-pub(crate) fn streaming(settings: &Settings) -> Box<dyn Streaming> {
-    Box::new(Simulated::new(Fpl::new(settings)))
-}
 
 fn settings() -> Vec<Setting> {
     let mut all = vec![
@@ -55,7 +43,7 @@ fn settings() -> Vec<Setting> {
     ];
     all.extend(Common::settings(50, "Times as many triples are gone through as there are interactions"));
     all.extend(vectors());
-    all.extend(strategies());
+    all.extend(OfRows::settings());
     all
 }
 
@@ -81,50 +69,23 @@ fn vectors() -> [Setting; 6] {
     ]
 }
 
-fn strategies() -> [Setting; 3] {
-    [
-        Setting::choice(
-            "strategy",
-            &["sum", "adaptive", "damped"],
-            "How updates are put together: the papers' sum, or one of two that are stable at any cohort size",
-        ),
-        Setting::real(
-            "adaptive_step",
-            0.2,
-            1e-4..=10.0,
-            "With strategy = adaptive: the longest step of a value",
-        )
-        .on_log_scale(),
-        Setting::real(
-            "damped_devices",
-            100.0,
-            1.0..=1e9,
-            "With strategy = damped: devices beyond which a row hardly moves further",
-        )
-        .on_log_scale(),
-    ]
-}
-
 /// Its settings.
-struct Fpl {
+pub(crate) struct Fpl {
     common: Common,
     configuration: Configuration,
     triples: Option<usize>,
     local_work: usize,
     /// With the triples of no plan.
     device: Device,
-    strategy: Chosen,
+    strategy: OfRows,
 }
 
-/// A strategy by its settings.
-#[derive(Clone, Copy)]
-enum Chosen {
-    Sum(Sum),
-    Adaptive(f32),
-    Damped(Damped),
-}
+impl FederatedModel for Fpl {
+    type Shared = Shared;
+    type Device = Device;
 
-impl Fpl {
+    const NAME: &'static str = sottovoce_models::fpl::NAME;
+
     fn new(settings: &Settings) -> Self {
         let rate = settings.real("learning_rate");
         let pull = |key| (rate * settings.real(key)) as f32;
@@ -139,12 +100,7 @@ impl Fpl {
             },
             init_deviation: settings.real("init_deviation") as f32,
         };
-        let rate = rate as f32;
-        let strategy = match settings.word("strategy") {
-            "damped" => Chosen::Damped(Damped { rate, devices: settings.real("damped_devices") as f32 }),
-            "adaptive" => Chosen::Adaptive(settings.real("adaptive_step") as f32),
-            _ => Chosen::Sum(Sum { rate }),
-        };
+        let strategy = OfRows::read(settings, device.rate);
         Self {
             common: Common::read(settings),
             configuration: Configuration::named(settings.word("configuration"))
@@ -155,13 +111,6 @@ impl Fpl {
             strategy,
         }
     }
-}
-
-impl FederatedModel for Fpl {
-    type Shared = Shared;
-    type Device = Device;
-
-    const NAME: &'static str = sottovoce_models::fpl::NAME;
 
     fn common(&self) -> &Common {
         &self.common
@@ -190,11 +139,7 @@ impl FederatedModel for Fpl {
     }
 
     fn strategy(&self, _: usize) -> Box<dyn Strategy> {
-        match self.strategy {
-            Chosen::Sum(sum) => Box::new(sum),
-            Chosen::Adaptive(step) => Box::new(Adaptive::new(step)),
-            Chosen::Damped(damped) => Box::new(damped),
-        }
+        self.strategy.build()
     }
 
     fn vectors(&self, plan: &Plan, cohort: usize, items: usize) -> f64 {

@@ -1,11 +1,9 @@
 //! GMF in a federation: its settings and choices.
 
-use crate::hosting::{self, Hosted, Hosting};
-use crate::registry::HostError;
 use crate::settings::Common;
-use crate::simulated::{FederatedModel, Simulated};
+use crate::simulated::{self, FederatedModel};
 use crate::tensors::Part;
-use crate::{Cohort, OfMeans, Plan, Population, Strategy, Streaming};
+use crate::{Cohort, OfMeans, Plan, Population, Strategy};
 use sottovoce_models::gmf::{Device, Shared};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Setting, Settings};
@@ -18,18 +16,8 @@ pub(crate) const MODEL: Model = Model {
     what: "Generalised matrix factorisation by FedAvg: items' vectors and the output are shared, each person's vector stays on their device",
     paper: "He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017; McMahan, Moore, Ramage, Hampson, Agüera y Arcas: Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017",
     settings,
-    build: |settings| Box::new(Simulated::new(FedGmf::new(settings))),
+    build: simulated::build::<FedGmf>,
 };
-
-/// The same on a server.
-pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
-    hosting::host(FedGmf::new(settings), hosting)
-}
-
-/// The same, to learn from a file.
-pub(crate) fn streaming(settings: &Settings) -> Box<dyn Streaming> {
-    Box::new(Simulated::new(FedGmf::new(settings)))
-}
 
 /// Devices asked into a round, unless it is said otherwise.
 const COHORT: usize = 50;
@@ -52,13 +40,18 @@ fn settings() -> Vec<Setting> {
 }
 
 /// Its settings.
-struct FedGmf {
+pub(crate) struct FedGmf {
     common: Common,
     device: Device,
     strategy: OfMeans,
 }
 
-impl FedGmf {
+impl FederatedModel for FedGmf {
+    type Shared = Shared;
+    type Device = Device;
+
+    const NAME: &'static str = sottovoce_models::gmf::NAME;
+
     fn new(settings: &Settings) -> Self {
         let strategy = OfMeans::read(settings);
         let device = Device {
@@ -73,13 +66,6 @@ impl FedGmf {
         };
         Self { common: Common::read(settings), device, strategy }
     }
-}
-
-impl FederatedModel for FedGmf {
-    type Shared = Shared;
-    type Device = Device;
-
-    const NAME: &'static str = sottovoce_models::gmf::NAME;
 
     fn common(&self) -> &Common {
         &self.common

@@ -6,6 +6,7 @@ use crate::simulated::FederatedModel;
 use crate::{Coordinator, FederationError, Population};
 use sottovoce_core::{Catalog, Facts, Rng};
 use sottovoce_models::SharedPart;
+use sottovoce_models::settings::Settings;
 use sottovoce_protocol::{Asked, FederationId, Terms};
 use std::sync::Arc;
 
@@ -42,8 +43,9 @@ pub(crate) fn is_of_devices(key: &str) -> bool {
     ["pi", "pi_spread", "reporting"].contains(&key) || of_devices.iter().any(|setting| setting.key == key)
 }
 
-/// The server's half of a model.
-pub(crate) fn host<M: FederatedModel>(mut model: M, hosting: &Hosting) -> Result<Hosted, HostError> {
+/// The server's half of a model, by its settings.
+pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
+    let mut model = M::new(settings);
     let Hosting { federation, items, ref facts, devices, seed, samples, ref criteria } = *hosting;
     model.know(Some(&Catalog { facts: facts.clone(), ..Catalog::default() }))?;
     let share = model.samples_a_device().ok_or(FederationError::Unhosted {

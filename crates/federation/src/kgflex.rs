@@ -1,11 +1,9 @@
 //! KGFlex in a federation: its settings and choices.
 
-use crate::hosting::{self, Hosted, Hosting};
-use crate::registry::HostError;
 use crate::settings::{Common, chosen};
-use crate::simulated::{FederatedModel, Simulated};
+use crate::simulated::{self, FederatedModel};
 use crate::tensors::Part;
-use crate::{Adaptive, Configuration, Damped, Plan, Population, Strategy, Streaming, Sum};
+use crate::{Configuration, OfRows, Plan, Population, Strategy};
 use sottovoce_core::Catalog;
 use sottovoce_models::kgflex::{Device, Shared, model_settings};
 use sottovoce_models::registry::Model;
@@ -21,18 +19,8 @@ pub(crate) const MODEL: Model = Model {
     what: "What people decide by, as facts of a knowledge graph: each device trains only the facts its owner goes by",
     paper: "Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021; Ferrara: Pursuing Privacy and Personalization in Recommender Systems. Politecnico di Bari 2022, chapter 6",
     settings,
-    build: |settings| Box::new(Simulated::new(KgFlex::new(settings))),
+    build: simulated::build::<KgFlex>,
 };
-
-/// The same on a server.
-pub(crate) fn host(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
-    hosting::host(KgFlex::new(settings), hosting)
-}
-
-/// The same, to learn from a file.
-pub(crate) fn streaming(settings: &Settings) -> Box<dyn Streaming> {
-    Box::new(Simulated::new(KgFlex::new(settings)))
-}
 
 fn settings() -> Vec<Setting> {
     let mut all = vec![
@@ -50,61 +38,29 @@ fn settings() -> Vec<Setting> {
     ];
     all.extend(Common::settings(50, "Times as many triples are gone through as there are interactions"));
     all.extend(model_settings());
-    all.extend(strategies());
+    all.extend(OfRows::settings());
     all
 }
 
-fn strategies() -> [Setting; 3] {
-    [
-        Setting::choice(
-            "strategy",
-            &["sum", "adaptive", "damped"],
-            "How updates are put together: the thesis's sum, or one of two that are stable at any cohort size",
-        ),
-        Setting::real(
-            "adaptive_step",
-            0.2,
-            1e-4..=10.0,
-            "With strategy = adaptive: the longest step of a value",
-        )
-        .on_log_scale(),
-        Setting::real(
-            "damped_devices",
-            100.0,
-            1.0..=1e9,
-            "With strategy = damped: devices beyond which a row hardly moves further",
-        )
-        .on_log_scale(),
-    ]
-}
-
 /// Its settings.
-struct KgFlex {
+pub(crate) struct KgFlex {
     common: Common,
     configuration: Configuration,
     triples: Option<usize>,
     /// With the triples of no plan, and the facts of the catalog once they are known.
     device: Device,
-    strategy: Chosen,
+    strategy: OfRows,
 }
 
-/// A strategy by its settings.
-#[derive(Clone, Copy)]
-enum Chosen {
-    Sum(Sum),
-    Adaptive(f32),
-    Damped(Damped),
-}
+impl FederatedModel for KgFlex {
+    type Shared = Shared;
+    type Device = Device;
 
-impl KgFlex {
+    const NAME: &'static str = sottovoce_models::kgflex::NAME;
+
     fn new(settings: &Settings) -> Self {
         let device = Device::from_settings(settings);
-        let rate = device.rate;
-        let strategy = match settings.word("strategy") {
-            "damped" => Chosen::Damped(Damped { rate, devices: settings.real("damped_devices") as f32 }),
-            "adaptive" => Chosen::Adaptive(settings.real("adaptive_step") as f32),
-            _ => Chosen::Sum(Sum { rate }),
-        };
+        let strategy = OfRows::read(settings, device.rate);
         Self {
             common: Common::read(settings),
             configuration: Configuration::named(settings.word("configuration"))
@@ -114,13 +70,6 @@ impl KgFlex {
             strategy,
         }
     }
-}
-
-impl FederatedModel for KgFlex {
-    type Shared = Shared;
-    type Device = Device;
-
-    const NAME: &'static str = sottovoce_models::kgflex::NAME;
 
     fn know(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
         self.device.facts = Arc::clone(facts_of(Self::NAME, catalog)?);
@@ -152,11 +101,7 @@ impl FederatedModel for KgFlex {
     }
 
     fn strategy(&self, _: usize) -> Box<dyn Strategy> {
-        match self.strategy {
-            Chosen::Sum(sum) => Box::new(sum),
-            Chosen::Adaptive(step) => Box::new(Adaptive::new(step)),
-            Chosen::Damped(damped) => Box::new(damped),
-        }
+        self.strategy.build()
     }
 
     /// All features down; up at most those the owner decides by, of which the share pi.

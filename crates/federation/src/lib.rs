@@ -76,7 +76,7 @@ pub use profile::Profile;
 pub use rounds::{EpochReport, Federation, Setup};
 pub use simulated::Streaming;
 pub use strategy::{
-    Adam, AdamSettings, Adaptive, AdaptiveMean, AdaptiveMeanSettings, Damped, Descent, Mean, OfMeans, Over,
-    Squares, Strategy, Sum,
+    Adam, AdamSettings, Adaptive, AdaptiveMean, AdaptiveMeanSettings, Damped, Descent, Mean, OfMeans, OfRows,
+    Over, Squares, Strategy, Sum,
 };
 pub use tally::{Tally, TallyError};

@@ -1,6 +1,13 @@
 //! All models: trained in one place, and trained in a federation.
 
-use crate::{FederationError, Hosted, Hosting, Streaming, autoencoder, fcf, fpl, gmf, hosting, kgflex};
+use crate::autoencoder::{self, FedVae};
+use crate::fcf::{self, Fcf};
+use crate::fpl::{self, Fpl};
+use crate::gmf::{self, FedGmf};
+use crate::hosting;
+use crate::kgflex::{self, KgFlex};
+use crate::simulated::{self, FederatedModel};
+use crate::{FederationError, Hosted, Hosting, Streaming};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{ModelError, central};
@@ -13,13 +20,19 @@ struct Federated {
     host: fn(&Settings, &Hosting) -> Result<Hosted, HostError>,
 }
 
+impl Federated {
+    const fn of<M: FederatedModel + 'static>(model: Model) -> Self {
+        Self { model, streaming: simulated::streaming::<M>, host: hosting::host::<M> }
+    }
+}
+
 /// In the order in which they are shown.
 static FEDERATED: &[Federated] = &[
-    Federated { model: fpl::MODEL, streaming: fpl::streaming, host: fpl::host },
-    Federated { model: fcf::MODEL, streaming: fcf::streaming, host: fcf::host },
-    Federated { model: gmf::MODEL, streaming: gmf::streaming, host: gmf::host },
-    Federated { model: autoencoder::MODEL, streaming: autoencoder::streaming, host: autoencoder::host },
-    Federated { model: kgflex::MODEL, streaming: kgflex::streaming, host: kgflex::host },
+    Federated::of::<Fpl>(fpl::MODEL),
+    Federated::of::<Fcf>(fcf::MODEL),
+    Federated::of::<FedGmf>(gmf::MODEL),
+    Federated::of::<FedVae>(autoencoder::MODEL),
+    Federated::of::<KgFlex>(kgflex::MODEL),
 ];
 
 static FEDERATED_MODELS: LazyLock<Vec<Model>> =

@@ -13,6 +13,7 @@ use crate::{
 };
 use sottovoce_core::{Catalog, Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
+use sottovoce_models::settings::Settings;
 use sottovoce_models::{
     DevicePart, Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, SharedPart, Summary, Tensor,
     stored,
@@ -30,7 +31,7 @@ pub trait Streaming: Recommender {
 }
 
 /// What a model adds to what all federated ones have.
-pub(crate) trait FederatedModel: Send + Sync {
+pub(crate) trait FederatedModel: Send + Sync + Sized {
     /// The server's half.
     type Shared: SharedPart;
     /// The device's half.
@@ -47,6 +48,9 @@ pub(crate) trait FederatedModel: Send + Sync {
         let _ = catalog;
         Ok(())
     }
+
+    /// From checked settings.
+    fn new(settings: &Settings) -> Self;
 
     /// Settings that all federated models have.
     fn common(&self) -> &Common;
@@ -80,6 +84,16 @@ pub(crate) trait FederatedModel: Send + Sync {
 
     /// The shared model as it is stored: all columns of all tables, by names other than [`USERS`].
     fn parts(&self) -> Vec<Part>;
+}
+
+/// A model by its settings, to be trained in the simulator.
+pub(crate) fn build<M: FederatedModel + 'static>(settings: &Settings) -> Box<dyn Recommender> {
+    Box::new(Simulated::new(M::new(settings)))
+}
+
+/// The same, to learn from a file.
+pub(crate) fn streaming<M: FederatedModel + 'static>(settings: &Settings) -> Box<dyn Streaming> {
+    Box::new(Simulated::new(M::new(settings)))
 }
 
 /// The tensor of all private models.

@@ -2,16 +2,18 @@
 
 mod adaptive;
 mod adaptive_mean;
-mod chosen;
 mod gradient;
 mod mean;
+mod of_means;
+mod of_rows;
 mod rows;
 
 pub use adaptive::Adaptive;
 pub use adaptive_mean::{AdaptiveMean, AdaptiveMeanSettings, Squares};
-pub use chosen::OfMeans;
 pub use gradient::{Adam, AdamSettings, Descent};
 pub use mean::{Mean, Over};
+pub use of_means::OfMeans;
+pub use of_rows::OfRows;
 pub use rows::{Damped, Sum};
 
 use crate::Collected;
