@@ -1,0 +1,84 @@
+//! Randomness that nobody can foretell who does not know the seed.
+
+use chacha20::ChaCha20Rng;
+use rand_core::{Infallible, Rng, SeedableRng, TryCryptoRng, TryRng};
+use sha2::{Digest, Sha256};
+
+/// A cryptographic generator: ChaCha20 from 32 secret bytes. The same seed gives the same numbers, which is for tests and the
+/// simulator; a deployed device or server takes its seed from the operating system.
+///
+/// ```
+/// use sottovoce_privacy::Generator;
+/// let mut generator = Generator::new([7; 32]);
+/// let mut again = Generator::new([7; 32]);
+/// assert_eq!(generator.next_u64(), again.next_u64());
+/// assert_ne!(generator.stream("masks", 1).next_u64(), generator.stream("masks", 2).next_u64());
+/// ```
+pub struct Generator {
+    seed: [u8; 32],
+    source: ChaCha20Rng,
+}
+
+impl Generator {
+    /// From 32 secret bytes.
+    pub fn new(seed: [u8; 32]) -> Self {
+        Self { seed, source: ChaCha20Rng::from_seed(seed) }
+    }
+
+    /// An independent generator named by a label and a number; does not advance this one.
+    #[must_use]
+    pub fn stream(&self, label: &str, index: u64) -> Self {
+        let length = (label.len() as u64).to_le_bytes();
+        let parts = [&self.seed[..], &length, label.as_bytes(), &index.to_le_bytes()];
+        Self::new(parts.into_iter().fold(Sha256::new(), Digest::chain_update).finalize().into())
+    }
+
+    /// 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.source.next_u64()
+    }
+
+    /// 32 random bits.
+    pub fn next_u32(&mut self) -> u32 {
+        self.source.next_u32()
+    }
+
+    /// Random bytes.
+    pub fn fill(&mut self, into: &mut [u8]) {
+        self.source.fill_bytes(into);
+    }
+
+    /// 32 random bytes, for a key or another generator.
+    pub fn seed(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        self.fill(&mut seed);
+        seed
+    }
+}
+
+/// For libraries that bring their own distributions.
+impl TryRng for Generator {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(self.source.next_u32())
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.source.next_u64())
+    }
+
+    fn try_fill_bytes(&mut self, into: &mut [u8]) -> Result<(), Infallible> {
+        self.source.fill_bytes(into);
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Generator {}
+
+/// Says nothing of the seed.
+impl std::fmt::Debug for Generator {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Generator")
+    }
+}

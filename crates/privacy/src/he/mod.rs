@@ -1,0 +1,1 @@
+//! Additive encryption under keys that the server does not hold.

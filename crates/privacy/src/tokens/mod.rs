@@ -1,0 +1,1 @@
+//! One-time tokens that prove the right to take part without saying who does.
