@@ -2,7 +2,9 @@
 
 use crate::behaviour::{Course, Fate};
 use crate::download::{Kept, Prices};
-use crate::{Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page, Profile};
+use crate::{
+    Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page, Profile, Recorder,
+};
 use sottovoce_core::Rng;
 use sottovoce_models::{DevicePart, Task};
 use sottovoce_protocol::{
@@ -15,6 +17,7 @@ pub(crate) struct Round<'a, D: DevicePart> {
     pub(crate) histories: &'a HistorySource,
     pub(crate) disclosure: &'a Disclosure,
     pub(crate) profile: &'a Profile,
+    pub(crate) recorder: Option<&'a dyn Recorder>,
     pub(crate) terms: &'a RoundTerms,
     pub(crate) shared: &'a Parameters,
     pub(crate) prepared: &'a D::Prepared,
@@ -143,7 +146,8 @@ impl<S> Lane<S> {
             self.trained = disclosed.recycle();
             return Ok(());
         }
-        self.deliver(round.delivery, disclosed, into)
+        let seen = round.recorder.map(|recorder| (recorder, device));
+        self.deliver(round.delivery, disclosed, seen, into)
             .map_err(|error| FederationError::receiving(device, &error))
     }
 
@@ -151,10 +155,17 @@ impl<S> Lane<S> {
         &mut self,
         delivery: Delivery,
         disclosed: Disclosed,
+        seen: Option<(&dyn Recorder, u32)>,
         into: &mut Collected,
     ) -> Result<(), sottovoce_protocol::DecodeError> {
+        let show = |received: &Received| {
+            if let Some((recorder, device)) = seen {
+                recorder.upload(received.round().0, device, received.update());
+            }
+        };
         if delivery == Delivery::Direct {
             let received = disclosed.deliver();
+            show(&received);
             into.add(received.update());
             self.trained = received.recycle();
             return Ok(());
@@ -163,6 +174,7 @@ impl<S> Lane<S> {
         codec::encode_update(&disclosed, &mut self.bytes);
         self.trained = disclosed.recycle();
         codec::decode_update(&self.bytes, &mut self.received)?;
+        show(&self.received);
         into.add(self.received.update());
         Ok(())
     }

@@ -48,6 +48,7 @@ mod lane;
 mod observer;
 mod plan;
 mod profile;
+mod recording;
 pub mod registry;
 mod rounds;
 mod settings;
@@ -57,6 +58,7 @@ mod strategy;
 mod summaries;
 mod tally;
 mod tensors;
+mod uploads;
 
 pub use behaviour::{Availability, Diurnal, Habits, Trace, TraceError};
 pub use closing::{Closing, RoundRules};
@@ -73,6 +75,7 @@ pub use hosting::{Hosted, Hosting};
 pub use observer::{Observer, RoundReport, RowUpdates};
 pub use plan::{Configuration, Plan, Population};
 pub use profile::Profile;
+pub use recording::Recorder;
 pub use rounds::{EpochReport, Federation, Setup};
 pub use simulated::Streaming;
 pub use strategy::{
@@ -80,3 +83,4 @@ pub use strategy::{
     Over, Squares, Strategy, Sum,
 };
 pub use tally::{Tally, TallyError};
+pub use uploads::{StoredUploads, UploadWriter, UploadsError};
