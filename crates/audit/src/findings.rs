@@ -5,7 +5,7 @@ use crate::judging::judge;
 use crate::{Figure, Rebuilt, Subjects, View};
 use rayon::prelude::*;
 use serde::Serialize;
-use sottovoce_core::Rng;
+use sottovoce_core::{Rng, math};
 
 /// Every so many subjects one is taken for an account of the attacker's own, on which the combined attack is fitted.
 const OWN_ACCOUNTS: usize = 5;
@@ -25,7 +25,8 @@ pub struct Finding {
     pub precision: f64,
     /// Mean recall, among twice as many.
     pub recall: f64,
-    /// AUC of guessing the popular, for the same people.
+    /// AUC of guessing, for the same people: by popularity, and beside all attacks together by what all uploads say of people in
+    /// general as well.
     pub guess_auc: f64,
     /// Its precision.
     pub guess_precision: f64,
@@ -33,7 +34,7 @@ pub struct Finding {
     pub guess_recall: f64,
     /// AUC with its 95 % range.
     pub auc_range: Figure,
-    /// AUC over that of guessing the popular, person by person, with its 95 % range.
+    /// AUC over that of guessing, person by person, with its 95 % range.
     pub gain: Figure,
     /// AUC of the same attack with somebody else's uploads: what it says of people in general.
     pub control_auc: f64,
@@ -123,21 +124,26 @@ pub(crate) fn conclude(
     counted: Counted,
     over_rounds: Vec<Moment>,
 ) -> Findings {
+    let popular = |_: &[Vec<f32>]| subjects.popularity().to_vec();
     let mut attacks: Vec<Finding> = view
         .attacks()
         .iter()
         .enumerate()
         .map(|(which, attack)| {
             let of = |scores: &[Vec<f32>]| scores[which].clone();
-            histories(subjects, &scores, (attack.name(), attack.what()), &|_| true, &of)
+            histories(subjects, &scores, (attack.name(), attack.what()), &|_| true, (&of, &popular))
         })
         .collect();
-    // Popularity is what the attacker knows without any upload.
+    // What can be said of people in general: what all send, and popularity, which needs no upload.
+    let general = general(subjects, &scores);
     scores.iter_mut().flatten().for_each(|scores| scores.push(subjects.popularity().to_vec()));
-    let combined = fit(subjects, &scores);
+    let combined = fit(subjects, &scores, &|own| own);
+    let guessing = fit(subjects, &scores, &|_| &general);
     let what = "weighs all of them and popularity, as fitted on a fifth of the people";
     let of = |scores: &[Vec<f32>]| combined.scores(scores);
-    attacks.push(histories(subjects, &scores, (COMBINED, what), &|place| !is_own(place), &of));
+    let guess = guessing.scores(&general);
+    let of_all = |_: &[Vec<f32>]| guess.clone();
+    attacks.push(histories(subjects, &scores, (COMBINED, what), &|place| !is_own(place), (&of, &of_all)));
     attacks.extend(memberships(subjects, &scores, &combined, vectors));
     Findings { view: view.name(), rounds: counted.rounds, uploads: counted.uploads, attacks, over_rounds }
 }
@@ -146,10 +152,26 @@ fn is_own(place: usize) -> bool {
     place.is_multiple_of(OWN_ACCOUNTS)
 }
 
-fn fit(subjects: &Subjects, scores: &Scores) -> Combined {
+/// The mean of everybody's scores by each attack, and popularity.
+fn general(subjects: &Subjects, scores: &Scores) -> Vec<Vec<f32>> {
+    let count = scores.iter().flatten().map(Vec::len).next().unwrap_or(0);
+    let mut general = vec![vec![0.0; subjects.items()]; count];
+    for scores in scores.iter().flatten() {
+        general.iter_mut().zip(scores).for_each(|(sum, scores)| math::add(sum, scores));
+    }
+    general.push(subjects.popularity().to_vec());
+    general
+}
+
+/// Fits a weight of each attack on the attacker's own accounts, of whose scores `taking` makes those that are to count.
+fn fit<'a>(
+    subjects: &'a Subjects,
+    scores: &'a Scores,
+    taking: &dyn Fn(&'a [Vec<f32>]) -> &'a [Vec<f32>],
+) -> Combined {
     let own = scores.iter().enumerate().filter(|(place, _)| is_own(*place));
     let accounts = own.filter_map(|(place, scores)| {
-        scores.as_ref().map(|scores| Account { scores, history: subjects.history(place) })
+        scores.as_ref().map(|scores| Account { scores: taking(scores), history: subjects.history(place) })
     });
     Combined::fit(accounts, &mut Rng::new(subjects.seed()).stream("combined", 0))
 }
@@ -160,14 +182,14 @@ fn histories(
     scores: &Scores,
     about: (&'static str, &'static str),
     counts: &(dyn Fn(usize) -> bool + Sync),
-    of: Taking<'_>,
+    (of, guess): (Taking<'_>, Taking<'_>),
 ) -> Finding {
     let one = |(place, own): (usize, &Option<Vec<Vec<f32>>>)| {
         let own = own.as_ref().filter(|_| counts(place))?;
         let had = subjects.had(place);
         let found = judge(&of(own), &had)?;
         let control = judge(&of(next(scores, place)?), &had)?.auc;
-        let guess = judge(subjects.popularity(), &had)?;
+        let guess = judge(&guess(own), &had)?;
         Some(Judged { device: subjects.devices()[place], found, guess, control })
     };
     let judged: Vec<_> = scores.par_iter().enumerate().filter_map(one).collect();

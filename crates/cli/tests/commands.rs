@@ -10,7 +10,8 @@ const TOWN: &str = "synth:town:users=80";
 
 #[test]
 fn help_has_examples_everywhere() {
-    for command in ["demo", "train", "recommend", "evaluate", "run", "models", "bench", "completions", "man"]
+    for command in
+        ["demo", "train", "recommend", "evaluate", "run", "audit", "models", "bench", "completions", "man"]
     {
         let help = printed(&[command, "--help"]);
         assert!(help.contains("Example"), "{command}: {help}");

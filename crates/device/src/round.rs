@@ -90,6 +90,7 @@ impl Work<'_> {
             self.history.rows.iter().copied().filter(|&row| Some(row) != left_out).collect();
 
         let mut trained = Trained::new(&self.shared.parameters.layout());
+        trained.expect(self.policy);
         let lesson = learner.train(
             self.shared,
             &mut private,

@@ -20,5 +20,6 @@ pub mod study;
 pub mod trial;
 mod values;
 mod watching;
+mod witness;
 
 pub use file::{Experiment, FileError, ReadError};

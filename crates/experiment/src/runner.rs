@@ -5,9 +5,11 @@ use crate::file::DataSet;
 use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
 use crate::plan::{Stage, Trial, hash};
 use crate::trial::{Checks, Keeping, ModelPlan, PrepareError, evaluate, load_clean, train_keeping};
+use crate::witness;
 use sottovoce_core::Histories;
 use sottovoce_data::{CleaningNotes, Description, LoadOptions, Parts, describe, split};
 use sottovoce_evaluate::{Question, report};
+use sottovoce_federation::Recorder;
 use sottovoce_models::{Flow, ModelError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -160,9 +162,11 @@ impl Trials for Runner {
             interrupted |= flow == Flow::Stop;
             flow
         };
+        let witness = witness::of(trial, histories, &data.whole.catalog);
         let keeping = Keeping {
             users: Some(&data.whole.users),
             catalog: Some(&data.whole.catalog),
+            recorder: witness.clone().map(|witness| witness as Arc<dyn Recorder>),
             ..Keeping::default()
         };
         let trained = train_keeping(&plan, histories, &mut on_epoch, keeping);
@@ -180,7 +184,8 @@ impl Trials for Runner {
             peak_rss_bytes: (self.peak_rss_bytes)().unwrap_or(0),
         };
         let main_cutoff = trial.protocol.cutoffs.first().copied().unwrap_or(10);
-        let figures = figures(&trained.summary);
+        let mut figures = figures(&trained.summary);
+        figures.extend(witness.into_iter().flat_map(|witness| witness::figures(&witness)));
         let values = Values::of(&evaluation, main_cutoff, trained.summary.updates_by_item);
         Ok(Outcome {
             summary: Summary {

@@ -22,6 +22,11 @@ pub(crate) const MODEL: Model = Model {
 fn settings() -> Vec<Setting> {
     let mut all = Common::settings(50, "Times all devices are asked");
     all.extend([
+        Setting::choice(
+            "negatives",
+            &["decoys", "papers"],
+            "Whether rows of items had that stay at home leave as those of items not had, or (papers) are missing and thereby known",
+        ),
         Setting::integer("factors", 20, 1..=512, "Length of users' and items' vectors").on_log_scale(),
         Setting::real("alpha", 0.3, 0.0..=1000.0, "Weight that an interaction adds to the 1 of every cell"),
         Setting::real("regularisation", 10.0, 1e-6..=1e5, "Pull of all vectors to zero").on_log_scale(),
@@ -61,6 +66,7 @@ impl FederatedModel for Fcf {
             factors: settings.integer("factors"),
             confidence: settings.real("alpha") as f32,
             regularisation: settings.real("regularisation") as f32,
+            decoys: settings.word("negatives") == "decoys",
         };
         let (rate, pull) = (settings.real("learning_rate") as f32, device.regularisation);
         let server = match settings.word("server") {

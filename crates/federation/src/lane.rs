@@ -114,6 +114,7 @@ impl<S> Lane<S> {
             history,
             hidden: self.policy.hidden(),
         };
+        self.trained.expect(&self.policy);
         let lesson = round
             .device
             .train(task, &mut self.scratch, &mut rng, &mut self.trained)

@@ -30,8 +30,9 @@ pub struct Task<'a, P = ()> {
     pub private: &'a mut [f32],
     /// The items the owner has, ascending, each once.
     pub history: &'a [u32],
-    /// The items of which nothing may leave, ascending. Rows of such items stay at home by themselves; a model whose rows
-    /// are something else marks those that only hidden items explain.
+    /// The items of which nothing may leave, ascending. Rows of such items stay at home by themselves, unless the model covers
+    /// them with what it would send of anybody; a model whose rows are something else marks those that only hidden items
+    /// explain.
     pub hidden: &'a [u32],
 }
 

@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn fcf_device() -> fcf::Device {
-        fcf::Device { factors: 5, confidence: 0.3, regularisation: 2.0 }
+        fcf::Device { factors: 5, confidence: 0.3, regularisation: 2.0, decoys: true }
     }
 
     fn gmf_device() -> gmf::Device {
@@ -322,7 +322,7 @@ mod tests {
                 let device = fpl::Device { factors, triples, rate, pull, init_deviation, negatives };
                 prop_assert_eq!(fpl::Device::from_spec(&device.spec()).unwrap(), device);
             }
-            let device = fcf::Device { factors, confidence: pulls[0], regularisation };
+            let device = fcf::Device { factors, confidence: pulls[0], regularisation, decoys: triples % 2 == 0 };
             prop_assert_eq!(fcf::Device::from_spec(&device.spec()).unwrap(), device);
             let gradients = triples % 2 == 0;
             let device = gmf::Device { factors, rate, pull: pulls[1], init_deviation, gradients, ..gmf_device() };

@@ -35,7 +35,7 @@ impl Trained {
         }
         withhold(&mut self.update, policy, terms)?;
         self.update.check_values(terms.values)?;
-        let Trained { update, mut private } = self;
+        let Trained { update, mut private, .. } = self;
         private.iter_mut().for_each(Private::clear);
         let (federation, round, encoding) = (terms.federation, terms.round, terms.values);
         let disclosed = Disclosed { update, private, federation, round, encoding };

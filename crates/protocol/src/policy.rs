@@ -80,7 +80,8 @@ impl Policy {
         Ok(())
     }
 
-    /// Items whose rows never leave, consumed or not; ascending. A model whose rows are something else marks those that
+    /// Items of which nothing leaves that has to do with the owner, consumed or not; ascending. Where a model draws decoys from the
+    /// whole catalog, what leaves of a hidden item is a decoy, as of any other: a row that never left would show itself. A model whose rows are something else marks those that
     /// only hidden items explain ([`Mark::Hidden`](crate::Mark::Hidden)); one without rows must leave hidden items out of
     /// training instead.
     pub fn hidden(&self) -> &[u32] {

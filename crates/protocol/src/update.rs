@@ -3,7 +3,7 @@
 use crate::error::{UpdateError, ValueError};
 use crate::parameters::{Keyed, Layout};
 use crate::rows::Rows;
-use crate::{DecodeError, FederationId, RoundId, RoundTerms, ValueEncoding, limits};
+use crate::{DecodeError, FederationId, Policy, RoundId, RoundTerms, ValueEncoding, limits};
 
 /// What a row says about the person: the private half of an update, never encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,12 +111,26 @@ pub struct Trained {
     pub(crate) update: Update,
     /// By table.
     pub(crate) private: Vec<Private>,
+    /// Whether the owner keeps nothing at home.
+    open: bool,
 }
 
 impl Trained {
     /// Nothing changed yet.
     pub fn new(layout: &Layout) -> Self {
-        Self { update: Update::new(layout), private: vec![Private::default(); layout.shapes().len()] }
+        let private = vec![Private::default(); layout.shapes().len()];
+        Self { update: Update::new(layout), private, open: false }
+    }
+
+    /// Says, before training, under which policy it will be disclosed: where the owner keeps nothing at home, a model need not
+    /// hide what it keeps. The policy in force when it is disclosed decides all the same.
+    pub fn expect(&mut self, policy: &Policy) {
+        self.open = policy.pi() >= 1.0 && policy.hidden().is_empty();
+    }
+
+    /// Whether every row is expected to leave.
+    pub fn is_open(&self) -> bool {
+        self.open
     }
 
     /// Forgets everything but the buffers' memory.
@@ -351,7 +365,7 @@ pub struct Received {
 impl Received {
     /// Empty buffers for updates of this layout.
     pub fn new(layout: &Layout) -> Self {
-        let Trained { update, private } = Trained::new(layout);
+        let Trained { update, private, .. } = Trained::new(layout);
         let (federation, round, encoding) = Default::default();
         Self { update, private, federation, round, encoding }
     }
@@ -405,7 +419,7 @@ impl Received {
 }
 
 fn emptied(update: Update, private: Vec<Private>) -> Trained {
-    let mut trained = Trained { update, private };
+    let mut trained = Trained { update, private, open: false };
     trained.clear();
     trained
 }

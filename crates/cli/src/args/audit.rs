@@ -12,13 +12,20 @@ use std::path::PathBuf;
   sottovoce audit --model fpl --data ml-100k --min-interactions 21 --set pi=0.5
   sottovoce audit --model fpl --data synth:town --set cohort=100 --view sums
   sottovoce audit --model fpl --data ml-100k --sweep pi=0,0.1,0.5,1 --sweep negatives=decoys,papers --out runs/audit
+  sottovoce audit --uploads kept --devices devices.tsv --data ml-100k
 
 Plays the curious server of a simulated training: rebuilds people's histories from what their devices sent, by several attacks, \
 and says beside each number what guessing the popular items would find. docs/privacy.md says what the numbers mean.")]
 pub(crate) struct Audit {
     /// The model; fpl, fcf, fed-gmf and kgflex can be audited
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "uploads")]
+    pub(crate) model: Option<String>,
+    /// Audit uploads that a server kept in this folder, instead of training
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "settings", "sweep"])]
+    pub(crate) uploads: Option<PathBuf>,
+    /// Whose device is whose: lines of a device's number, a tab and a user's id [default: devices are numbered as users are]
+    #[arg(long, value_name = "FILE", requires = "uploads")]
+    pub(crate) devices: Option<PathBuf>,
     /// A file, a folder, a bare name, or synth:town[:users=N]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,

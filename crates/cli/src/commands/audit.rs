@@ -1,5 +1,7 @@
 //! `audit`: what a curious server could rebuild of people's histories.
 
+mod stored;
+
 use crate::args::{Audit, Common, Sweep};
 use crate::output::Usage;
 use crate::progress::Bar;
@@ -27,7 +29,7 @@ const CUTOFF: usize = 10;
 /// What `audit --json` prints.
 #[derive(Serialize)]
 struct Outcome<'a> {
-    model: &'static str,
+    model: &'a str,
     data: &'a str,
     fingerprint: &'a str,
     seed: u64,
@@ -41,7 +43,7 @@ struct Outcome<'a> {
 /// One training, and what its server could learn.
 #[derive(Serialize)]
 struct Audited {
-    settings: Settings,
+    settings: BTreeMap<String, String>,
     #[serde(flatten)]
     findings: Findings,
     /// The privacy loss that differential privacy bounds; none where there is no differential privacy.
@@ -66,7 +68,10 @@ struct SweptPoint {
 
 /// `sottovoce audit`.
 pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
-    let model = registry::find(&args.model)?;
+    if let Some(folder) = &args.uploads {
+        return stored::run(args, common, folder);
+    }
+    let model = registry::find(args.model.as_deref().unwrap_or_default())?;
     if !MODELS.contains(&model.name) {
         return Err(Usage(AuditError::Model { model: model.name.to_owned() }.to_string()).into());
     }
@@ -78,9 +83,9 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
     let base = given(None)?;
     let mut sweeps = Vec::new();
     for Sweep { key, values } in &args.sweep {
-        let settings: Result<Vec<_>, _> =
+        let settings: Result<Vec<_>> =
             values.iter().map(|value| Ok((value.clone(), given(Some((key, value)))?))).collect();
-        sweeps.push((key.clone(), settings.map_err(|error: sottovoce_models::ModelError| error)?));
+        sweeps.push((key.clone(), settings?));
     }
     let data = prepare(args, common)?;
     let auditor = Auditor { args, common, model, data: &data };
@@ -97,10 +102,15 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
         base: &base,
         sweeps: &sweeps,
     };
+    tell(args, common, &data, &outcome)
+}
+
+/// Writes the report, and prints the outcome.
+fn tell(args: &Audit, common: &Common, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
     if let Some(out) = &args.out {
-        store(out, &auditor, &outcome)?;
+        store(out, data, outcome)?;
     }
-    if common.json { output::print_json(&outcome) } else { show(args, &data, &outcome) }
+    if common.json { output::print_json(outcome) } else { show(args, data, outcome) }
 }
 
 fn prepare(args: &Audit, common: &Common) -> Result<Prepared> {
@@ -170,18 +180,18 @@ impl Auditor<'_> {
         let protocol = Protocol::all_unrated([CUTOFF]);
         let metrics = trial::evaluate(&question, &protocol, trained.recommender.as_ref())?.at;
         let seconds = started.elapsed().as_secs_f64();
+        let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect();
         Ok(Audited { settings, findings, epsilon: None, metrics, seconds })
     }
 }
 
-/// 1, 2, 5, 10, 20, 50 and so on.
-fn usual_rounds() -> Vec<u64> {
-    let decades = (0..9).map(|power| 10u64.pow(power));
-    decades.flat_map(|decade| [decade, 2 * decade, 5 * decade]).collect()
-}
-
-fn ascending(rounds: &[u64]) -> Vec<u64> {
-    let mut rounds = rounds.to_vec();
+/// The rounds asked for; or 1, 2, 5, 10, 20, 50 and so on.
+fn rounds(args: &Audit) -> Vec<u64> {
+    if args.rounds.is_empty() {
+        let decades = (0..9).map(|power| 10u64.pow(power));
+        return decades.flat_map(|decade| [decade, 2 * decade, 5 * decade]).collect();
+    }
+    let mut rounds = args.rounds.clone();
     rounds.sort_unstable();
     rounds.dedup();
     rounds
@@ -224,13 +234,13 @@ const ACCURACY: &str = "nDCG@10";
 fn show(args: &Audit, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
     let findings = &outcome.base.findings;
     output::print_line(&format!(
-        "{} on {}: {} rounds, {} uploads of {} audited people; {ACCURACY} {:.4}",
+        "{} on {}: {} rounds, {} uploads of {} audited people{}",
         outcome.model,
         data.name,
         output::grouped(findings.rounds),
         output::grouped(findings.uploads),
         output::grouped(outcome.people as u128),
-        outcome.base.ndcg().unwrap_or(f64::NAN),
+        outcome.base.ndcg().map_or_else(String::new, |ndcg| format!("; {ACCURACY} {ndcg:.4}")),
     ))?;
     output::print(&output::table(&report::attacks_table(findings)))?;
     output::print_line(&in_words(findings))?;
@@ -247,7 +257,7 @@ fn show(args: &Audit, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
 fn in_words(findings: &Findings) -> String {
     let Some(combined) = findings.combined() else { return String::new() };
     let gain = combined.gain;
-    if gain.low > 0.0 {
+    if gain.low > 0.0 && combined.personal.low > 0.0 {
         format!(
             "All attacks together rebuild histories with an AUC of {:.3}, where guessing the popular has {:.3}: of {:.0} % of \
              people most of what it names is right.",
@@ -257,21 +267,22 @@ fn in_words(findings: &Findings) -> String {
         )
     } else {
         format!(
-            "All attacks together (AUC {:.3}) find no more than guessing the popular does ({:.3}).",
-            combined.auc, combined.guess_auc
+            "All attacks together (AUC {:.3}) find no more of people than guessing the popular does ({:.3}), or than somebody else's \
+             uploads would tell ({:.3}).",
+            combined.auc, combined.guess_auc, combined.control_auc
         )
     }
 }
 
-fn store(out: &Path, auditor: &Auditor<'_>, outcome: &Outcome<'_>) -> Result<()> {
-    let report = compose(auditor, outcome);
+fn store(out: &Path, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
+    let report = compose(outcome);
     folder::write_whole(out, |folder| {
         report.write(folder).context("writing the report")?;
         let path = folder.join("audit.json");
         std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
             .with_context(|| format!("writing {}", path.display()))?;
         let path = folder.join("people.tsv");
-        std::fs::write(&path, people(auditor.data, &outcome.base.findings))
+        std::fs::write(&path, people(data, &outcome.base.findings))
             .with_context(|| format!("writing {}", path.display()))
     })
 }
@@ -289,7 +300,7 @@ fn people(data: &Prepared, findings: &Findings) -> String {
     text
 }
 
-fn compose(auditor: &Auditor<'_>, outcome: &Outcome<'_>) -> Report {
+fn compose(outcome: &Outcome<'_>) -> Report {
     let findings = &outcome.base.findings;
     let base = [outcome.base.named("as given".to_owned(), None)];
     let mut first = Section::new("What the server could learn").table(report::attacks_table(findings));
@@ -320,5 +331,5 @@ fn compose(auditor: &Auditor<'_>, outcome: &Outcome<'_>) -> Report {
         .configuration("settings", settings.collect::<String>())
         .provenance("version", format!("sottovoce {}", env!("CARGO_PKG_VERSION")))
         .provenance("data fingerprint", outcome.fingerprint)
-        .provenance("seed", auditor.common.seed.to_string())
+        .provenance("seed", outcome.seed.to_string())
 }

@@ -3,6 +3,7 @@
 mod activity;
 mod along;
 mod exposure;
+mod leak;
 mod pace;
 mod plots;
 mod sweep;
@@ -53,7 +54,9 @@ pub fn compose(
     let along = along::sections(experiment, results);
     // Where something is federated, who sees what and what is given up for it are the news.
     let mut parts: Vec<Section> = match exposure::section(experiment, &shown) {
-        Some(exposure) => [exposure].into_iter().chain(along).chain(leading).collect(),
+        Some(exposure) => {
+            [exposure].into_iter().chain(leak::section(&shown)).chain(along).chain(leading).collect()
+        }
         None => leading.into_iter().chain(along).collect(),
     };
     parts.extend(closing_sections(experiment, results, &shown));

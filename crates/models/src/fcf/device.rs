@@ -3,9 +3,10 @@
 use crate::central::factors::{self, with_stride};
 use crate::central::least_squares::{self, Normal, Solver};
 use crate::spec::{SpecError, SpecReader};
-use crate::{DevicePart, Lesson, Task};
+use crate::{DevicePart, Lesson, Negatives, Task};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Mark, ModelSpec, Parameters, Table, Trained, UpdateError};
+use std::borrow::Cow;
 
 /// How a device trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,7 +17,12 @@ pub struct Device {
     pub confidence: f32,
     /// Pull of the user's vector to zero (l).
     pub regularisation: f32,
+    /// Whether the row of an item had that stays at home leaves as that of an item not had; otherwise, as in the paper, it is
+    /// missing from an update that has all others.
+    pub decoys: bool,
 }
+
+const NEGATIVES: &str = "negatives";
 
 impl Device {
     /// The model as round terms name it, with everything that a device needs to know.
@@ -26,7 +32,9 @@ impl Device {
             ("alpha", self.confidence.to_string()),
             ("regularisation", self.regularisation.to_string()),
         ];
-        let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let decoys = self.decoys.then(|| (NEGATIVES, Negatives::Decoys.name().to_owned()));
+        let settings =
+            settings.into_iter().chain(decoys).map(|(key, value)| (key.to_owned(), value)).collect();
         ModelSpec { name: super::NAME.to_owned(), settings }
     }
 
@@ -40,6 +48,7 @@ impl Device {
             factors: from.whole("factors", 1..=512)?,
             confidence: from.real("alpha", 0.0..=1000.0)?,
             regularisation: from.real("regularisation", 1e-7..=1e5)?,
+            decoys: from.word(NEGATIVES, &["decoys"], |word| (word == "decoys").then_some(true))?.is_some(),
         };
         from.end()?;
         Ok(device)
@@ -113,6 +122,27 @@ impl Device {
         }
         Ok(loss)
     }
+
+    /// Covers rows of items that the owner has or hides by what they would be if they did not have them.
+    fn cover(&self, table: &Table, user: &[f32], own: &[u32], into: &mut Trained) -> Result<(), UpdateError> {
+        let covers = into.cover_rows(0, own)?.chunks_exact_mut(self.factors);
+        for (cover, &item) in covers.zip(own) {
+            let error = -math::dot(user, table.row(item as usize));
+            cover.iter_mut().zip(user).for_each(|(to, p)| *to = error * p);
+        }
+        Ok(())
+    }
+}
+
+/// The items of both lists, ascending.
+fn both<'a>(history: &'a [u32], hidden: &[u32]) -> Cow<'a, [u32]> {
+    if hidden.is_empty() {
+        return Cow::Borrowed(history);
+    }
+    let mut all = [history, hidden].concat();
+    all.sort_unstable();
+    all.dedup();
+    Cow::Owned(all)
 }
 
 impl DevicePart for Device {
@@ -146,12 +176,15 @@ impl DevicePart for Device {
         _rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, UpdateError> {
-        let Task { shared, prepared, private: user, history, .. } = task;
+        let Task { shared, prepared, private: user, history, hidden, .. } = task;
         let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
             return Ok(Lesson::default());
         };
         self.solve(prepared, history, scratch, user);
         let loss = self.propose(table, user, history, into)?;
+        if self.decoys && !into.is_open() {
+            self.cover(table, user, &both(history, hidden), into)?;
+        }
         let samples = history.len() as u64;
         into.set_samples(samples);
         Ok(Lesson { samples, loss: loss / f64::from(1.0 + self.confidence) })
@@ -173,6 +206,7 @@ mod tests {
     use crate::SharedPart;
     use crate::fcf::Shared;
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
+    use sottovoce_protocol::{Ledger, Policy, RoundTerms, Terms};
 
     const ITEMS: usize = 25;
     const FACTORS: usize = 5;
@@ -212,7 +246,7 @@ mod tests {
             let shared = Shared { factors: FACTORS, init_deviation: 0.8 };
             let parameters = shared.start(ITEMS, &mut rng).unwrap();
             let table = &parameters.tables()[0];
-            let device = Device { factors: FACTORS, confidence, regularisation };
+            let device = Device { factors: FACTORS, confidence, regularisation, decoys: false };
             // What was there before does not matter: the solution is exact.
             let mut private = [7.0; FACTORS];
             let mut trained = Trained::new(&parameters.layout());
@@ -241,9 +275,34 @@ mod tests {
     }
 
     #[test]
+    fn of_decoys_it_shows_nothing_which_items_stay_at_home() {
+        let shared = Shared { factors: FACTORS, init_deviation: 0.8 }.start(6, &mut Rng::new(1)).unwrap();
+        let device = Device { factors: FACTORS, confidence: 2.0, regularisation: 1.0, decoys: true };
+        let (mut private, mut trained) = ([0.0; FACTORS], Trained::new(&shared.layout()));
+        let mut policy = Policy::new(0.0).unwrap();
+        policy.hide(5);
+        let (prepared, rng) = (device.prepare(&shared), &mut Rng::new(1));
+        let task = Task {
+            shared: &shared,
+            prepared: &prepared,
+            private: &mut private,
+            history: &[1, 4],
+            hidden: policy.hidden(),
+        };
+        device.train(task, &mut device.scratch(6), rng, &mut trained).unwrap();
+        let terms = RoundTerms::freeze(Terms::default()).unwrap();
+        let left = trained.disclose(&policy, &terms, 0, &mut Ledger::totals_only(), rng).unwrap();
+        assert_eq!(left.update().rows(), 6);
+        for (item, row) in left.update().tables()[0].iter() {
+            let error = -math::dot(&private, shared.tables()[0].row(item));
+            assert!(row.iter().zip(private).all(|(found, p)| (found - error * p).abs() < 1e-6), "{item}");
+        }
+    }
+
+    #[test]
     fn who_has_nothing_changes_nothing() {
         let shared = Shared { factors: FACTORS, init_deviation: 0.1 }.start(3, &mut Rng::new(1)).unwrap();
-        let device = Device { factors: FACTORS, confidence: 1.0, regularisation: 1.0 };
+        let device = Device { factors: FACTORS, confidence: 1.0, regularisation: 1.0, decoys: true };
         let (mut private, mut trained) = ([0.5; FACTORS], Trained::new(&shared.layout()));
         let task = Task {
             shared: &shared,

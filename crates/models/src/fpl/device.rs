@@ -100,6 +100,7 @@ struct Training<'a, const F: usize> {
     table: &'a Table,
     user: &'a mut [f32],
     drawing: Drawing<'a>,
+    hidden: &'a [u32],
     scratch: &'a mut Scratch,
     rng: &'a mut Rng,
     into: &'a mut Trained,
@@ -110,19 +111,22 @@ impl<const F: usize> Work for Training<'_, F> {
 
     #[inline(always)]
     fn run(self) -> Self::Output {
-        let Training { device, pulls, table, user, drawing, scratch, rng, into } = self;
+        let Training { device, pulls, table, user, drawing, hidden, scratch, rng, into } = self;
         let user = &mut user[..if F == 0 { device.factors } else { F }];
         scratch.draw(&drawing, device.triples, rng);
         // Rows are copied when they are scored and become their own gradients: the table is gone through once.
         let rows = into.push_rows(0, &scratch.items, &scratch.marks)?;
         scratch.score(user, table.values(), rows);
         let loss = scratch.compare();
-        if scratch.decoys.is_empty() {
-            device.propose::<F>(pulls, user, scratch, rows);
-        } else {
+        // Hidden items are only to be covered where what leaves is drawn from them, too.
+        let hidden = if drawing.negatives == Negatives::Decoys { hidden } else { &[] };
+        if scratch.covers_any(hidden) {
             scratch.cover(user, table.values(), device.pull.negative);
             device.propose::<F>(pulls, user, scratch, rows);
+            scratch.settle_covers(hidden, user.len() + 1, rows);
             into.cover_rows(0, &scratch.covered)?.copy_from_slice(&scratch.covers);
+        } else {
+            device.propose::<F>(pulls, user, scratch, rows);
         }
         into.set_samples(device.triples as u64);
         Ok(Lesson { samples: device.triples as u64, loss })
@@ -211,9 +215,14 @@ impl DevicePart for Device {
         pulls[Mark::Consumed as usize] = self.pull.positive;
         let pulls = &pulls;
         let pool = user.get(self.factors).map(|&kept| Pool::of(kept));
-        let drawing = Drawing { history, hidden, items, negatives: self.negatives, pool };
+        // Who keeps nothing at home has nothing to hide among decoys.
+        let negatives = match self.negatives {
+            Negatives::Decoys if into.is_open() => Negatives::Papers,
+            as_asked => as_asked,
+        };
+        let drawing = Drawing { history, items, negatives, pool };
         with_factors!(self.factors, F => {
-            fastest(Training::<F> { device: self, pulls, table, user, drawing, scratch, rng, into })
+            fastest(Training::<F> { device: self, pulls, table, user, drawing, hidden, scratch, rng, into })
         })
     }
 

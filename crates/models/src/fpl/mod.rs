@@ -17,6 +17,11 @@
 //! their disclosure policy decides what leaves: rows of items they do not have do, the row of an item they have does with
 //! probability pi. The server adds alpha times the sum of what it receives.
 //!
+//! In the papers j is an item that the user does not have. Then a row that never leaves belongs to an item that they do have,
+//! and from many rounds a server can tell, at pi = 0 as well. By default, j is therefore drawn from the whole catalog
+//! ([`Negatives::Decoys`](crate::Negatives::Decoys)): which rows leave as negatives is independent of the history, and where the row of
+//! an item had or hidden is to stay at home, what was drawn of it leaves all the same, and nothing else.
+//!
 //! What leaves the device, then, is rows of one table, [`Shared::TABLE`]; p and the history never do.
 
 mod device;

@@ -23,12 +23,24 @@ pub struct Scratch {
     wrong: Vec<f32>,
     /// dp without the pull.
     pub(super) change: Vec<f32>,
-    /// Triples whose negative the owner has or hides, with that negative; none but where negatives are decoys.
-    pub(super) decoys: Vec<(u32, u32)>,
-    /// The items of `decoys`, ascending, each once.
+    /// Draws of items that the owner has; none but where negatives are decoys.
+    decoys: Vec<Decoy>,
+    /// Items that no triple has, with their marks.
+    odd: Vec<(u32, Mark)>,
+    /// Items of which something leaves when their own change stays at home, ascending.
     pub(super) covered: Vec<u32>,
-    /// What their rows would be if they were negatives and nothing else.
+    /// What that is, one row after the other.
     pub(super) covers: Vec<f32>,
+}
+
+/// An item of the owner's that was drawn as a negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Decoy {
+    item: u32,
+    /// The triple that it was drawn for.
+    triple: u32,
+    /// What is learnt from in its place: an item that the owner does not have. It was not drawn in the open and stays at home.
+    instead: u32,
 }
 
 /// What triples are drawn from.
@@ -36,8 +48,6 @@ pub struct Scratch {
 pub(super) struct Drawing<'a> {
     /// The items the owner has, ascending.
     pub(super) history: &'a [u32],
-    /// The items the owner hides, ascending.
-    pub(super) hidden: &'a [u32],
     /// Items of the catalog.
     pub(super) items: u32,
     pub(super) negatives: Negatives,
@@ -84,6 +94,7 @@ impl Scratch {
             wrong: Vec::with_capacity(triples.next_multiple_of(BLOCK)),
             change: vec![0.0; factors],
             decoys: Vec::new(),
+            odd: Vec::new(),
             covered: Vec::new(),
             covers: Vec::new(),
         }
@@ -106,23 +117,27 @@ impl Scratch {
     fn draw_few(&mut self, from: &Drawing<'_>, rng: &mut Rng) {
         let history = from.history;
         draw_all(&mut self.triples, &mut self.decoys, from, |item| has(history, item), rng);
-        let mut met = [(0, Mark::Other); 2 * FEW];
-        let met = &mut met[..2 * self.triples.len()];
+        let mut met = [(0, Mark::Other); 4 * FEW];
         for (pair, [positive, negative]) in met.as_chunks_mut::<2>().0.iter_mut().zip(&self.triples) {
             *pair = [(*positive, Mark::Consumed), (*negative, Mark::Other)];
         }
-        if !self.decoys.is_empty() {
-            for (item, mark) in met.iter_mut() {
-                *mark = if has(history, *item) { Mark::Consumed } else { Mark::Other };
-            }
+        let mut count = 2 * self.triples.len();
+        for decoy in &self.decoys {
+            met[2 * decoy.triple as usize + 1] = met[2 * decoy.triple as usize];
+            met[count] = (decoy.item, Mark::Other);
+            met[count + 1] = (decoy.instead, Mark::Hidden);
+            count += 2;
         }
-        met.sort_unstable_by_key(|&(item, _)| item);
+        let met = &mut met[..count];
+        // What was drawn in the open comes before what was not: the first of the same is the one that counts.
+        met.sort_unstable_by_key(|&(item, mark)| (item, mark as u8));
         self.items.clear();
         self.marks.clear();
         for same in met.chunk_by(|one, next| one.0 == next.0) {
             self.items.push(same[0].0);
             self.marks.push(same[0].1);
         }
+        self.replace();
     }
 
     #[inline(always)]
@@ -133,7 +148,33 @@ impl Scratch {
         draw_all(&mut self.triples, &mut self.decoys, from, |item| marking.has(item), &mut own);
         *rng = own;
         marking.add(&self.triples);
-        self.touched.drain(from.history, &mut self.items, &mut self.marks, 2 * self.triples.len());
+        // What only decoys brought in, and how it is marked other than by whether the owner has it.
+        self.odd.clear();
+        for decoy in &self.decoys {
+            if marking.add_one(decoy.item) {
+                self.odd.push((decoy.item, Mark::Other));
+            }
+        }
+        for decoy in &self.decoys {
+            if marking.add_one(decoy.instead) {
+                self.odd.push((decoy.instead, Mark::Hidden));
+            }
+        }
+        let most = 2 * (self.triples.len() + self.decoys.len());
+        self.touched.drain(from.history, &mut self.items, &mut self.marks, most);
+        for &(item, mark) in &self.odd {
+            if let Ok(place) = self.items.binary_search(&item) {
+                self.marks[place] = mark;
+            }
+        }
+        self.replace();
+    }
+
+    /// Puts what is learnt from into triples whose negative was a decoy.
+    fn replace(&mut self) {
+        for decoy in &self.decoys {
+            self.triples[decoy.triple as usize][1] = decoy.instead;
+        }
     }
 
     /// Scores each item met, once, and copies its row `into` the next place; `table` has rows of the user's factors and a
@@ -196,19 +237,57 @@ impl Scratch {
 }
 
 impl Scratch {
-    /// Writes down what leaves of items of the owner's, had or hidden, that were drawn as negatives, if nothing else does:
-    /// what leaves of anybody who drew them.
+    /// Whether anything was drawn that the owner has, or may have been that they hide.
+    pub(super) fn covers_any(&self, hidden: &[u32]) -> bool {
+        !(self.decoys.is_empty() && hidden.is_empty())
+    }
+
+    /// Writes down, as a row of a negative, what leaves of each item of the owner's that was drawn as one: what leaves of
+    /// anybody who draws it.
     pub(super) fn cover(&mut self, user: &[f32], table: &[f32], pull: f32) {
         self.decoys.sort_unstable();
         self.covered.clear();
         self.covers.clear();
-        for same in self.decoys.chunk_by(|one, next| one.0 == next.0) {
-            let sum: f32 = same.iter().map(|&(_, triple)| -self.wrong[triple as usize]).sum();
-            let (item, back) = (same[0].0, same.len() as f32 * pull);
+        for same in self.decoys.chunk_by(|one, next| one.item == next.item) {
+            let (item, back) = (same[0].item, same.len() as f32 * pull);
+            let score = self.rows[item as usize].score();
+            let wrong = |decoy: &Decoy| {
+                let [had, _] = self.triples[decoy.triple as usize];
+                math::sigmoid(score - self.rows[had as usize].score())
+            };
+            let sum = -same.iter().map(wrong).sum::<f32>();
             let (factors, bias) = lanes::row(table, user.len() + 1, item).split_at(user.len());
             self.covered.push(item);
             self.covers.extend(user.iter().zip(factors).map(|(p, q)| sum * p - back * q));
             self.covers.push(sum - back * bias[0]);
+        }
+    }
+
+    /// Gives decoys that are nothing else their place among the rows, and lets the others cover the rows of their items. Rows
+    /// of negatives that the owner hides cover themselves.
+    pub(super) fn settle_covers(&mut self, hidden: &[u32], length: usize, rows: &mut [f32]) {
+        let Self { items, marks, covered, covers, .. } = self;
+        let mut kept = 0;
+        for place in 0..covered.len() {
+            let Ok(at) = items.binary_search(&covered[place]) else { continue };
+            let cover = place * length..(place + 1) * length;
+            if marks[at] == Mark::Other {
+                rows[at * length..][..length].copy_from_slice(&covers[cover]);
+            } else {
+                covered[kept] = covered[place];
+                covers.copy_within(cover, kept * length);
+                kept += 1;
+            }
+        }
+        covered.truncate(kept);
+        covers.truncate(kept * length);
+        for item in hidden {
+            let Ok(at) = items.binary_search(item) else { continue };
+            let Err(place) = covered.binary_search(item) else { continue };
+            if marks[at] == Mark::Other {
+                covered.insert(place, *item);
+                covers.splice(place * length..place * length, rows[at * length..][..length].iter().copied());
+            }
         }
     }
 }
@@ -241,23 +320,29 @@ fn has(history: &[u32], item: u32) -> bool {
     history.iter().fold(false, |found, &had| found | (had == item))
 }
 
-/// Draws triples; lists those whose negative is the owner's own, had or hidden, where negatives may be.
+/// Draws triples. Where negatives may be the owner's, such a triple gets its first item twice, and is listed.
 #[inline(always)]
 fn draw_all(
     triples: &mut [[u32; 2]],
-    decoys: &mut Vec<(u32, u32)>,
+    decoys: &mut Vec<Decoy>,
     from: &Drawing<'_>,
     had: impl Fn(u32) -> bool,
     rng: &mut Rng,
 ) {
-    let &Drawing { history, hidden, items, negatives, pool } = from;
+    let &Drawing { history, items, negatives, pool, .. } = from;
     match (negatives, pool) {
         (Negatives::Decoys, _) => {
             for (number, triple) in (0..).zip(triples) {
                 let [place, negative] = rng.two_below([history.len() as u32, items]);
-                *triple = [history[place as usize], negative];
-                if had(negative) || (!hidden.is_empty() && hidden.binary_search(&negative).is_ok()) {
-                    decoys.push((negative, number));
+                let positive = history[place as usize];
+                *triple = [positive, negative];
+                if had(negative) {
+                    let mut instead = rng.below(items);
+                    while had(instead) {
+                        instead = rng.below(items);
+                    }
+                    triple[1] = positive;
+                    decoys.push(Decoy { item: negative, triple: number, instead });
                 }
             }
         }
@@ -296,8 +381,7 @@ mod tests {
     fn both_items_are_drawn_uniformly() {
         // A few triples are looked up by search and sorted, a thousand are looked up in the map.
         let history: Vec<u32> = (0..20).map(|n| 2 * n + 1).collect();
-        let from =
-            Drawing { history: &history, hidden: &[], items: 45, negatives: Negatives::Papers, pool: None };
+        let from = Drawing { history: &history, items: 45, negatives: Negatives::Papers, pool: None };
         for triples in [1, 5, 1000] {
             let mut scratch = Scratch::new(45, triples, 4);
             let mut rng = Rng::new(2);

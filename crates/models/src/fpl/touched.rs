@@ -95,6 +95,18 @@ impl Marking<'_> {
         self.own[item as usize / 64] >> (item % 64) & 1 == 1
     }
 
+    /// Adds an item; whether it was not there.
+    #[inline(always)]
+    pub(super) fn add_one(&mut self, item: u32) -> bool {
+        let (word, bit) = (&mut self.met[item as usize / 64], 1 << (item % 64));
+        let new = *word & bit == 0;
+        *word |= bit;
+        if let Some(group) = self.groups.get_mut(item as usize / 4096) {
+            *group |= 1 << (item / 64 % 64);
+        }
+        new
+    }
+
     /// Adds the items of triples.
     #[inline(always)]
     pub(super) fn add(&mut self, triples: &[[u32; 2]]) {
