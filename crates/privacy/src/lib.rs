@@ -6,7 +6,12 @@ pub mod dp;
 mod generator;
 pub mod he;
 pub mod packing;
+mod protection;
 pub mod secagg;
 pub mod tokens;
 
 pub use generator::Generator;
+pub use protection::{
+    ANONYMOUS, ENCRYPTION, INTEGERS, Integers, NOISE, Noise, Placement, Protection, ProtectionError,
+    SECURE_AGGREGATION, Scheme, Seal,
+};
