@@ -18,6 +18,7 @@ use sottovoce_models::{
     DevicePart, Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, SharedPart, Summary, Tensor,
     stored,
 };
+use sottovoce_privacy::Generator;
 use sottovoce_protocol::{Keyed, ModelSpec, Parameters};
 use std::io::{self, Read};
 
@@ -201,7 +202,12 @@ impl<M: FederatedModel> Simulated<M> {
             guessing_loss,
         };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
-        let federation = federation.counting(common.counting.counting()?).distributing(common.downloads)?;
+        let asked = common.attending.rules().ask(cohort);
+        let guardian = common.guardian((cohort, asked), None, Generator::simulated(&rng, "guardian", 0))?;
+        let federation = federation
+            .counting(common.counting.counting()?)
+            .protecting(guardian)?
+            .distributing(common.downloads)?;
         Ok((common.attending.apply(federation, (&lengths, &devices), fit.watch.users())?, vectors))
     }
 

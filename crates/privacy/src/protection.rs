@@ -4,8 +4,10 @@
 //! perhaps to a norm), `noise` (differential privacy), and a seal (`secure-aggregation` or `encryption`), under which the
 //! server sees sums only.
 
+use crate::dp::DpError;
 use crate::packing::{Form, FormError, Grid, GridError, Packing, RowsAs};
-use sottovoce_protocol::{Layout, PrivacyLayer, PrivacyTerms, Settings};
+use crate::secagg;
+use sottovoce_protocol::{Layout, PrivacyLayer, PrivacyTerms, RoundTerms, Settings};
 use std::fmt::Display;
 use std::str::FromStr;
 use thiserror::Error;
@@ -176,6 +178,9 @@ pub enum ProtectionError {
     /// No such form.
     #[error(transparent)]
     Form(#[from] FormError),
+    /// No such noise.
+    #[error(transparent)]
+    Noise(#[from] DpError),
 }
 
 impl Protection {
@@ -234,6 +239,14 @@ impl Protection {
             return Err(ProtectionError::Cohort { found: cohort, most });
         }
         Ok(Some(packing))
+    }
+
+    /// What secure aggregation is agreed on in a round for inputs of this length, if that is the seal.
+    pub fn masks(&self, terms: &RoundTerms, length: usize) -> Option<secagg::Terms> {
+        let Some(Seal::SecureAggregation { dropout, colluding }) = self.seal else { return None };
+        let length = u32::try_from(length).ok()?;
+        let plain = secagg::Terms::new(terms.federation, terms.round, terms.cohort_size, length);
+        Some(secagg::Terms { dropout, colluding, ..plain })
     }
 
     /// As round terms say it.
