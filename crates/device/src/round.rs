@@ -155,7 +155,8 @@ impl Work<'_> {
             codec::encode_words(disclosed, &words, &mut bytes);
             return Ok(Leaves::Message(bytes.into()));
         };
-        let seat = self.seat.ok_or_else(|| not_known("the server does not say which seat this device has"))?;
+        let seat =
+            self.seat.ok_or_else(|| not_known("the server does not say which seat this device has"))?;
         let sealing = Sealing::begin(masks, seat, self.secret.key("seal", terms.round), words);
         sealing.map(Leaves::Sealed).map_err(not_known)
     }

@@ -54,12 +54,8 @@ impl Sealing {
     pub(crate) fn hear(&self, bytes: &[u8]) -> Result<Self, secagg::Refusal> {
         let mut device = secagg::Device::restore(&self.machine, None)?;
         let (stage, out) = match self.stage {
-            Stage::Advertise => {
-                (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode())
-            }
-            Stage::Share => {
-                (Stage::Mask, device.mask(&secagg::Inbox::decode(bytes)?, &self.words)?.encode())
-            }
+            Stage::Advertise => (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode()),
+            Stage::Share => (Stage::Mask, device.mask(&secagg::Inbox::decode(bytes)?, &self.words)?.encode()),
             Stage::Mask | Stage::Unmask => {
                 (Stage::Unmask, device.unmask(&secagg::Survivors::decode(bytes)?)?.encode())
             }

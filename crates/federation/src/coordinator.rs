@@ -8,7 +8,8 @@ use crate::announcement::Announcement;
 use crate::distribution::Distribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use crate::{
-    Cohort, Collected, Counting, Downloads, Drawn, FederationError, Guardian, Offer, RoundRules, Selector, Spent, Strategy, Tally,
+    Cohort, Collected, Counting, Downloads, Drawn, FederationError, Guardian, Offer, RoundRules, Selector,
+    Spent, Strategy, Tally,
 };
 use sottovoce_core::{Rng, math};
 use sottovoce_privacy::Protected;
@@ -87,6 +88,14 @@ impl Coordinator {
     /// How updates are protected, if they are.
     pub fn protected(&self) -> Option<&Protected> {
         self.counting.protection().map(|summed| &summed.protected)
+    }
+
+    /// These devices took part in the round: to be said before [`absorb`](Self::absorb).
+    ///
+    /// # Errors
+    /// If the accounts of differential privacy cannot be kept.
+    pub fn took_part(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
+        self.guardian.as_mut().map_or(Ok(()), |guardian| guardian.took_part(cohort))
     }
 
     /// What was spent of differential privacy so far, if there is any.

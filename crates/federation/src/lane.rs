@@ -2,9 +2,7 @@
 
 use crate::behaviour::{Course, Fate};
 use crate::download::{Kept, Prices};
-use crate::{
-    Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page, Profile,
-};
+use crate::{Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page, Profile};
 use sottovoce_core::Rng;
 use sottovoce_models::{DevicePart, Task};
 use sottovoce_privacy::Generator;

@@ -2,8 +2,8 @@
 
 use crate::gathering::gather;
 use crate::{
-    Attendance, Call, Collected, Coordinator, Counting, Downloads, FederationError, Fleet, Guardian, Observer,
-    Offer, Plan, Population, RoundReport, RoundRules, RowUpdates, Spent, Strategy,
+    Attendance, Call, Collected, Coordinator, Counting, Downloads, FederationError, Fleet, Guardian,
+    Observer, Offer, Plan, Population, RoundReport, RoundRules, RowUpdates, Spent, Strategy,
 };
 use sottovoce_core::Rng;
 use sottovoce_protocol::{Asked, ModelSpec, Parameters, Terms, ValueEncoding};
@@ -207,7 +207,7 @@ impl<F: Fleet> Federation<F> {
         self.clock += attended.seconds;
         let down = attended.asked * server.announcement.bytes() + attended.downloaded;
         if let Some(guardian) = &mut server.guardian {
-            guardian.took_part(cohort);
+            guardian.took_part(cohort)?;
         }
         let changed = server.absorb(round, collected);
         let report = RoundReport { round: round.0, attendance: &attended, down, collected };

@@ -22,7 +22,11 @@ impl Protected {
     ///
     /// # Errors
     /// If the layers do not go together, or leave no room.
-    pub fn new(protection: &Protection, layout: &Layout, cohort: u32) -> Result<Option<Self>, ProtectionError> {
+    pub fn new(
+        protection: &Protection,
+        layout: &Layout,
+        cohort: u32,
+    ) -> Result<Option<Self>, ProtectionError> {
         protection.check()?;
         let Some(packing) = protection.packing(layout, cohort)? else { return Ok(None) };
         let grid = packing.form().grid;

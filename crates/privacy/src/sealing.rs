@@ -19,7 +19,9 @@ pub(crate) fn message_bytes(protection: &Protection, words: usize) -> u64 {
 /// Bytes that a device of a cohort of this size sends in a round, all messages together.
 pub(crate) fn upload_bytes(protection: &Protection, words: usize, cohort: u32) -> u64 {
     let beside = match protection.seal {
-        Some(Seal::SecureAggregation { dropout, colluding }) => secagg::bytes_beside(cohort, dropout, colluding),
+        Some(Seal::SecureAggregation { dropout, colluding }) => {
+            secagg::bytes_beside(cohort, dropout, colluding)
+        }
         _ => 0,
     };
     message_bytes(protection, words) + beside

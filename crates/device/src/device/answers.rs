@@ -10,7 +10,7 @@ use crate::transport::{Response, TransportError};
 use crate::{DeviceError, Items};
 use serde_json::Value;
 use sottovoce_privacy::{Protected, Protection};
-use sottovoce_protocol::{DecodeError, Refusal, RoundId, RoundTerms, SharedModel, codec};
+use sottovoce_protocol::{DecodeError, Refusal, RoundTerms, SharedModel, codec};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -322,7 +322,7 @@ impl Device {
         if !matches!(response.status, 200..=299) {
             return self.leave_sealed(said(response));
         }
-        let round = sealing.round;
+        let round = sealing.round.0;
         let goes_on = sealing.acknowledged();
         let done = goes_on.is_none();
         self.change(|state| {
@@ -357,7 +357,7 @@ impl Device {
 
     /// Takes no more part in a sealed round; others can open the sum without this device.
     fn leave_sealed(&mut self, why: String) -> Understood {
-        let round = self.state.sealing.as_ref().map_or(RoundId(0), |sealing| sealing.round);
+        let round = self.state.sealing.as_ref().map_or(0, |sealing| sealing.round.0);
         self.change(|state| {
             state.sealing = None;
             Ok(())

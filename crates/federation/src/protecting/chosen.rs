@@ -76,7 +76,8 @@ impl Chosen {
             (true, true) => Sampling::Fixed,
             (true, false) => Sampling::Poisson,
         };
-        let accounts = protection.noise.map(|noise| Accounts::new(&noise, self.delta, self.budget)).transpose()?;
+        let accounts =
+            protection.noise.map(|noise| Accounts::new(&noise, self.delta, self.budget)).transpose()?;
         Ok(Some(Guardian::new(protection, expected, sampling, accounts, generator)))
     }
 
@@ -115,16 +116,22 @@ fn noises() -> Vec<Setting> {
             &["none", "central", "local", "distributed"],
             "Differential privacy of whole histories: noise added by the server to the sum, by each device, or by each device its share (with a seal)",
         ),
-        Setting::real("clip", 0.0, 0.0..=1e6, "The longest update (norm of all its values); longer ones are cut down; 0: any"),
         Setting::real(
-            "noise_multiplier",
-            1.0,
-            1e-3..=1e4,
-            "With noise: its standard deviation, in clips",
-        )
-        .on_log_scale(),
-        Setting::real("delta", 1e-5, 1e-12..=0.1, "With noise: the delta for which epsilon is told").on_log_scale(),
-        Setting::real("epsilon", 0.0, 0.0..=1e6, "With noise: training ends before it would spend more than this; 0: no bound"),
+            "clip",
+            0.0,
+            0.0..=1e6,
+            "The longest update (norm of all its values); longer ones are cut down; 0: any",
+        ),
+        Setting::real("noise_multiplier", 1.0, 1e-3..=1e4, "With noise: its standard deviation, in clips")
+            .on_log_scale(),
+        Setting::real("delta", 1e-5, 1e-12..=0.1, "With noise: the delta for which epsilon is told")
+            .on_log_scale(),
+        Setting::real(
+            "epsilon",
+            0.0,
+            0.0..=1e6,
+            "With noise: training ends before it would spend more than this; 0: no bound",
+        ),
         Setting::choice(
             "sampling",
             &["poisson", "fixed"],
@@ -146,8 +153,24 @@ fn seals() -> Vec<Setting> {
             0..=100_000_000,
             "With a seal: rows in so many hashed buckets a table instead of whole tables; 0: whole tables",
         ),
-        Setting::real("seal_range", 8.0, 1e-6..=1e6, "With a seal or noise: the largest value; larger ones are cut").on_log_scale(),
-        Setting::real("seal_dropout", 0.3, 0.0..=0.9, "With seal = secagg: share of a cohort that may be lost on the way"),
-        Setting::real("seal_colluding", 0.1, 0.0..=0.9, "With seal = secagg: share of a cohort that may work with the server"),
+        Setting::real(
+            "seal_range",
+            8.0,
+            1e-6..=1e6,
+            "With a seal or noise: the largest value; larger ones are cut",
+        )
+        .on_log_scale(),
+        Setting::real(
+            "seal_dropout",
+            0.3,
+            0.0..=0.9,
+            "With seal = secagg: share of a cohort that may be lost on the way",
+        ),
+        Setting::real(
+            "seal_colluding",
+            0.1,
+            0.0..=0.9,
+            "With seal = secagg: share of a cohort that may work with the server",
+        ),
     ]
 }

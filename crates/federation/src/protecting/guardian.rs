@@ -1,7 +1,7 @@
 //! The server's part of protecting updates.
 
-use super::accounts::{Accounts, Spent};
 use super::Summed;
+use super::accounts::{Accounts, Spent};
 use crate::{Collected, FederationError};
 use sottovoce_core::{Rng, math};
 use sottovoce_privacy::{Generator, Placement, Protected, Protection};
@@ -80,7 +80,9 @@ impl Guardian {
     /// Whether the budget allows another round.
     pub(crate) fn may_spend(&self, size: usize, population: usize) -> Result<(), FederationError> {
         match &self.accounts {
-            Some(accounts) => accounts.may_spend(self.chance(size, population), self.sampling, (size, population)),
+            Some(accounts) => {
+                accounts.may_spend(self.chance(size, population), self.sampling, (size, population))
+            }
             None => Ok(()),
         }
     }
@@ -93,18 +95,21 @@ impl Guardian {
         (size, population): (usize, usize),
     ) -> Result<(), FederationError> {
         let mut generator = self.generator.stream("noise", round.0);
-        collected.open(&mut generator).map_err(|error| FederationError::Sealed { round: round.0, reason: error.to_string() })?;
+        collected
+            .open(&mut generator)
+            .map_err(|error| FederationError::Sealed { round: round.0, reason: error.to_string() })?;
         let chance = self.chance(size, population);
-        if let Some(accounts) = &mut self.accounts {
-            accounts.spend(chance, self.sampling, (size, population));
+        match &mut self.accounts {
+            Some(accounts) => accounts.spend(chance, self.sampling, (size, population)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// These devices took part in a round: each adds noise of its own where noise is local.
-    pub(crate) fn took_part(&mut self, cohort: &[u32]) {
-        if let Some(accounts) = self.accounts.as_mut().filter(|accounts| accounts.are_local()) {
-            accounts.took_part(cohort);
+    pub(crate) fn took_part(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
+        match self.accounts.as_mut().filter(|accounts| accounts.are_local()) {
+            Some(accounts) => accounts.took_part(cohort),
+            None => Ok(()),
         }
     }
 

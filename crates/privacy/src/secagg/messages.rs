@@ -23,7 +23,8 @@ pub struct Head {
 }
 
 impl Head {
-    pub(crate) fn new(terms: &Terms, seat: Seat) -> Self {
+    /// Of a device in a round.
+    pub fn new(terms: &Terms, seat: Seat) -> Self {
         Self { federation: terms.federation, round: terms.round, seat }
     }
 }

@@ -29,6 +29,7 @@
 //!
 //! A wrong input (a lie about one's own vector) is not recognised here: the sum hides it as it hides all others.
 
+mod cost;
 mod device;
 mod graph;
 mod identity;
@@ -47,6 +48,7 @@ mod wire;
 #[cfg(test)]
 mod coalition;
 
+pub use cost::bytes_beside;
 pub use device::{Device, Refusal};
 pub use identity::{Identity, IdentityKey, Roster};
 pub use mask::add_keystream;

@@ -215,7 +215,8 @@ impl Server {
         self.taking_part().into_iter().filter(|&seat| !self.has(seat)).collect()
     }
 
-    fn takes_part(&self, seat: Seat) -> bool {
+    /// Whether a device has a part in this step.
+    pub fn takes_part(&self, seat: Seat) -> bool {
         match self.step {
             Step::Advertise => seat < self.terms.devices,
             Step::Share => self.keys.contains_key(&seat),
@@ -225,7 +226,8 @@ impl Server {
         }
     }
 
-    fn has(&self, seat: Seat) -> bool {
+    /// Whether a device's message of this step is there.
+    pub fn has(&self, seat: Seat) -> bool {
         match self.step {
             Step::Advertise => self.keys.contains_key(&seat),
             Step::Share => self.shares.contains_key(&seat),

@@ -1,6 +1,7 @@
 //! What an operator says of a federation.
 
 use super::catalog::Checked;
+use crate::secret;
 use serde::{Deserialize, Serialize};
 use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Hosted, Hosting};
@@ -213,6 +214,8 @@ impl FederationConfig {
             seed: self.seed,
             samples: self.samples,
             criteria: self.criteria.iter().map(asked).collect(),
+            noise: self.noise()?,
+            keeper: None,
         };
         let mut settings: Vec<(&str, Value)> =
             self.settings.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
@@ -224,6 +227,14 @@ impl FederationConfig {
             settings.push(("deadline", Value::Real(DEFAULT_DEADLINE)));
         }
         registry::host(&self.model, settings, &hosting)
+    }
+
+    /// What the server's noise follows from.
+    fn noise(&self) -> Result<Option<[u8; 32]>, HostError> {
+        if self.simulated_noise {
+            return Ok(None);
+        }
+        secret::random().map(Some).map_err(|error| HostError::Randomness(error.to_string()))
     }
 
     /// Updates without which a round that wants so many is abandoned.

@@ -68,7 +68,12 @@ enum Outcome {
     /// The sum could not be opened, and why.
     NotOpened(String),
     Diverged(FederationError),
-    Next { version: VersionRecord, counted: u32, criteria: String, model: Arc<Published> },
+    Next {
+        version: VersionRecord,
+        counted: u32,
+        criteria: String,
+        model: Arc<Published>,
+    },
 }
 
 /// What came of adding up.
@@ -85,9 +90,7 @@ pub(crate) async fn drive(federation: Arc<Federation>, tools: Tools) {
     loop {
         let done = match federation.due(now()) {
             Due::Open => federation.open(&tools).await,
-            Due::CloseStep => {
-                federation.close_step(&tools.clerk).await.map(|()| true).map_err(Trouble::from)
-            }
+            Due::CloseStep => federation.close_step(&tools.clerk).await.map(|()| true).map_err(Trouble::from),
             Due::Close => federation.close(&tools).await.map(|()| true),
             Due::Finish => federation.finish(&tools, Standing::Finished).await.map(|()| true),
             Due::Nothing => Ok(false),
@@ -115,9 +118,10 @@ impl Federation {
         let enough = state.members.count() >= self.config.devices as usize;
         let running = state.standing == Standing::Running;
         let (next, goal) = (state.next_round, self.goal);
-        let over = state.round.as_mut().map(|round| {
-            (round.is_over(now) && round.is_settled(), Federation::step_due(round, now))
-        });
+        let over = state
+            .round
+            .as_mut()
+            .map(|round| (round.is_over(now) && round.is_settled(), Federation::step_due(round, now)));
         match over {
             Some((true, _)) => Due::Close,
             Some((false, true)) => Due::CloseStep,
@@ -132,7 +136,14 @@ impl Federation {
     async fn open(&self, tools: &Tools) -> Result<bool, Trouble> {
         let opened = now();
         let (active, present) = self.candidates(opened);
-        let Some((opening, terms)) = self.call(active, present.as_ref(), opened)? else { return Ok(false) };
+        let called = match self.call(active, present.as_ref(), opened) {
+            Err(FederationError::Budget(why)) => {
+                info!(federation = %self.name, %why, "no further round may be held");
+                return self.finish(tools, Standing::Finished).await.map(|()| true);
+            }
+            called => called?,
+        };
+        let Some((opening, terms)) = called else { return Ok(false) };
         tools.clerk.write(vec![Change::Open(opening.clone())]).await?;
         let (round, asked) = (opening.round, opening.cohort.len());
         let over_selection = self.coordinator().rules().over_selection;
@@ -170,6 +181,7 @@ impl Federation {
     ) -> Result<Option<(RoundOpening, sottovoce_protocol::RoundTerms)>, FederationError> {
         let mut coordinator = self.coordinator();
         coordinator.ask_among(active);
+        coordinator.may_go_on()?;
         let wanted = coordinator.wanted();
         let there = |device: u32| present.is_none_or(|present| present.contains(&device));
         let cohort = coordinator.draw(&there).cohort.to_vec();
@@ -335,7 +347,9 @@ impl Federation {
                 collected.take_sum(&words, updates);
                 Added::Up(collected, "{}".to_owned())
             }
-            Ok((_, updates)) => Added::NotOpened(format!("{updates} updates came, at least {minimum} are needed")),
+            Ok((_, updates)) => {
+                Added::NotOpened(format!("{updates} updates came, at least {minimum} are needed"))
+            }
             Err(why) => Added::NotOpened(why),
         }
     }
@@ -344,10 +358,11 @@ impl Federation {
     fn add_words(&self, storage: &dyn Storage, round: u64, length: usize) -> Result<Added, Trouble> {
         let (layout, mut collected) = (self.layout.fingerprint(), self.coordinator().collected());
         storage.updates(self.id, round, &mut |_, bytes| {
-            let words = codec::decode_words(bytes, layout, length).map_err(|error| StorageError::Damaged {
-                what: format!("an update of round {round} of federation {}", self.name),
-                reason: error.to_string(),
-            })?;
+            let words =
+                codec::decode_words(bytes, layout, length).map_err(|error| StorageError::Damaged {
+                    what: format!("an update of round {round} of federation {}", self.name),
+                    reason: error.to_string(),
+                })?;
             collected.add_words(&words.words);
             Ok(())
         })?;
@@ -376,9 +391,12 @@ impl Federation {
     /// The next version; again only if the one before could not be written. Then the coordinator is there already.
     fn absorb(&self, collected: &mut Collected) -> Result<(VersionState, Published), Trouble> {
         let current = self.current().version;
+        let cohort =
+            self.state().round.as_ref().map(|round| round.opening.cohort.clone()).unwrap_or_default();
         let mut coordinator = self.coordinator();
         if coordinator.shared().version == current {
             let round = coordinator.round();
+            coordinator.took_part(&cohort)?;
             coordinator.absorb(round, collected)?;
         }
         let mut memory = Vec::new();

@@ -18,10 +18,10 @@ pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig};
 pub use intake::{Refused, Taken};
 pub use published::Published;
-pub use sealing::Heard;
-pub(crate) use sealing::MOST_NOTE;
 pub use published::digest;
 pub(crate) use published::{Encoded, WIRE};
+pub use sealing::Heard;
+pub(crate) use sealing::MOST_NOTE;
 pub use view::{FederationView, RoundView};
 
 use crate::clerk::ClerkError;
@@ -165,7 +165,8 @@ impl Federation {
         let protected = coordinator.protected();
         let in_the_open = protected.filter(|protected| protected.sends_words() && !protected.is_sealed());
         let words = in_the_open.map(|protected| protected.packing().length());
-        let sent = protected.filter(|protected| protected.sends_words()).map(|protected| protected.message_bytes());
+        let sent =
+            protected.filter(|protected| protected.sends_words()).map(|protected| protected.message_bytes());
         let mut members = Members::default();
         devices.iter().for_each(|device| members.add(device));
         let mut past: BTreeMap<u64, BTreeMap<u32, Known>> = BTreeMap::new();

@@ -322,7 +322,8 @@ mod tests {
         let opening = round(&[1, 2, 3], 3).opening;
         let terms = Arc::new(RoundTerms::freeze(Terms::default()).unwrap());
         let receipt = Receipt { device: 2, key: "k".into(), digest: [7; 32], bytes: 9 };
-        let found = OpenRound { opening, closing: false, declined: vec![3], received: vec![receipt], notes: vec![] };
+        let found =
+            OpenRound { opening, closing: false, declined: vec![3], received: vec![receipt], notes: vec![] };
         let mut round = Round::restored(found, terms, 1.0);
         assert_eq!((round.stored, round.declined, round.bytes_up), (1, 1, 9));
         assert_eq!(round.reserve(2, &known("k", 7), 2_000), Err(No::Repeated));

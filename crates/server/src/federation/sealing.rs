@@ -103,7 +103,9 @@ impl Sealing {
         let masked = secagg::Masked::decode(bytes).map_err(|error| Refused::Malformed(error.to_string()))?;
         let expected = secagg::Head::new(self.masks.terms(), seat);
         if masked.head != expected {
-            return Err(Refused::WrongRound("the update is for another round, federation or seat".to_owned()));
+            return Err(Refused::WrongRound(
+                "the update is for another round, federation or seat".to_owned(),
+            ));
         }
         let (found, expected) = (masked.words.len(), self.masks.terms().length as usize);
         if found != expected {
@@ -208,7 +210,8 @@ impl Federation {
         let round = self.state().round.as_ref().map(|round| round.opening.round);
         let Some(round) = round else { return Ok(()) };
         // Nothing may come between this note and its effect: messages are taken only while none is pending.
-        let held = self.with_sealing(round, |under_way| under_way.sealing.as_mut().map(|sealing| sealing.pending += 1));
+        let held = self
+            .with_sealing(round, |under_way| under_way.sealing.as_mut().map(|sealing| sealing.pending += 1));
         if held.is_none() {
             return Ok(());
         }

@@ -226,7 +226,13 @@ fn open_round(row: &dyn Row) -> Result<OpenRound, Fault> {
         opened: unsigned(row, 6)?,
         deadline: optional(row, 7)?,
     };
-    Ok(OpenRound { opening, closing: row.int(8)? != 0, declined: Vec::new(), received: Vec::new(), notes: Vec::new() })
+    Ok(OpenRound {
+        opening,
+        closing: row.int(8)? != 0,
+        declined: Vec::new(),
+        received: Vec::new(),
+        notes: Vec::new(),
+    })
 }
 
 /// The columns of a receipt, from one on.
