@@ -3,12 +3,12 @@
 use crate::Items;
 use crate::criteria::{self, AUC, CLOSENESS, DIVERSITY, LOSS, RECENCY, SIZE};
 use crate::history::Rows;
-use crate::sealing::Sealing;
+use crate::sealing::{self, Sealing};
 use crate::seeds::{Secret, Seeds};
 use crate::state::Private;
 use sottovoce_models::learner::{LearnError, Learner};
 use sottovoce_models::{Lesson, criteria as figures};
-use sottovoce_privacy::{Protected, Protection};
+use sottovoce_privacy::{Generator, Protected, Protection};
 use sottovoce_protocol::{
     Disclosed, DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
 };
@@ -69,6 +69,8 @@ pub(crate) struct Work<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) secret: &'a Secret,
     pub(crate) seeds: &'a Seeds,
+    /// The key that devices of the federation share, if it was given one.
+    pub(crate) key: Option<&'a [u8; 32]>,
     /// Its place in the cohort, where updates are sealed.
     pub(crate) seat: Option<u32>,
     /// Seconds, for the ledger.
@@ -150,6 +152,12 @@ impl Work<'_> {
         let (terms, mut words) = (self.terms, Vec::new());
         let mut noise = self.seeds.noise(self.secret, &terms.model.name, terms.round);
         protected.words(disclosed.update(), &mut noise, &mut words);
+        if protected.lock().is_some() {
+            let key = self.key.ok_or_else(|| not_known(sealing::Leaves::NoKey))?;
+            let mut generator = Generator::new(self.secret.key("lock", terms.round));
+            let sealing = Sealing::lock(terms, protected, key, &words, &mut generator);
+            return sealing.map(Leaves::Sealed).map_err(not_known);
+        }
         let Some(masks) = protected.protection().masks(terms, words.len()) else {
             let mut bytes = Vec::new();
             codec::encode_words(disclosed, &words, &mut bytes);

@@ -1,16 +1,19 @@
 //! A sealed update on its way: what the device says, hears and must not forget until the sum of its round is opened.
 
 use crate::bytes::{Read, Reader, Writer};
+use sottovoce_privacy::he::HeError;
 use sottovoce_privacy::secagg::{self, Message as _};
-use sottovoce_protocol::RoundId;
+use sottovoce_privacy::{Generator, Protected, Protection, ProtectionError};
+use sottovoce_protocol::{DecodeError, RoundId, RoundTerms, codec};
 use std::sync::Arc;
+use thiserror::Error;
 
-/// A device's part in a round of secure aggregation. Each step is kept before what it says is sent, so that a device that
+/// A device's part in a sealed round. Each step is kept before what it says is sent, so that a device that
 /// was killed says the very same again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sealing {
     pub(crate) round: RoundId,
-    /// The state machine, saved.
+    /// Of masks: the state machine, saved. Of encryption: the round's terms.
     machine: Vec<u8>,
     /// What goes into the sum.
     words: Vec<u32>,
@@ -27,9 +30,31 @@ enum Stage {
     Share = 1,
     Mask = 2,
     Unmask = 3,
+    /// Encrypted words.
+    Lock = 4,
+    /// What the encrypted sum opens to.
+    Open = 5,
 }
 
-const STAGES: [Stage; 4] = [Stage::Advertise, Stage::Share, Stage::Mask, Stage::Unmask];
+const STAGES: [Stage; 6] =
+    [Stage::Advertise, Stage::Share, Stage::Mask, Stage::Unmask, Stage::Lock, Stage::Open];
+
+/// Why a device takes no more part in a sealed round.
+#[derive(Debug, Error)]
+pub(crate) enum Leaves {
+    #[error(transparent)]
+    Masks(#[from] secagg::Refusal),
+    #[error(transparent)]
+    Malformed(#[from] secagg::Malformed),
+    #[error(transparent)]
+    Encryption(#[from] HeError),
+    #[error(transparent)]
+    Protection(#[from] ProtectionError),
+    #[error("the round's terms as they were kept: {0}")]
+    Terms(#[from] DecodeError),
+    #[error("this device has no key of the federation")]
+    NoKey,
+}
 
 impl Sealing {
     /// With the first thing to say.
@@ -45,18 +70,53 @@ impl Sealing {
         Ok(Self { round, machine: device.save(), words, stage: Stage::Advertise, out })
     }
 
-    /// Whether what is to be sent is the update itself, masked.
+    /// With encrypted words to say.
+    pub(crate) fn lock(
+        terms: &RoundTerms,
+        protected: &Protected,
+        key: &[u8; 32],
+        words: &[u32],
+        generator: &mut Generator,
+    ) -> Result<Self, Leaves> {
+        let lock = protected.lock().ok_or(Leaves::NoKey)?;
+        let out = lock.seal(key, terms.round, words, generator)?;
+        let mut machine = Vec::new();
+        codec::encode_terms(terms, &mut machine);
+        // Their number is all that opening the sum needs to know of them.
+        let words = vec![words.len() as u32];
+        Ok(Self { round: terms.round, machine, words, stage: Stage::Lock, out: Some(out.into()) })
+    }
+
+    /// Opens the encrypted sum.
+    fn open(&self, key: Option<&[u8; 32]>, sum: &[u8], generator: &mut Generator) -> Result<Self, Leaves> {
+        let terms = codec::decode_terms(&self.machine)?;
+        let length = self.words.first().map_or(0, |&length| length as usize);
+        let lock = Protection::read(&terms.privacy)?.lock(length)?.ok_or(Leaves::NoKey)?;
+        let words = lock.open(key.ok_or(Leaves::NoKey)?, self.round, sum, generator)?;
+        let out: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        Ok(Self { stage: Stage::Open, out: Some(out.into()), ..self.clone() })
+    }
+
+    /// Whether what is to be sent is the update itself, masked or encrypted.
     pub(crate) fn sends_update(&self) -> bool {
-        self.stage == Stage::Mask
+        matches!(self.stage, Stage::Mask | Stage::Lock)
     }
 
     /// After what the server says next.
-    pub(crate) fn hear(&self, bytes: &[u8]) -> Result<Self, secagg::Refusal> {
+    pub(crate) fn hear(
+        &self,
+        bytes: &[u8],
+        key: Option<&[u8; 32]>,
+        generator: &mut Generator,
+    ) -> Result<Self, Leaves> {
+        if matches!(self.stage, Stage::Lock | Stage::Open) {
+            return self.open(key, bytes, generator);
+        }
         let mut device = secagg::Device::restore(&self.machine, None)?;
         let (stage, out) = match self.stage {
             Stage::Advertise => (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode()),
             Stage::Share => (Stage::Mask, device.mask(&secagg::Inbox::decode(bytes)?, &self.words)?.encode()),
-            Stage::Mask | Stage::Unmask => {
+            _ => {
                 (Stage::Unmask, device.unmask(&secagg::Survivors::decode(bytes)?)?.encode())
             }
         };
@@ -68,7 +128,7 @@ impl Sealing {
     /// The server has what was to be sent; `None` if that was the last of it.
     pub(crate) fn acknowledged(mut self) -> Option<Self> {
         self.out = None;
-        (self.stage != Stage::Unmask).then_some(self)
+        (!matches!(self.stage, Stage::Unmask | Stage::Open)).then_some(self)
     }
 
     pub(crate) fn write(&self, out: &mut Writer) {

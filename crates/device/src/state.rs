@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Version of the stored form.
 const VERSION: u8 = 2;
-/// The form before updates could be sealed: all but the last field.
+/// The form before updates could be sealed: all but the last two fields.
 const UNSEALED: u8 = 1;
 
 /// Where the device stands with its federation.
@@ -78,6 +78,8 @@ pub(crate) struct State {
     pub(crate) pending: Option<Pending>,
     /// A sealed update whose round is not over.
     pub(crate) sealing: Option<Sealing>,
+    /// The key that devices of the federation share, and the server does not have.
+    pub(crate) key: Option<[u8; 32]>,
 }
 
 impl State {
@@ -104,6 +106,7 @@ impl State {
             out.block(&pending.bytes);
         });
         out.optional(self.sealing.as_ref(), |out, sealing| sealing.write(out));
+        out.optional(self.key.as_ref(), |out, key| out.0.extend_from_slice(key));
         out.0
     }
 
@@ -140,6 +143,10 @@ impl State {
             sealing: match form {
                 UNSEALED => None,
                 _ => from.optional("sealed update", Sealing::read)?,
+            },
+            key: match form {
+                UNSEALED => None,
+                _ => from.optional("federation's key", |from| from.array("federation's key"))?,
             },
         };
         from.end("end")?;
@@ -293,14 +300,15 @@ mod tests {
             answered: Some(RoundId(9)),
             pending: Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into() }),
             sealing: Some(Sealing::begin(terms, 3, [8; 32], vec![1, u32::MAX, 7]).unwrap()),
+            key: Some([9; 32]),
         }
     }
 
     #[test]
     fn states_from_before_seals_are_read() {
-        let state = State { sealing: None, ..state() };
+        let state = State { sealing: None, key: None, ..state() };
         let mut older = state.encode();
-        assert_eq!(older.pop(), Some(0));
+        assert_eq!((older.pop(), older.pop()), (Some(0), Some(0)));
         older[0] = UNSEALED;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
     }

@@ -30,8 +30,8 @@ pub struct Hosting {
     pub criteria: Vec<Asked>,
     /// What the server's noise follows from: fresh and secret. `None`: from the seed, to be held against the simulator.
     pub noise: Option<[u8; 32]>,
-    /// The keeper's public key by its digest, where updates are encrypted.
-    pub keeper: Option<String>,
+    /// Where updates are encrypted: the digest of the key that devices share.
+    pub key_digest: Option<String>,
 }
 
 /// A model ready to be trained by devices that come and go.
@@ -51,7 +51,7 @@ pub(crate) fn is_of_devices(key: &str) -> bool {
 /// The server's half of a model, by its settings.
 pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
     let mut model = M::new(settings);
-    let Hosting { federation, items, ref facts, devices, seed, samples, ref criteria, noise, ref keeper } =
+    let Hosting { federation, items, ref facts, devices, seed, samples, ref criteria, noise, ref key_digest } =
         *hosting;
     model.know(Some(&Catalog { facts: facts.clone(), ..Catalog::default() }))?;
     let share = model.samples_a_device().ok_or(FederationError::Unhosted {
@@ -81,7 +81,7 @@ pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &Hosting) ->
         Coordinator::new(model.strategy(devices), start, terms, plan.cohort, rng.stream("rounds", 0));
     let expected = plan.cohort.size(devices);
     let generator = noise.map_or_else(|| Generator::simulated(&rng, "guardian", 0), Generator::new);
-    let guardian = common.guardian((expected, rules.ask(expected)), keeper.as_deref(), generator)?;
+    let guardian = common.guardian((expected, rules.ask(expected)), key_digest.as_deref(), generator)?;
     let mut coordinator = coordinator.under(rules).counting(common.counting.counting()?);
     if let Some(guardian) = guardian {
         coordinator = coordinator.protecting(guardian)?;

@@ -5,14 +5,15 @@
 pub mod dp;
 mod generator;
 pub mod he;
+mod lock;
 pub mod packing;
 mod protected;
 mod protection;
-mod sealing;
 pub mod secagg;
 pub mod tokens;
 
 pub use generator::Generator;
+pub use lock::{Lock, LockedSum, key_digest};
 pub use protected::Protected;
 pub use protection::{
     ANONYMOUS, ENCRYPTION, INTEGERS, Integers, NOISE, Noise, Placement, Protection, ProtectionError,

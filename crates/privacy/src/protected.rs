@@ -2,9 +2,11 @@
 
 use crate::dp::noise::{DiscreteGaussian, Noise as _};
 use crate::packing::{Packing, Unreadable, signed};
-use crate::sealing;
-use crate::{Generator, Placement, Protection, ProtectionError};
+use crate::{Generator, Lock, Placement, Protection, ProtectionError, Seal, secagg};
 use sottovoce_protocol::{Layout, Update};
+
+/// Bytes of a message around its words: names of federation and round, lengths, a check.
+const FRAME: u64 = 64;
 
 /// How the updates of a layout are protected.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +17,8 @@ pub struct Protected {
     of_a_device: Option<DiscreteGaussian>,
     /// What the server adds, on the grid.
     of_the_server: Option<DiscreteGaussian>,
+    /// Where words are encrypted.
+    lock: Option<Lock>,
 }
 
 impl Protected {
@@ -36,7 +40,9 @@ impl Protected {
         };
         let noise = protection.noise;
         let central = noise.filter(|noise| noise.placement == Placement::Central);
+        let lock = protection.lock(packing.length())?;
         Ok(Some(Self {
+            lock,
             of_a_device: on_grid(noise.map_or(0.0, |noise| noise.of_a_device()))?,
             of_the_server: on_grid(central.map_or(0.0, |noise| noise.multiplier))?,
             protection: protection.clone(),
@@ -69,14 +75,27 @@ impl Protected {
         self.of_a_device.is_some()
     }
 
-    /// Bytes of the message that holds a device's words, at most.
-    pub fn message_bytes(&self) -> u64 {
-        sealing::message_bytes(&self.protection, self.packing.length())
+    /// How words are encrypted, if they are.
+    pub fn lock(&self) -> Option<&Lock> {
+        self.lock.as_ref()
     }
 
-    /// Bytes that a device of a cohort of this size sends in a round, all messages of the seal together.
+    /// Bytes of the message that holds a device's words, at most.
+    pub fn message_bytes(&self) -> u64 {
+        let words = FRAME + 4 * self.packing.length() as u64;
+        self.lock.as_ref().map_or(words, Lock::bytes)
+    }
+
+    /// Bytes that a device of a cohort of this size sends in a round, all messages of the seal together. The two devices that
+    /// open an encrypted sum send its words on top.
     pub fn upload_bytes(&self, cohort: u32) -> u64 {
-        sealing::upload_bytes(&self.protection, self.packing.length(), cohort)
+        let beside = match self.protection.seal {
+            Some(Seal::SecureAggregation { dropout, colluding }) => {
+                secagg::bytes_beside(cohort, dropout, colluding)
+            }
+            _ => 0,
+        };
+        self.message_bytes() + beside
     }
 
     /// All words of a device's update, with its noise.

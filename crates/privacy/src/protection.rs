@@ -5,8 +5,9 @@
 //! server sees sums only.
 
 use crate::dp::DpError;
+use crate::he::HeError;
 use crate::packing::{Form, FormError, Grid, GridError, Packing, RowsAs};
-use crate::secagg;
+use crate::{Lock, secagg};
 use sottovoce_protocol::{Layout, PrivacyLayer, PrivacyTerms, RoundTerms, Settings};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -109,11 +110,11 @@ pub enum Seal {
         /// Share of the devices that may work with the server.
         colluding: f64,
     },
-    /// Encrypted for a keeper who is not the server, and who opens sums only.
+    /// Encrypted under a key that devices share and the server does not have.
     Encryption {
         /// The scheme.
         scheme: Scheme,
-        /// The keeper's public key in hexadecimal, by its digest.
+        /// The digest of the key that devices share, in hexadecimal.
         key: String,
     },
 }
@@ -181,6 +182,12 @@ pub enum ProtectionError {
     /// No such noise.
     #[error(transparent)]
     Noise(#[from] DpError),
+    /// No such encryption.
+    #[error(transparent)]
+    Encryption(#[from] HeError),
+    /// An approximate scheme for numbers that must be exact.
+    #[error("rows in buckets are read by exact counts: they do not go with scheme = ckks, only with bfv")]
+    ApproximateBuckets,
 }
 
 impl Protection {
@@ -212,8 +219,15 @@ impl Protection {
                 Err(ProtectionError::SharesInTheOpen)
             }
             Some(_) if integers.rows != RowsAs::Dense => Err(FormError::BucketsWithoutCounts.into()),
+            _ if integers.rows != RowsAs::Dense && self.is_approximate() => {
+                Err(ProtectionError::ApproximateBuckets)
+            }
             _ => self.form().map(|_| ()),
         }
+    }
+
+    fn is_approximate(&self) -> bool {
+        matches!(self.seal, Some(Seal::Encryption { scheme: Scheme::Ckks, .. }))
     }
 
     /// How updates become integers, if they do.
@@ -247,6 +261,19 @@ impl Protection {
         let length = u32::try_from(length).ok()?;
         let plain = secagg::Terms::new(terms.federation, terms.round, terms.cohort_size, length);
         Some(secagg::Terms { dropout, colluding, ..plain })
+    }
+
+    /// How words of this length are encrypted, if they are.
+    ///
+    /// # Errors
+    /// If there are no parameters with room for so many devices.
+    pub fn lock(&self, length: usize) -> Result<Option<Lock>, ProtectionError> {
+        let (Some(Seal::Encryption { scheme, .. }), Some(integers), Some(form)) =
+            (&self.seal, &self.integers, self.form()?)
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Lock::new(*scheme, integers, self.noise.as_ref(), form.grid.steps(), length)?))
     }
 
     /// As round terms say it.

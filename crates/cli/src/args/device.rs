@@ -113,6 +113,9 @@ pub(crate) struct Enrol {
     /// A certificate authority to trust for this server instead of the web's, as PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+    /// The key that devices of the federation share, where updates are encrypted
+    #[arg(long, value_name = "FILE")]
+    pub(crate) federation_key: Option<PathBuf>,
     /// Probability with which the row of an item you have leaves in a round
     #[arg(long, value_name = "X", default_value_t = 0.5)]
     pub(crate) pi: f64,

@@ -73,6 +73,18 @@ pub(crate) enum Federation {
 
 The settings are the model's (`sottovoce models fpl`); cohort, over_selection, deadline and guard among them.")]
     Create(Box<Create>),
+    /// Make a key that devices share and the server never sees, for updates that are encrypted
+    #[command(after_help = "Example:
+  sottovoce federation key --out films.key
+  sottovoce federation create films --model fpl --set triples=20 --set seal=bfv --federation-key films.key ...
+  sottovoce device enrol --federation films --federation-key films.key ...
+
+Give the file to devices past the server. Who has it can open updates that the server holds.")]
+    Key {
+        /// The file to write; it must not be there yet
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
     /// All federations
     List {
         #[command(flatten)]
@@ -187,6 +199,9 @@ pub(crate) struct Create {
     /// Where updates are sealed: how long a step but the first waits for devices
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) seal_step_seconds: u32,
+    /// The key of `federation key` under which devices encrypt; only its digest is sent
+    #[arg(long, value_name = "FILE")]
+    pub(crate) federation_key: Option<PathBuf>,
     /// Let the server's noise follow from the seed, to hold a federation against the simulator; never for people's devices
     #[arg(long)]
     pub(crate) simulated_noise: bool,
@@ -231,6 +246,9 @@ pub(crate) struct Fleet {
     /// A certificate to trust, in PEM
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_CA")]
     pub(crate) ca: Option<PathBuf>,
+    /// The key of `federation key` under which devices encrypt
+    #[arg(long, value_name = "FILE")]
+    pub(crate) federation_key: Option<PathBuf>,
     /// Whose histories the devices have: a file, a folder, a bare name, or synth:town[:users=N]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,

@@ -1,5 +1,6 @@
 //! Simulated equals deployed.
 
+use crate::common::program;
 use crate::harness::{Database, Place, printed, simulate};
 use serde_json::Value;
 
@@ -35,10 +36,16 @@ fn compare_knowing(model: &str, knowing: &[&str], settings: &[&'static str]) {
     create.extend(["--rounds", &rounds, "--simulated-noise"]);
     create.extend(as_arguments(settings));
     create.extend(knowing);
+    let key = place.path("town.key");
+    let key = ["--federation-key", key.to_str().unwrap()];
+    let mut fleet = vec!["--data", &town, "--report", "all"];
+    if settings.iter().any(|setting| ["seal=bfv", "seal=ckks"].contains(setting)) {
+        printed(program().args(["federation", "key", "--out", key[1]]));
+        create.extend(key);
+        fleet.extend(key);
+    }
     place.found("town", &create);
-    let told: Value =
-        serde_json::from_str(&printed(&mut place.fleet("town", &["--data", &town, "--report", "all"])))
-            .unwrap();
+    let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &fleet))).unwrap();
     assert_eq!(
         (told["devices"].as_u64(), told["version"].as_u64()),
         (devices.parse().ok(), Some(simulated.rounds))
@@ -140,5 +147,18 @@ fn so_they_do_with_noise_on_features() {
         "noise=distributed",
         "seal=secagg",
     ];
+    compare_knowing("kgflex", &["--graph", "town"], &settings);
+}
+
+#[test]
+fn so_they_do_with_sums_that_devices_open() {
+    compare("fpl", &["factors=4", "triples=8", "cohort=40", "epochs=1", "seal=bfv"]);
+    compare("fcf", &["factors=4", "epochs=3", "cohort=60", "seal=ckks"]);
+}
+
+#[test]
+fn so_they_do_with_sums_of_features_that_devices_open() {
+    let settings =
+        ["factors=4", "triples=8", "cohort=60", "epochs=1", "one_hop=20", "more_hops=20", "seal=ckks"];
     compare_knowing("kgflex", &["--graph", "town"], &settings);
 }

@@ -9,8 +9,8 @@ use crate::state::Membership;
 use crate::transport::{Response, TransportError};
 use crate::{DeviceError, Items};
 use serde_json::Value;
-use sottovoce_privacy::{Protected, Protection};
-use sottovoce_protocol::{DecodeError, Refusal, RoundTerms, SharedModel, codec};
+use sottovoce_privacy::{Generator, Protected, Protection, Seal, key_digest};
+use sottovoce_protocol::{DecodeError, Refusal, RoundId, RoundTerms, SharedModel, codec};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -184,6 +184,12 @@ impl Device {
             return unstated("this device has made its update for it already".to_owned());
         }
         let protection = Protection::read(&terms.privacy).map_err(not_known)?;
+        if let Some(Seal::Encryption { key, .. }) = &protection.seal {
+            let own = self.state.key.as_ref().map(key_digest);
+            if own.as_deref() != Some(key) {
+                return unstated("updates are encrypted under a key that this device does not have".to_owned());
+            }
+        }
         if self.rows.rows.is_empty() {
             return Err(Declined::NoHistory);
         }
@@ -336,7 +342,7 @@ impl Device {
     fn heard(&mut self, response: &Response) -> Understood {
         let Some(sealing) = &self.state.sealing else { return Ok(Meaning::GoOn) };
         match response.status {
-            200 => match sealing.hear(&response.body) {
+            200 => match sealing.hear(&response.body, self.state.key.as_ref(), &mut self.flooding(sealing.round)) {
                 Ok(next) => {
                     self.change(|state| {
                         state.sealing = Some(next);
@@ -353,6 +359,11 @@ impl Device {
             401 => Ok(turned_away(response)),
             _ => self.leave_sealed(said(response)),
         }
+    }
+
+    /// Noise for what is opened of an encrypted sum.
+    fn flooding(&self, round: RoundId) -> Generator {
+        Generator::new(self.state.secret.key("flooding", round))
     }
 
     /// Takes no more part in a sealed round; others can open the sum without this device.

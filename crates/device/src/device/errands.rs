@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Bytes of an answer that is no model and no catalog.
 const SMALL: u64 = 1 << 20;
+/// Times as long as a model an encrypted sum may be.
+const SEALED: u64 = 16;
 
 /// What the caller does for the device.
 #[derive(Clone, Debug, PartialEq)]
@@ -240,7 +242,7 @@ impl Device {
             }
             Errand::Hear => {
                 let round = self.state.sealing.as_ref().map_or(0, |sealing| sealing.round.0);
-                get(format!("{base}/rounds/{round}/seal"), SMALL).with_bearer(bearer)
+                get(format!("{base}/rounds/{round}/seal"), most.saturating_mul(SEALED)).with_bearer(bearer)
             }
             Errand::Withdraw => {
                 Request::new(Method::Delete, format!("{base}/devices/me"), SMALL).with_bearer(bearer)
@@ -302,6 +304,7 @@ impl Device {
             policy: &self.policy,
             secret: &self.state.secret,
             seeds: &self.state.seeds,
+            key: self.state.key.as_ref(),
             seat: asked.seat,
             when: now.as_secs(),
         };

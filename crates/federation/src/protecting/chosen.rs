@@ -55,7 +55,7 @@ impl Chosen {
     }
 
     /// The server's part for rounds of so many updates, for which so many devices are asked at most; `None` if nothing
-    /// protects them. `key` is the keeper's public key by its digest, where updates are encrypted.
+    /// protects them. `key` is the digest of the key that devices share, where updates are encrypted.
     ///
     /// # Errors
     /// If the layers do not go together.
@@ -68,6 +68,13 @@ impl Chosen {
     ) -> Result<Option<Guardian>, FederationError> {
         if self.is_none() {
             return Ok(None);
+        }
+        if let Some(wrong) = key.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit()))) {
+            return Err(FederationError::Setting {
+                key: "seal_key_digest",
+                found: wrong.to_owned(),
+                expected: "64 hexadecimal digits, as `federation key` prints them".to_owned(),
+            });
         }
         let protection = self.protection((expected, asked), key);
         protection.check()?;
@@ -145,7 +152,7 @@ fn seals() -> Vec<Setting> {
         Setting::choice(
             "seal",
             &["none", "secagg", "bfv", "ckks"],
-            "What keeps the server from single updates: masks that cancel in the sum, or encryption for a keeper",
+            "What keeps the server from single updates: masks that cancel in the sum, or encryption under a key that devices share",
         ),
         Setting::integer(
             "buckets",

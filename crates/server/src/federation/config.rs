@@ -63,6 +63,9 @@ pub struct FederationConfig {
     /// Where updates are sealed: seconds after which a step but the first goes on without those who have not answered.
     #[serde(default = "minute")]
     pub seal_step_seconds: u32,
+    /// Where updates are encrypted: the digest of the key that devices share and this server does not have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal_key_digest: Option<String>,
     /// Whether the server's noise follows from `seed`, so that a deployed federation can be held against the simulator.
     /// Never for people's devices: who knows the seed can take the noise away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -158,6 +161,7 @@ impl FederationConfig {
             criteria: Vec::new(),
             keep_versions: eight(),
             seal_step_seconds: minute(),
+            seal_key_digest: None,
             simulated_noise: false,
         }
     }
@@ -215,7 +219,7 @@ impl FederationConfig {
             samples: self.samples,
             criteria: self.criteria.iter().map(asked).collect(),
             noise: self.noise()?,
-            keeper: None,
+            key_digest: self.seal_key_digest.clone(),
         };
         let mut settings: Vec<(&str, Value)> =
             self.settings.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();

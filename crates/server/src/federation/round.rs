@@ -135,6 +135,11 @@ impl Round {
         self.closing_for_good || self.closing.wait_until(self.since_opened(now)).is_some()
     }
 
+    /// Whether a round of updates that are not sealed would be over.
+    pub(crate) fn has_gathered(&mut self, now: Millis) -> bool {
+        self.closing.wait_until(self.since_opened(now)).is_some()
+    }
+
     /// Whether all that was taken is written down, so that it can be added up.
     pub(crate) fn is_settled(&self) -> bool {
         self.pending == 0

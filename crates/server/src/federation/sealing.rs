@@ -6,19 +6,21 @@
 use super::round::Round;
 use super::{Federation, Refused};
 use crate::clerk::Clerk;
-use crate::storage::{Change, Millis, SealNote, Storage, StorageError};
+use crate::storage::{Change, Hash, Millis, SealNote, Storage, StorageError};
 use bytes::Bytes;
-use sottovoce_privacy::secagg::{self, Step};
-use std::collections::BTreeMap;
+use sottovoce_privacy::LockedSum;
+use sottovoce_privacy::secagg::{self, Message as _, Step};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of a message beside the update at most: a key and two shares for each of at most 255 neighbours.
+/// Bytes of a message beside the update at most: a key and two shares for each of at most 255 neighbours. What an encrypted sum
+/// opens to may be as long as an update.
 pub(crate) const MOST_NOTE: u64 = 256 << 10;
 /// Messages that a device may send in a round beside its update, wrong ones included.
 const MOST_NOTES: u32 = 16;
 
 /// A sealed round.
 pub(crate) struct Sealing {
-    masks: secagg::Server,
+    kind: Kind,
     /// Messages that are being written down.
     pending: usize,
     /// Messages of each device so far.
@@ -31,6 +33,67 @@ pub(crate) struct Sealing {
     deadline: Option<Millis>,
 }
 
+/// How single updates are kept from the server.
+enum Kind {
+    Masks(secagg::Server),
+    Locked(Locked),
+}
+
+/// Encrypted updates: gathered as plain ones are, then opened by devices.
+struct Locked {
+    sum: LockedSum,
+    /// Words of an update.
+    length: usize,
+    /// Whose updates are in it.
+    counted: BTreeSet<u32>,
+    /// The sum as devices get it, once no more updates are taken.
+    closed: Option<Vec<u8>>,
+    /// What devices say it opens to, by a digest, with how many said so.
+    answers: BTreeMap<u32, Hash>,
+    opened: Option<Vec<u32>>,
+    aborted: Option<String>,
+}
+
+impl Locked {
+    fn is_over(&self) -> bool {
+        self.opened.is_some() || self.aborted.is_some()
+    }
+
+    /// Devices that must say the same, so that one of them cannot invent the sum.
+    fn needed(&self) -> usize {
+        self.counted.len().min(2)
+    }
+
+    fn receive(&mut self, seat: u32, bytes: &[u8]) -> Result<(), String> {
+        if self.closed.is_none() || self.is_over() || !self.counted.contains(&seat) {
+            return Err("this device has no part in opening the sum now".to_owned());
+        }
+        if bytes.len() != 4 * self.length {
+            return Err(format!("{} bytes, expected {} words", bytes.len(), self.length));
+        }
+        let digest = *blake3::hash(bytes).as_bytes();
+        if self.answers.insert(seat, digest).is_some_and(|before| before != digest) {
+            return Err("this device said something else before".to_owned());
+        }
+        if self.answers.values().filter(|other| **other == digest).count() >= self.needed() {
+            let words = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
+            self.opened = Some(words.collect());
+        }
+        Ok(())
+    }
+
+    fn close_step(&mut self) {
+        if self.closed.is_some() {
+            self.aborted = Some("too few devices opened the sum alike".to_owned());
+            return;
+        }
+        match self.sum.encode() {
+            Some(sum) => self.closed = Some(sum),
+            None => self.aborted = Some("no update came".to_owned()),
+        }
+    }
+}
+
 /// What a device hears that asks for its part in the step.
 #[derive(Debug)]
 pub enum Heard {
@@ -41,80 +104,133 @@ pub enum Heard {
 }
 
 impl Sealing {
-    pub(crate) fn new(
-        masks: secagg::Server,
-        opened: Millis,
-        deadline: Option<Millis>,
-        patience: Millis,
-    ) -> Self {
-        Self { masks, pending: 0, said: BTreeMap::new(), since: opened, patience, deadline }
+    fn new(kind: Kind, opened: Millis, deadline: Option<Millis>, patience: Millis) -> Self {
+        Self { kind, pending: 0, said: BTreeMap::new(), since: opened, patience, deadline }
     }
 
     /// Whether updates are taken now.
     pub(crate) fn takes_updates(&self) -> bool {
-        self.masks.step() == Step::Mask && self.masks.aborted().is_none()
+        match &self.kind {
+            Kind::Masks(masks) => masks.step() == Step::Mask && masks.aborted().is_none(),
+            Kind::Locked(locked) => locked.closed.is_none() && !locked.is_over(),
+        }
     }
 
     /// Whether devices may still come in.
     pub(crate) fn takes_newcomers(&self) -> bool {
-        self.masks.step() == Step::Advertise && self.masks.aborted().is_none()
+        match &self.kind {
+            Kind::Masks(masks) => masks.step() == Step::Advertise && masks.aborted().is_none(),
+            Kind::Locked(_) => self.takes_updates(),
+        }
     }
 
     /// Whether there is a sum, or never will be.
     pub(crate) fn is_over(&self) -> bool {
-        self.masks.step() == Step::Done || self.masks.aborted().is_some()
+        match &self.kind {
+            Kind::Masks(masks) => masks.step() == Step::Done || masks.aborted().is_some(),
+            Kind::Locked(locked) => locked.is_over(),
+        }
     }
 
-    /// Whether the step may be closed; `lost` says which seats will not answer.
-    fn step_is_over(&self, now: Millis, lost: impl Fn(u32) -> bool) -> bool {
+    /// Whether the step may be closed; `lost` says which seats will not answer, `gathered` whether a round of plain updates
+    /// would be over.
+    fn step_is_over(&self, now: Millis, gathered: bool, lost: impl Fn(u32) -> bool) -> bool {
         if self.is_over() || self.pending > 0 {
             return false;
         }
-        let ends = match self.masks.step() {
-            Step::Advertise => self.deadline,
-            _ => Some(self.since + self.patience),
-        };
-        ends.is_some_and(|ends| now >= ends) || self.masks.waiting_for().into_iter().all(lost)
+        let patient = now < self.since + self.patience;
+        match &self.kind {
+            Kind::Masks(masks) => {
+                let waits = match masks.step() {
+                    Step::Advertise => self.deadline.is_none_or(|deadline| now < deadline),
+                    _ => patient,
+                };
+                !waits || masks.waiting_for().into_iter().all(lost)
+            }
+            Kind::Locked(Locked { closed: None, .. }) => gathered,
+            Kind::Locked(_) => !patient,
+        }
     }
 
     fn close_step(&mut self, now: Millis) {
         self.since = now;
-        // An aborted round tells why when it is closed.
-        let _aborted = self.masks.close_step();
+        match &mut self.kind {
+            Kind::Masks(masks) => {
+                // An aborted round tells why when it is closed.
+                let _aborted = masks.close_step();
+            }
+            Kind::Locked(locked) => locked.close_step(),
+        }
+    }
+
+    fn receive(&mut self, seat: u32, bytes: &[u8]) -> Result<(), String> {
+        match &mut self.kind {
+            Kind::Masks(masks) => masks.receive(seat, bytes).map(|_| ()).map_err(|error| error.to_string()),
+            Kind::Locked(locked) => locked.receive(seat, bytes),
+        }
+    }
+
+    /// What is there for a device; an error if it has no part in the step.
+    fn message_for(&self, seat: u32) -> Result<Heard, Refused> {
+        let (part, message) = match &self.kind {
+            Kind::Masks(masks) => {
+                let part = masks.aborted().is_none() && masks.takes_part(seat);
+                (part, if masks.has(seat) { None } else { masks.message_for(seat) })
+            }
+            Kind::Locked(locked) => {
+                let part = locked.counted.contains(&seat) && !locked.is_over();
+                let answered = locked.answers.contains_key(&seat);
+                (part, locked.closed.as_ref().filter(|_| !answered).cloned())
+            }
+        };
+        if part { Ok(message.map_or(Heard::Wait, Heard::Message)) } else { Err(Refused::RoundClosed) }
     }
 
     /// The sum and how many updates are in it, or why there is none.
     pub(crate) fn sum(&self) -> Result<(Vec<u32>, u64), String> {
-        match (self.masks.sum(), self.masks.aborted()) {
-            (Some(sum), _) => Ok((sum.words, sum.counted.len() as u64)),
-            (None, Some(why)) => Err(why.to_string()),
-            (None, None) => Err("the round was closed before its sum was opened".to_owned()),
+        let early = "the round was closed before its sum was opened";
+        match &self.kind {
+            Kind::Masks(masks) => match (masks.sum(), masks.aborted()) {
+                (Some(sum), _) => Ok((sum.words, sum.counted.len() as u64)),
+                (None, why) => Err(why.map_or(early.to_owned(), ToString::to_string)),
+            },
+            Kind::Locked(locked) => match &locked.opened {
+                Some(words) => Ok((words.clone(), locked.sum.added())),
+                None => Err(locked.aborted.clone().unwrap_or_else(|| early.to_owned())),
+            },
         }
     }
 
     /// Takes an update that is written down.
-    pub(crate) fn take_update(&mut self, seat: u32, bytes: &[u8]) -> Result<(), secagg::Rejected> {
-        self.masks.receive(seat, bytes).map(|_| ())
+    pub(crate) fn take_update(&mut self, seat: u32, bytes: &[u8]) -> Result<(), String> {
+        match &mut self.kind {
+            Kind::Masks(masks) => masks.receive(seat, bytes).map(|_| ()).map_err(|error| error.to_string()),
+            Kind::Locked(locked) => {
+                locked.sum.add(bytes).map_err(|error| error.to_string())?;
+                locked.counted.insert(seat);
+                Ok(())
+            }
+        }
     }
 
     /// Whether an update can be one of this round.
     pub(crate) fn look_at(&self, seat: u32, bytes: &[u8]) -> Result<(), Refused> {
-        use secagg::Message as _;
-        let masked = secagg::Masked::decode(bytes).map_err(|error| Refused::Malformed(error.to_string()))?;
-        let expected = secagg::Head::new(self.masks.terms(), seat);
-        if masked.head != expected {
-            return Err(Refused::WrongRound(
-                "the update is for another round, federation or seat".to_owned(),
-            ));
+        let malformed = |why: String| Refused::Malformed(why);
+        let masks = match &self.kind {
+            Kind::Masks(masks) => masks,
+            Kind::Locked(locked) => {
+                return locked.sum.look_at(bytes).map_err(|error| malformed(error.to_string()));
+            }
+        };
+        let masked = secagg::Masked::decode(bytes).map_err(|error| malformed(error.to_string()))?;
+        if masked.head != secagg::Head::new(masks.terms(), seat) {
+            return Err(Refused::WrongRound("the update is for another round, federation or seat".to_owned()));
         }
-        let (found, expected) = (masked.words.len(), self.masks.terms().length as usize);
+        let (found, expected) = (masked.words.len(), masks.terms().length as usize);
         if found != expected {
             return Err(Refused::WrongShape(format!("{found} words, expected {expected}")));
         }
-        if !self.masks.takes_part(seat) {
-            return Err(Refused::RoundClosed);
-        }
-        Ok(())
+        if masks.takes_part(seat) { Ok(()) } else { Err(Refused::RoundClosed) }
     }
 }
 
@@ -123,12 +239,20 @@ impl Federation {
     pub(super) fn seal(&self, round: &Round) -> Option<Sealing> {
         let coordinator = self.coordinator();
         let protected = coordinator.protected()?;
-        let terms = protected.protection().masks(&round.terms, protected.packing().length())?;
+        let length = protected.packing().length();
+        let patience = u64::from(self.config.seal_step_seconds) * 1000;
+        let (opened, deadline) = (round.opening.opened, round.opening.deadline);
+        if let Some(lock) = protected.lock() {
+            let sum = LockedSum::new(lock.clone());
+            let (counted, closed, answers, opened_to, aborted) = Default::default();
+            let locked = Locked { sum, length, counted, closed, answers, opened: opened_to, aborted };
+            return Some(Sealing::new(Kind::Locked(locked), opened, deadline, patience));
+        }
+        let terms = protected.protection().masks(&round.terms, length)?;
         let mut hasher = blake3::Hasher::new_keyed(&self.secret);
         hasher.update(b"seal").update(&self.id.to_le_bytes()).update(&round.opening.round.to_le_bytes());
         let masks = secagg::Server::new(terms, *hasher.finalize().as_bytes()).ok()?;
-        let patience = u64::from(self.config.seal_step_seconds) * 1000;
-        Some(Sealing::new(masks, round.opening.opened, round.opening.deadline, patience))
+        Some(Sealing::new(Kind::Masks(masks), opened, deadline, patience))
     }
 
     /// A device says something beside its update. Not to be dropped before it is done.
@@ -150,8 +274,7 @@ impl Federation {
             sealing.pending -= 1;
             Some(written.map_err(Refused::from).and_then(|()| {
                 let seat = seat.ok_or(Refused::NotAsked)?;
-                let taken = sealing.masks.receive(seat, &bytes);
-                taken.map(|_| ()).map_err(|rejected| Refused::Malformed(rejected.to_string()))
+                sealing.receive(seat, &bytes).map_err(Refused::Malformed)
             }))
         });
         self.wake.notify_one();
@@ -183,12 +306,7 @@ impl Federation {
     pub fn hear(&self, device: u32, round: u64) -> Result<Heard, Refused> {
         let heard = self.with_sealing(round, |under_way| {
             let Some(seat) = under_way.seat(device) else { return Some(Err(Refused::NotAsked)) };
-            let masks = &under_way.sealing.as_ref()?.masks;
-            if masks.aborted().is_some() || !masks.takes_part(seat) {
-                return Some(Err(Refused::RoundClosed));
-            }
-            let message = if masks.has(seat) { None } else { masks.message_for(seat) };
-            Some(Ok(message.map_or(Heard::Wait, Heard::Message)))
+            Some(under_way.sealing.as_ref()?.message_for(seat))
         });
         heard.unwrap_or(Err(Refused::RoundClosed))
     }
@@ -199,10 +317,11 @@ impl Federation {
     }
 
     /// The round whose step is over, if one is.
-    pub(super) fn step_due(round: &Round, now: Millis) -> bool {
+    pub(super) fn step_due(round: &mut Round, now: Millis) -> bool {
+        let gathered = round.has_gathered(now);
         let Some(sealing) = &round.sealing else { return false };
         let lost = |seat: u32| round.will_not_answer(seat as usize);
-        round.is_settled() && sealing.step_is_over(now, lost)
+        round.is_settled() && sealing.step_is_over(now, gathered, lost)
     }
 
     /// Ends a step, which is written down.
@@ -243,7 +362,7 @@ impl Federation {
             match seat {
                 // What was refused then is refused again.
                 Some(seat) => {
-                    let _again = seat.map(|seat| sealing.masks.receive(seat, &note.bytes));
+                    let _again = seat.map(|seat| sealing.receive(seat, &note.bytes));
                 }
                 None => {
                     if sealing.takes_updates() {

@@ -185,7 +185,7 @@ pub(super) async fn say(
     let federation = callers::federation(&api.server, &name)?;
     let device = callers::device(&federation, &headers)?;
     is_plain_wire(&headers)?;
-    let (bytes, _share) = body.read(MOST_NOTE, &headers).await?;
+    let (bytes, _share) = body.read(MOST_NOTE.max(federation.upload_limit()), &headers).await?;
     federation.take_note(&api.server.clerk, (device, round), bytes).await?;
     Ok(StatusCode::NO_CONTENT)
 }

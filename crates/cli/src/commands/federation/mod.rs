@@ -4,10 +4,11 @@ mod catalog;
 pub(crate) mod client;
 
 use crate::args::{Common, Create, Federation};
-use crate::output;
+use crate::{key_file, output};
 use anyhow::Result;
 use client::Client;
 use serde_json::{Map, Value, json};
+use sottovoce_privacy::key_digest;
 use std::fmt::Write;
 
 /// `sottovoce federation ...`.
@@ -18,6 +19,10 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
     };
     match args {
         Federation::Create(create) => tell(&self::create(create, common)?, &page),
+        Federation::Key { out } => {
+            let digest = key_digest(&key_file::write(out)?);
+            tell(&json!({"file": out, "digest": digest}), &|_| format!("{}: digest {digest}\n", out.display()))
+        }
         Federation::List { reaching } => tell(&Client::new(reaching)?.get("/federations")?, &list),
         Federation::Show { which } => {
             tell(&Client::new(&which.reaching)?.get(&format!("/federations/{}", which.name))?, &page)
@@ -77,7 +82,9 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         "private_models": args.private_models,
         "criteria": criteria,
     });
+    let key = key_file::read(args.federation_key.as_deref())?;
     let given = [
+        ("seal_key_digest", key.as_ref().map(key_digest).map(Value::from)),
         ("rounds", args.rounds.map(Value::from)),
         ("minimum", args.minimum.map(Value::from)),
         ("present_within", args.present_within.map(Value::from)),

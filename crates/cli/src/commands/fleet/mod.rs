@@ -4,6 +4,7 @@ mod workers;
 
 use crate::args::{Common, Fleet};
 use crate::commands::federation::client::secret;
+use crate::key_file;
 use crate::output::{self, Usage};
 use crate::progress::Bar;
 use anyhow::{Context, Result, bail};
@@ -151,6 +152,7 @@ impl People {
         let path = format!("/v1/federations/{}/catalog", args.federation);
         let items = Arc::new(Items::parse(get(transport, path, limits::MESSAGE_BYTES)?.body)?);
         let together = Arc::new(Together::new());
+        let key = key_file::read(args.federation_key.as_deref())?;
         let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
         policy.criteria = match args.report.iter().any(|name| name == "all") {
             true => Reportable::All,
@@ -173,6 +175,7 @@ impl People {
             let history = self.train.of(user as usize).iter().filter_map(|&item| self.ids.get(item as usize));
             enrolment.history = History::of_ids(history);
             enrolment.items = Some(Arc::clone(&items));
+            enrolment.key = key;
             Ok(Device::enrol(store, enrolment, options)?)
         };
         self.learners.iter().map(make).collect()
