@@ -13,6 +13,8 @@
 
 /// Shares are points of GF(256), of which one is the secret's.
 pub(crate) const MOST_NEIGHBOURS: u32 = 255;
+/// Up to so many devices, everybody is everybody's neighbour.
+const COMPLETE: u32 = 32;
 const EXPOSURE: f64 = 1.0 / (1u64 << 40) as f64;
 const ABORT: f64 = 1.0 / (1u64 << 30) as f64;
 
@@ -117,9 +119,10 @@ impl Parameters {
     }
 }
 
-/// Even degrees, then the complete graph where it is small enough.
+/// Even degrees, then the complete graph where it is small enough. Among few devices it costs little, and keeps everything
+/// that holds for neighbourhoods true of the whole round.
 fn degrees(n: u32) -> impl Iterator<Item = u32> {
-    let most = MOST_NEIGHBOURS.min(n - 1);
+    let most = if n <= COMPLETE { 0 } else { MOST_NEIGHBOURS.min(n - 1) };
     let complete = (n - 1 <= MOST_NEIGHBOURS).then_some(n - 1);
     (2..=most).step_by(2).filter(move |&k| k < n - 1).chain(complete)
 }
@@ -201,7 +204,7 @@ impl Tail {
 
     /// The chance of more than `x`.
     fn above(&self, x: u32) -> f64 {
-        self.0.iter().skip(x as usize + 1).rev().sum()
+        self.0.iter().skip(x as usize + 1).rev().fold(0.0, |sum, chance| sum + chance)
     }
 }
 
