@@ -274,29 +274,17 @@ fn below_threshold(n: u32, source: &Generator) -> (Transcript, BTreeSet<Seat>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn below_the_threshold_any_honest_inputs_of_the_same_sum_explain_all_that_is_seen(
-        n in prop_oneof![5u32..14, Just(36u32)], seed: [u8; 32],
+        n in 5u32..12, seed: [u8; 32],
     ) {
-        let source = Generator::new(seed);
-        let (round, silent) = below_threshold(n, &source);
-        let inputs = others(&round, &mut source.stream("others", 0));
-        let sent = round.explained_by(&inputs, &silent, &source);
-        prop_assert_eq!(&sent, &round.masked);
-        for group in round.groups() {
-            // Nobody is alone: its own input is not what a sum gives away.
-            prop_assert!(group.len() >= 2);
-            for (seat, _) in group {
-                prop_assert_ne!(&inputs[seat as usize], &round.inputs[seat as usize]);
-                prop_assert_ne!(round.attack(seat), round.inputs[seat as usize].clone());
-            }
-        }
+        explain(n, seed);
     }
 
     #[test]
-    fn below_the_threshold_the_shares_agree_with_any_mask_key(n in 5u32..14, seed: [u8; 32], other: [u8; 32]) {
+    fn below_the_threshold_the_shares_agree_with_any_mask_key(n in 5u32..12, seed: [u8; 32], other: [u8; 32]) {
         let (round, _) = below_threshold(n, &Generator::new(seed));
         let count = round.server.neighbours(0).len() as u8;
         for seat in round.honest_counted() {
@@ -310,7 +298,7 @@ proptest! {
     }
 
     #[test]
-    fn from_the_threshold_on_the_attack_succeeds(n in 5u32..14, seed: [u8; 32]) {
+    fn from_the_threshold_on_the_attack_succeeds(n in 5u32..12, seed: [u8; 32]) {
         let source = Generator::new(seed);
         let terms = terms(n);
         let threshold = terms.parameters(n).unwrap().threshold;
@@ -325,7 +313,7 @@ proptest! {
     }
 
     #[test]
-    fn a_server_that_tells_each_device_another_story_does_not_get_both_secrets(n in 5u32..14, more: bool, seed: [u8; 32]) {
+    fn a_server_that_tells_each_device_another_story_does_not_get_both_secrets(n in 5u32..12, more: bool, seed: [u8; 32]) {
         let source = Generator::new(seed);
         let terms = terms(n);
         let parameters = terms.parameters(n).unwrap();
@@ -335,41 +323,57 @@ proptest! {
         let colluders = most + u32::from(more);
         let inputs = random_inputs(n, &mut source.stream("test", 0));
         let victim = 0;
-        let best = (0..n).any(|split| lie(&terms, &inputs, victim, colluders, split, &source));
+        let round = Transcript::new(&terms, inputs, &BTreeSet::new(), BTreeSet::new(), &source);
+        let best = (0..n).any(|split| lie(&round, victim, colluders, split));
         prop_assert_eq!(best, more);
     }
 }
 
-/// The first `split` honest neighbours of the victim hear that it dropped out, the others that it did not; colluding ones, the
-/// last, give all. Whether the server has both secrets of the victim then.
-fn lie(
-    terms: &Terms,
-    inputs: &[Words],
-    victim: Seat,
-    colluders: u32,
-    split: u32,
-    source: &Generator,
-) -> bool {
-    let colluding: BTreeSet<Seat> = (terms.devices - colluders..terms.devices).collect();
-    let mut round = Transcript::new(terms, inputs.to_vec(), &BTreeSet::new(), BTreeSet::new(), source);
-    (round.own, round.keys) = Default::default();
-    for seat in (0..terms.devices).filter(|seat| *seat != victim && !colluding.contains(seat)) {
-        let mut device = Device { survivors: None, ..clone(&round.devices[seat as usize]) };
-        let told = seat <= split;
-        let (dropped, survived) =
-            round.server.neighbours(seat).iter().partition(|&&other| told && other == victim);
-        let list = Survivors { head: Head::new(terms, seat), survived, dropped };
-        if let Ok(up) = device.unmask(&list) {
-            round.know(seat, &up);
-            // What it gave, it has given: the other list is refused.
-            let (dropped, survived) =
-                round.server.neighbours(seat).iter().partition(|&&other| !told && other == victim);
-            assert!(device.unmask(&Survivors { head: list.head, survived, dropped }).is_err());
+fn explain(n: u32, seed: [u8; 32]) {
+    let source = Generator::new(seed);
+    let (round, silent) = below_threshold(n, &source);
+    let inputs = others(&round, &mut source.stream("others", 0));
+    assert_eq!(round.explained_by(&inputs, &silent, &source), round.masked);
+    for group in round.groups() {
+        // Nobody is alone: its own input is not what a sum gives away.
+        assert!(group.len() >= 2);
+        for (seat, _) in group {
+            assert_ne!(inputs[seat as usize], round.inputs[seat as usize]);
+            assert_ne!(round.attack(seat), round.inputs[seat as usize]);
         }
     }
-    round.colluding = colluding;
-    round.know_held();
-    round.opens(&round.own, victim).is_some() && round.opens(&round.keys, victim).is_some()
+}
+
+#[test]
+fn it_is_so_on_a_sparse_graph_too() {
+    assert!(!terms(36).parameters(36).unwrap().complete());
+    explain(36, [3; 32]);
+}
+
+/// The first `split` honest neighbours of the victim hear that it dropped out, the others that it did not; colluding ones, the
+/// last, give all. Whether the server has both secrets of the victim then.
+fn lie(round: &Transcript, victim: Seat, colluders: u32, split: u32) -> bool {
+    let terms = round.server.terms();
+    let colluding: BTreeSet<Seat> = (terms.devices - colluders..terms.devices).collect();
+    let mut got = [BTreeSet::new(), BTreeSet::new()];
+    for seat in round.server.neighbours(victim) {
+        if colluding.contains(seat) {
+            got.iter_mut().for_each(|shares| shares.extend([*seat]));
+            continue;
+        }
+        let mut device = Device { survivors: None, ..clone(&round.devices[*seat as usize]) };
+        let story = |told: bool| {
+            let (dropped, survived) =
+                round.server.neighbours(*seat).iter().partition(|&&other| told && other == victim);
+            Survivors { head: Head::new(terms, *seat), survived, dropped }
+        };
+        let given = device.unmask(&story(*seat <= split)).unwrap().shares;
+        let of_victim = given.iter().find(|(of, _)| *of == victim).unwrap().1;
+        got[usize::from(matches!(of_victim, Revealed::MaskKey(_)))].insert(*seat);
+        // What it gave, it has given: the other story is refused.
+        assert!(device.unmask(&story(*seat > split)).is_err());
+    }
+    got.iter().all(|shares| shares.len() >= round.threshold())
 }
 
 fn clone(device: &Device) -> Device {
