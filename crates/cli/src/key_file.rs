@@ -9,14 +9,17 @@ use std::path::Path;
 /// Writes a new key; a file that is there is never overwritten.
 pub(crate) fn write(path: &Path) -> Result<[u8; 32]> {
     let mut key = [0; 32];
-    getrandom::fill(&mut key).map_err(|error| anyhow::anyhow!("the machine gives no random numbers: {error}"))?;
+    getrandom::fill(&mut key)
+        .map_err(|error| anyhow::anyhow!("the machine gives no random numbers: {error}"))?;
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path).with_context(|| format!("{}: cannot be created", path.display()))?;
     let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    writeln!(file, "{digits}").and_then(|()| file.sync_all()).with_context(|| format!("{}", path.display()))?;
+    writeln!(file, "{digits}")
+        .and_then(|()| file.sync_all())
+        .with_context(|| format!("{}", path.display()))?;
     Ok(key)
 }
 
@@ -25,7 +28,8 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Option<[u8; 32]>> {
     let Some(path) = path else { return Ok(None) };
     let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
     parse(text.trim()).map(Some).ok_or_else(|| {
-        let message = format!("{}: expected 64 hexadecimal digits, as `federation key` writes them", path.display());
+        let message =
+            format!("{}: expected 64 hexadecimal digits, as `federation key` writes them", path.display());
         Usage(message).into()
     })
 }

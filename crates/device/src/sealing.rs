@@ -116,9 +116,7 @@ impl Sealing {
         let (stage, out) = match self.stage {
             Stage::Advertise => (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode()),
             Stage::Share => (Stage::Mask, device.mask(&secagg::Inbox::decode(bytes)?, &self.words)?.encode()),
-            _ => {
-                (Stage::Unmask, device.unmask(&secagg::Survivors::decode(bytes)?)?.encode())
-            }
+            _ => (Stage::Unmask, device.unmask(&secagg::Survivors::decode(bytes)?)?.encode()),
         };
         // What is masked is never needed in the clear again.
         let words = if stage >= Stage::Mask { Vec::new() } else { self.words.clone() };

@@ -241,8 +241,10 @@ mod tests {
         let mut expected = vec![0u32; 3000];
         for device in 0..20 {
             let mut numbers = source.stream("words", device);
-            let words: Vec<u32> =
-                (0..3000).map(|_| (numbers.next_u64() % (2 * largest as u64) ) as i64 as u32).map(|word| word.wrapping_sub(largest as u32)).collect();
+            let words: Vec<u32> = (0..3000)
+                .map(|_| (numbers.next_u64() % (2 * largest as u64)) as i64 as u32)
+                .map(|word| word.wrapping_sub(largest as u32))
+                .collect();
             expected.iter_mut().zip(&words).for_each(|(sum, word)| *sum = sum.wrapping_add(*word));
             let bytes = lock.seal(&key, round, &words, &mut source).unwrap();
             assert!(bytes.len() as u64 <= lock.bytes(), "{} {}", bytes.len(), lock.bytes());

@@ -187,7 +187,9 @@ impl Device {
         if let Some(Seal::Encryption { key, .. }) = &protection.seal {
             let own = self.state.key.as_ref().map(key_digest);
             if own.as_deref() != Some(key) {
-                return unstated("updates are encrypted under a key that this device does not have".to_owned());
+                return unstated(
+                    "updates are encrypted under a key that this device does not have".to_owned(),
+                );
             }
         }
         if self.rows.rows.is_empty() {
@@ -342,16 +344,19 @@ impl Device {
     fn heard(&mut self, response: &Response) -> Understood {
         let Some(sealing) = &self.state.sealing else { return Ok(Meaning::GoOn) };
         match response.status {
-            200 => match sealing.hear(&response.body, self.state.key.as_ref(), &mut self.flooding(sealing.round)) {
-                Ok(next) => {
-                    self.change(|state| {
-                        state.sealing = Some(next);
-                        Ok(())
-                    })?;
-                    Ok(Meaning::GoOn)
+            200 => {
+                match sealing.hear(&response.body, self.state.key.as_ref(), &mut self.flooding(sealing.round))
+                {
+                    Ok(next) => {
+                        self.change(|state| {
+                            state.sealing = Some(next);
+                            Ok(())
+                        })?;
+                        Ok(Meaning::GoOn)
+                    }
+                    Err(refusal) => self.leave_sealed(refusal.to_string()),
                 }
-                Err(refusal) => self.leave_sealed(refusal.to_string()),
-            },
+            }
             204 => {
                 let waits = Rest::Idle { state: "sealing".to_owned() };
                 Ok(Meaning::Rest(waits, Some(self.options.pace.check_in)))

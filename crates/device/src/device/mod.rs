@@ -136,7 +136,8 @@ impl Device {
             }
         }
         store.forget()?;
-        let Enrolment { server, ca, federation, token, secret, seeds, policy, history, items, key } = enrolment;
+        let Enrolment { server, ca, federation, token, secret, seeds, policy, history, items, key } =
+            enrolment;
         let state = State {
             server,
             ca,

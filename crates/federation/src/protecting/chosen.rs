@@ -69,7 +69,9 @@ impl Chosen {
         if self.is_none() {
             return Ok(None);
         }
-        if let Some(wrong) = key.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit()))) {
+        if let Some(wrong) =
+            key.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit())))
+        {
             return Err(FederationError::Setting {
                 key: "seal_key_digest",
                 found: wrong.to_owned(),

@@ -224,7 +224,9 @@ impl Sealing {
         };
         let masked = secagg::Masked::decode(bytes).map_err(|error| malformed(error.to_string()))?;
         if masked.head != secagg::Head::new(masks.terms(), seat) {
-            return Err(Refused::WrongRound("the update is for another round, federation or seat".to_owned()));
+            return Err(Refused::WrongRound(
+                "the update is for another round, federation or seat".to_owned(),
+            ));
         }
         let (found, expected) = (masked.words.len(), masks.terms().length as usize);
         if found != expected {

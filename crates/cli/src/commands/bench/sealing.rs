@@ -21,7 +21,8 @@ pub(super) fn secagg(bench: &Workbench) -> Result<Vec<Figure>> {
         seed[..8].copy_from_slice(&bench.seed().to_le_bytes());
         let found = secagg::trial(devices, VALUES, DROPOUT, seed, &cpu_seconds)?;
         let what = |rest: &str| format!("{devices} devices x {VALUES} values, {}", rest);
-        let neighbours = format!("{} neighbours, {} needed", found.parameters.neighbours, found.parameters.threshold);
+        let neighbours =
+            format!("{} neighbours, {} needed", found.parameters.neighbours, found.parameters.threshold);
         let slowest =
             Figure::new("secagg", what(&format!("a device ({neighbours})")), found.device_seconds.0, "CPU s");
         let bytes = Figure::new("secagg", what("bytes both ways"), found.expansion(), "x plain");

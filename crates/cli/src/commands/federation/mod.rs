@@ -21,7 +21,9 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
         Federation::Create(create) => tell(&self::create(create, common)?, &page),
         Federation::Key { out } => {
             let digest = key_digest(&key_file::write(out)?);
-            tell(&json!({"file": out, "digest": digest}), &|_| format!("{}: digest {digest}\n", out.display()))
+            tell(&json!({"file": out, "digest": digest}), &|_| {
+                format!("{}: digest {digest}\n", out.display())
+            })
         }
         Federation::List { reaching } => tell(&Client::new(reaching)?.get("/federations")?, &list),
         Federation::Show { which } => {
