@@ -73,6 +73,7 @@ mod items;
 mod models;
 mod round;
 mod schedule;
+mod sealing;
 mod seeds;
 mod state;
 mod store;

@@ -3,12 +3,14 @@
 use crate::Items;
 use crate::criteria::{self, AUC, CLOSENESS, DIVERSITY, LOSS, RECENCY, SIZE};
 use crate::history::Rows;
+use crate::sealing::Sealing;
 use crate::seeds::{Secret, Seeds};
 use crate::state::Private;
 use sottovoce_models::learner::{LearnError, Learner};
 use sottovoce_models::{Lesson, criteria as figures};
+use sottovoce_privacy::{Protected, Protection};
 use sottovoce_protocol::{
-    DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
+    Disclosed, DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
 };
 use std::sync::Arc;
 use thiserror::Error;
@@ -52,6 +54,11 @@ impl From<DisclosureError> for Declined {
     }
 }
 
+/// Terms that this device cannot follow.
+pub(crate) fn not_known(why: impl ToString) -> Declined {
+    Declined::Terms(why.to_string(), Refusal::Unstated)
+}
+
 /// What a round needs to know of the device.
 pub(crate) struct Work<'a> {
     pub(crate) terms: &'a RoundTerms,
@@ -62,6 +69,8 @@ pub(crate) struct Work<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) secret: &'a Secret,
     pub(crate) seeds: &'a Seeds,
+    /// Its place in the cohort, where updates are sealed.
+    pub(crate) seat: Option<u32>,
     /// Seconds, for the ledger.
     pub(crate) when: u64,
 }
@@ -69,7 +78,15 @@ pub(crate) struct Work<'a> {
 /// What came of it.
 pub(crate) struct Outcome {
     pub(crate) private: Private,
-    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) leaves: Leaves,
+}
+
+/// What leaves the device.
+pub(crate) enum Leaves {
+    /// One message.
+    Message(Arc<[u8]>),
+    /// An update that is sealed, in steps.
+    Sealed(Sealing),
 }
 
 impl Work<'_> {
@@ -113,10 +130,35 @@ impl Work<'_> {
                 trained.report(index, value)?;
             }
         }
+        let protection = Protection::read(&terms.privacy).map_err(not_known)?;
+        let layout = self.shared.parameters.layout();
+        let protected = Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
         let disclosed = trained.disclose(self.policy, terms, self.when, ledger, &mut rng)?;
-        let mut bytes = Vec::new();
-        codec::encode_update(&disclosed, &mut bytes);
-        Ok(Outcome { private: Private { model: terms.model.clone(), values: private }, bytes: bytes.into() })
+        let leaves = match protected.filter(Protected::sends_words) {
+            Some(protected) => self.seal(&protected, &disclosed)?,
+            None => {
+                let mut bytes = Vec::new();
+                codec::encode_update(&disclosed, &mut bytes);
+                Leaves::Message(bytes.into())
+            }
+        };
+        Ok(Outcome { private: Private { model: terms.model.clone(), values: private }, leaves })
+    }
+
+    /// Turns what was disclosed into words, adds this device's noise, and wraps them as the terms say.
+    fn seal(&self, protected: &Protected, disclosed: &Disclosed) -> Result<Leaves, Declined> {
+        let (terms, mut words) = (self.terms, Vec::new());
+        let mut noise = self.seeds.noise(self.secret, &terms.model.name, terms.round);
+        protected.words(disclosed.update(), &mut noise, &mut words);
+        let Some(masks) = protected.protection().masks(terms, words.len()) else {
+            let mut bytes = Vec::new();
+            codec::encode_words(disclosed, &words, &mut bytes);
+            return Ok(Leaves::Message(bytes.into()));
+        };
+        let seat =
+            self.seat.ok_or_else(|| not_known("the server does not say which seat this device has"))?;
+        let sealing = Sealing::begin(masks, seat, self.secret.key("seal", terms.round), words);
+        sealing.map(Leaves::Sealed).map_err(not_known)
     }
 
     /// What the device can say of itself. Items that never leave it are not counted.

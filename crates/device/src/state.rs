@@ -3,6 +3,7 @@
 use crate::bounds::Bounds;
 use crate::bytes::{Read, Reader, Writer};
 use crate::history::History;
+use crate::sealing::Sealing;
 use crate::seeds::{Secret, Seeds};
 use sottovoce_protocol::{
     FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
@@ -11,7 +12,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Version of the stored form.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The form before updates could be sealed: all but the last field.
+const UNSEALED: u8 = 1;
 
 /// Where the device stands with its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +76,8 @@ pub(crate) struct State {
     /// The last round for which an update was made.
     pub(crate) answered: Option<RoundId>,
     pub(crate) pending: Option<Pending>,
+    /// A sealed update whose round is not over.
+    pub(crate) sealing: Option<Sealing>,
 }
 
 impl State {
@@ -98,6 +103,7 @@ impl State {
             out.number(pending.round.0);
             out.block(&pending.bytes);
         });
+        out.optional(self.sealing.as_ref(), |out, sealing| sealing.write(out));
         out.0
     }
 
@@ -105,14 +111,13 @@ impl State {
     pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Result<Self, String> {
         let mut from = Reader(bytes);
         match from.byte("version").map_err(|field| format!("the stored state ends at its {field}"))? {
-            VERSION => {
-                Self::read(&mut from, bounds).map_err(|field| format!("the stored state's {field} is wrong"))
-            }
+            form @ (UNSEALED | VERSION) => Self::read(&mut from, form, bounds)
+                .map_err(|field| format!("the stored state's {field} is wrong")),
             found => Err(format!("the stored state has version {found}, this build reads {VERSION}")),
         }
     }
 
-    fn read(from: &mut Reader<'_>, bounds: &Bounds) -> Read<Self> {
+    fn read(from: &mut Reader<'_>, form: u8, bounds: &Bounds) -> Read<Self> {
         // Fields are read in the order in which they are written here.
         let state = Self {
             server: from.text("server")?.to_owned(),
@@ -132,6 +137,10 @@ impl State {
                 let round = RoundId(from.number("update's round")?);
                 Ok(Pending { round, bytes: from.block("update")?.into() })
             })?,
+            sealing: match form {
+                UNSEALED => None,
+                _ => from.optional("sealed update", Sealing::read)?,
+            },
         };
         from.end("end")?;
         Ok(state)
@@ -266,6 +275,7 @@ mod tests {
         policy.least_cohort = 20;
         policy.required_layers.insert("secagg".to_owned());
         let mut model = ModelSpec { name: "fpl".to_owned(), ..ModelSpec::default() };
+        let terms = sottovoce_privacy::secagg::Terms::new(FederationId(3), RoundId(9), 5, 3);
         model.settings.insert("factors".to_owned(), "2".to_owned());
         State {
             server: "https://example.org".to_owned(),
@@ -282,7 +292,17 @@ mod tests {
             private: Some(Private { model, values: vec![0.1, -2.5e-30] }),
             answered: Some(RoundId(9)),
             pending: Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into() }),
+            sealing: Some(Sealing::begin(terms, 3, [8; 32], vec![1, u32::MAX, 7]).unwrap()),
         }
+    }
+
+    #[test]
+    fn states_from_before_seals_are_read() {
+        let state = State { sealing: None, ..state() };
+        let mut older = state.encode();
+        assert_eq!(older.pop(), Some(0));
+        older[0] = UNSEALED;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
     }
 
     #[test]
@@ -297,10 +317,10 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[2], &state().encode()[1..]].concat();
+        let newer = [&[3], &state().encode()[1..]].concat();
         assert_eq!(
             State::decode(&newer, &bounds).unwrap_err(),
-            "the stored state has version 2, this build reads 1"
+            "the stored state has version 3, this build reads 2"
         );
     }
 

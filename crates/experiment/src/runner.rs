@@ -212,9 +212,11 @@ fn figures(summary: &sottovoce_models::Summary) -> BTreeMap<String, f64> {
     ];
     let came = came.map(|(name, devices)| (name, devices as f64));
     let time = [("virtual_time", turnout.seconds)];
+    let spent = summary.privacy.iter().flat_map(|spent| [("epsilon", spent.epsilon), ("delta", spent.delta)]);
     sent.into_iter()
         .chain(came)
         .chain(time)
+        .chain(spent)
         .filter(|(_, value)| *value > 0.0)
         .map(|(name, value)| (name.to_owned(), value))
         .collect()

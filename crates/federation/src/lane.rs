@@ -5,6 +5,7 @@ use crate::download::{Kept, Prices};
 use crate::{Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page, Profile};
 use sottovoce_core::Rng;
 use sottovoce_models::{DevicePart, Task};
+use sottovoce_privacy::Generator;
 use sottovoce_protocol::{
     Disclosed, Layout, Ledger, Parameters, Policy, Received, RoundTerms, Trained, codec,
 };
@@ -59,6 +60,8 @@ pub(crate) struct Lane<S> {
     /// For delivery by bytes.
     bytes: Vec<u8>,
     received: Received,
+    /// For updates that go as integers with noise.
+    words: Vec<u32>,
     /// For histories in a file.
     page: Page,
 }
@@ -66,8 +69,9 @@ pub(crate) struct Lane<S> {
 impl<S> Lane<S> {
     pub(crate) fn new(scratch: S, policy: Policy, layout: &Layout) -> Self {
         let (trained, received) = (Trained::new(layout), Received::new(layout));
-        let (ledger, bytes, page) = (Ledger::totals_only(), Vec::new(), Page::default());
-        Self { scratch, policy, ledger, trained, bytes, received, page }
+        let (ledger, page) = (Ledger::totals_only(), Page::default());
+        let (bytes, words) = Default::default();
+        Self { scratch, policy, ledger, trained, bytes, received, words, page }
     }
 
     /// Trains a part of the cohort.
@@ -86,7 +90,10 @@ impl<S> Lane<S> {
         }
         let after = self.ledger.totals();
         attendance.rows = after.rows - before.rows;
-        attendance.bytes = after.bytes - before.bytes;
+        attendance.bytes = match into.how().protects().filter(|protected| protected.sends_words()) {
+            Some(protected) => attendance.sent * protected.upload_bytes(round.terms.cohort_size),
+            None => after.bytes - before.bytes,
+        };
         Ok(attendance)
     }
 
@@ -143,8 +150,31 @@ impl<S> Lane<S> {
             self.trained = disclosed.recycle();
             return Ok(());
         }
+        if into.how().protects().is_some_and(|protected| protected.sends_words()) {
+            self.send_words(round, device, disclosed, into);
+            return Ok(());
+        }
         self.deliver(round.delivery, disclosed, into)
             .map_err(|error| FederationError::receiving(device, &error))
+    }
+
+    /// Adds all words of an update, as a seal would be opened to them: sums of integers are the same however they come about.
+    fn send_words<D: DevicePart<Scratch = S>>(
+        &mut self,
+        round: &Round<'_, D>,
+        device: u32,
+        disclosed: Disclosed,
+        into: &mut Collected,
+    ) {
+        match into.how().protects().filter(|protected| protected.adds_noise()) {
+            Some(protected) => {
+                let mut generator = Generator::simulated(round.rng, "noise", u64::from(device));
+                protected.words(disclosed.update(), &mut generator, &mut self.words);
+                into.add_words(&self.words);
+            }
+            None => into.add(disclosed.update()),
+        }
+        self.trained = disclosed.recycle();
     }
 
     fn deliver(

@@ -18,6 +18,7 @@ use sottovoce_models::{
     DevicePart, Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, SharedPart, Summary, Tensor,
     stored,
 };
+use sottovoce_privacy::Generator;
 use sottovoce_protocol::{Keyed, ModelSpec, Parameters};
 use std::io::{self, Read};
 
@@ -201,7 +202,12 @@ impl<M: FederatedModel> Simulated<M> {
             guessing_loss,
         };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
-        let federation = federation.counting(common.counting.counting()?).distributing(common.downloads)?;
+        let asked = common.attending.rules().ask(cohort);
+        let guardian = common.guardian((cohort, asked), None, Generator::simulated(&rng, "guardian", 0))?;
+        let federation = federation
+            .counting(common.counting.counting()?)
+            .protecting(guardian)?
+            .distributing(common.downloads)?;
         Ok((common.attending.apply(federation, (&lengths, &devices), fit.watch.users())?, vectors))
     }
 
@@ -248,12 +254,17 @@ impl<M: FederatedModel> Simulated<M> {
     /// Trains in `self.learnt`, so that the watch sees the model as it is.
     fn learn(&mut self, vectors: f64, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let epochs = self.model.common().epochs;
-        let mut summary = self.take_up(fit)?;
+        let (mut summary, mut ended) = (self.take_up(fit)?, None);
         while summary.epochs < epochs {
             let Learnt::Federation(federation) = &mut self.learnt else { break };
             let epoch = summary.epochs + 1;
-            let report =
-                federation.step(&mut ()).map_err(|error| failure(error, epoch, &federation.advice()))?;
+            let report = match federation.step(&mut ()) {
+                Err(FederationError::Budget(why)) => {
+                    ended = Some(why);
+                    break;
+                }
+                step => step.map_err(|error| failure(error, epoch, &federation.advice()))?,
+            };
             let rounds = federation.rounds();
             if let Some(report) = report {
                 count(&mut summary, &report, epoch, vectors);
@@ -271,6 +282,8 @@ impl<M: FederatedModel> Simulated<M> {
             }
         }
         if let Learnt::Federation(federation) = &self.learnt {
+            summary.turnout.rounds = federation.rounds();
+            summary.privacy = federation.spent().map(|spent| spent.told(ended));
             let layout = federation.distributed().layout();
             let by_item = layout.shapes().iter().position(|shape| shape.keyed == Keyed::Items);
             summary.updates_by_item =

@@ -6,7 +6,15 @@ pub mod dp;
 mod generator;
 pub mod he;
 pub mod packing;
+mod protected;
+mod protection;
+mod sealing;
 pub mod secagg;
 pub mod tokens;
 
 pub use generator::Generator;
+pub use protected::Protected;
+pub use protection::{
+    ANONYMOUS, ENCRYPTION, INTEGERS, Integers, NOISE, Noise, Placement, Protection, ProtectionError,
+    SECURE_AGGREGATION, Scheme, Seal,
+};

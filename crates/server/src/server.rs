@@ -156,7 +156,7 @@ impl Server {
             versions: stored.versions,
         };
         for record in stored.federations {
-            let found = parts.take(record);
+            let found = parts.take(record, secret);
             server.go_on(found).await?;
         }
         Ok(server)
@@ -175,7 +175,13 @@ impl Server {
             self.versions.get(record.id, record.version).await?;
         let resumed = hosted.coordinator.resume(ModelVersion(version), shared, &mut &state[..]);
         resumed.map_err(|error| wrong(format!("version {version}: {error}")))?;
-        self.host(Federation::new(found, config, hosted)?);
+        let notes = found.round.as_ref().map(|round| round.notes.clone()).unwrap_or_default();
+        let federation = Federation::new(found, config, hosted)?;
+        let storage = Arc::clone(&self.storage);
+        let again = tokio::task::spawn_blocking(move || {
+            federation.hear_again(&notes, storage.as_ref()).map(|()| federation)
+        });
+        self.host(again.await.map_err(std::io::Error::other)??);
         Ok(())
     }
 
@@ -228,7 +234,7 @@ impl Server {
         self.clerk.write(vec![change]).await?;
         *next += 1;
         let (devices, round, receipts, versions) = (Vec::new(), None, Vec::new(), vec![version]);
-        let found = Founded { record, devices, round, receipts, versions };
+        let found = Founded { record, devices, round, receipts, versions, secret: self.secret };
         tracing::info!(federation = name, model = %config.model, items = catalog.items, "federation created");
         Ok(self.host(Federation::new(found, config, hosted)?))
     }
@@ -476,13 +482,13 @@ struct Parts {
 }
 
 impl Parts {
-    fn take(&mut self, record: FederationRecord) -> Founded {
+    fn take(&mut self, record: FederationRecord, secret: Hash) -> Founded {
         let id = record.id;
         let devices = self.devices.extract_if(.., |device| device.federation == id).collect();
         let round = self.rounds.extract_if(.., |round| round.opening.federation == id).next();
         let receipts = self.receipts.extract_if(.., |(federation, ..)| *federation == id);
         let receipts = receipts.map(|(_, round, receipt)| (round, receipt)).collect();
         let versions = self.versions.extract_if(.., |version| version.federation == id).collect();
-        Founded { record, devices, round, receipts, versions }
+        Founded { record, devices, round, receipts, versions, secret }
     }
 }

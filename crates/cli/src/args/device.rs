@@ -2,10 +2,14 @@
 
 use super::cutoff;
 use clap::{Args, Subcommand};
+use sottovoce_privacy::{ENCRYPTION, NOISE, SECURE_AGGREGATION};
 use std::path::PathBuf;
 
 /// What a device can tell of itself.
 const FIGURES: [&str; 6] = ["auc", "loss", "size", "diversity", "closeness", "recency"];
+
+/// Layers that an owner can demand.
+const LAYERS: [&str; 3] = [SECURE_AGGREGATION, ENCRYPTION, NOISE];
 
 /// `device`.
 #[derive(Debug, Subcommand)]
@@ -147,6 +151,12 @@ pub(crate) struct ChangePolicy {
     /// Stay out of rounds with fewer devices than this
     #[arg(long, value_name = "N")]
     pub(crate) least_cohort: Option<u32>,
+    /// Refuse rounds without this layer of protection
+    #[arg(long, value_name = "LAYER", value_parser = LAYERS)]
+    pub(crate) require: Vec<String>,
+    /// Do without this layer again
+    #[arg(long, value_name = "LAYER", value_parser = LAYERS)]
+    pub(crate) no_require: Vec<String>,
     /// A figure that may be told when a round asks for it
     #[arg(long, value_name = "FIGURE", value_parser = FIGURES)]
     pub(crate) report: Vec<String>,

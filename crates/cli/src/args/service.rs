@@ -184,6 +184,12 @@ pub(crate) struct Create {
     /// Mean time between check-ins of a device that has nothing to do
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) check_in_seconds: u32,
+    /// Where updates are sealed: how long a step but the first waits for devices
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) seal_step_seconds: u32,
+    /// Let the server's noise follow from the seed, to hold a federation against the simulator; never for people's devices
+    #[arg(long)]
+    pub(crate) simulated_noise: bool,
     /// Refuse updates that have a row of a larger norm [default: none is refused for that]
     #[arg(long, value_name = "NORM")]
     pub(crate) row_norm: Option<f32>,

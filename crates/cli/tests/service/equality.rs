@@ -32,7 +32,7 @@ fn compare_knowing(model: &str, knowing: &[&str], settings: &[&'static str]) {
     let rounds = simulated.rounds.to_string();
     let mut create =
         vec!["--model", model, "--catalog-of", &town, "--devices", &devices, "--check-in-seconds", "0"];
-    create.extend(["--rounds", &rounds]);
+    create.extend(["--rounds", &rounds, "--simulated-noise"]);
     create.extend(as_arguments(settings));
     create.extend(knowing);
     place.found("town", &create);
@@ -101,5 +101,44 @@ fn so_they_do_with_a_network_and_adaptive_steps_along_means() {
 #[test]
 fn so_they_do_with_rows_that_are_features() {
     let settings = ["factors=4", "triples=8", "cohort=90", "epochs=1", "one_hop=20", "more_hops=20"];
+    compare_knowing("kgflex", &["--graph", "town"], &settings);
+}
+
+#[test]
+fn so_they_do_where_only_sums_can_be_opened() {
+    let masks = "seal=secagg";
+    compare("fpl", &["factors=4", "triples=8", "cohort=30", "epochs=1", masks]);
+    compare("fcf", &["factors=4", "epochs=3", "cohort=60", masks, "buckets=900"]);
+}
+
+#[test]
+fn so_they_do_where_only_sums_of_features_can_be_opened() {
+    let settings =
+        ["factors=4", "triples=8", "cohort=60", "epochs=1", "one_hop=20", "more_hops=20", "seal=secagg"];
+    compare_knowing("kgflex", &["--graph", "town"], &settings);
+}
+
+#[test]
+fn so_they_do_with_noise_wherever_it_is_added() {
+    let common = ["factors=4", "triples=8", "cohort=40", "epochs=1", "clip=0.5"];
+    for noise in [&["noise=central"][..], &["noise=local"], &["noise=distributed", "seal=secagg"]] {
+        compare("fpl", &[&common[..], noise].concat());
+    }
+    compare("fcf", &["factors=4", "epochs=3", "cohort=60", "clip=2", "noise=central", "sampling=fixed"]);
+}
+
+#[test]
+fn so_they_do_with_noise_on_features() {
+    let settings = [
+        "factors=4",
+        "triples=8",
+        "cohort=60",
+        "epochs=1",
+        "one_hop=20",
+        "more_hops=20",
+        "clip=0.5",
+        "noise=distributed",
+        "seal=secagg",
+    ];
     compare_knowing("kgflex", &["--graph", "town"], &settings);
 }

@@ -3,12 +3,13 @@
 use super::errands::{Asked, Errand, Phase};
 use super::{Device, Held};
 use crate::models::Digest;
-use crate::round::Declined;
+use crate::round::{Declined, not_known};
 use crate::schedule::{End, Next, Rest};
 use crate::state::Membership;
 use crate::transport::{Response, TransportError};
 use crate::{DeviceError, Items};
 use serde_json::Value;
+use sottovoce_privacy::{Protected, Protection};
 use sottovoce_protocol::{DecodeError, Refusal, RoundTerms, SharedModel, codec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +85,8 @@ impl Device {
             Errand::Difference => self.take_difference(&response),
             Errand::Refuse => Ok(self.refused()),
             Errand::Upload => self.uploaded(&response),
+            Errand::Say => self.said_it(&response),
+            Errand::Hear => self.heard(&response),
             Errand::Withdraw => self.withdrawn(&response),
         }
     }
@@ -164,7 +167,9 @@ impl Device {
             })?;
         }
         let considered = self.consider(&terms);
-        self.phase = Phase::Asked(Box::new(Asked { terms, digest, whole: false, catalog_is_new: false }));
+        let seat = response.header("sottovoce-seat").and_then(|seat| seat.parse().ok());
+        let asked = Asked { terms, digest, seat, whole: false, catalog_is_new: false };
+        self.phase = Phase::Asked(Box::new(asked));
         if let Err(declined) = considered {
             self.refuse(&declined);
         }
@@ -178,9 +183,7 @@ impl Device {
         if self.state.answered.is_some_and(|answered| terms.round <= answered) {
             return unstated("this device has made its update for it already".to_owned());
         }
-        if let Some(layer) = terms.privacy.layers.first() {
-            return unstated(format!("privacy layer {:?} is not known here", layer.name));
-        }
+        let protection = Protection::read(&terms.privacy).map_err(not_known)?;
         if self.rows.rows.is_empty() {
             return Err(Declined::NoHistory);
         }
@@ -192,6 +195,7 @@ impl Device {
         match layout {
             Err(error) => unstated(error.to_string()),
             Ok(layout) => {
+                Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
                 let bytes: u64 = layout.shapes().iter().map(|shape| 4 * shape.values() as u64).sum();
                 if bytes > most {
                     return unstated(format!("a model of {bytes} bytes, at most {most} are held here"));
@@ -307,6 +311,58 @@ impl Device {
             403 if code == "revoked" => turned_away(response),
             _ => Meaning::Rest(Rest::Dropped { round, why: said(response) }, None),
         })
+    }
+
+    /// The server has what was said in a sealed round, or does not want it.
+    fn said_it(&mut self, response: &Response) -> Understood {
+        let Some(sealing) = self.state.sealing.clone() else { return Ok(Meaning::GoOn) };
+        if response.status == 401 {
+            return Ok(turned_away(response));
+        }
+        if !matches!(response.status, 200..=299) {
+            return self.leave_sealed(said(response));
+        }
+        let round = sealing.round.0;
+        let goes_on = sealing.acknowledged();
+        let done = goes_on.is_none();
+        self.change(|state| {
+            state.sealing = goes_on;
+            Ok(())
+        })?;
+        Ok(if done { Meaning::Rest(Rest::Done { round }, None) } else { Meaning::GoOn })
+    }
+
+    /// What there is to hear in a sealed round, if there is something yet.
+    fn heard(&mut self, response: &Response) -> Understood {
+        let Some(sealing) = &self.state.sealing else { return Ok(Meaning::GoOn) };
+        match response.status {
+            200 => match sealing.hear(&response.body) {
+                Ok(next) => {
+                    self.change(|state| {
+                        state.sealing = Some(next);
+                        Ok(())
+                    })?;
+                    Ok(Meaning::GoOn)
+                }
+                Err(refusal) => self.leave_sealed(refusal.to_string()),
+            },
+            204 => {
+                let waits = Rest::Idle { state: "sealing".to_owned() };
+                Ok(Meaning::Rest(waits, Some(self.options.pace.check_in)))
+            }
+            401 => Ok(turned_away(response)),
+            _ => self.leave_sealed(said(response)),
+        }
+    }
+
+    /// Takes no more part in a sealed round; others can open the sum without this device.
+    fn leave_sealed(&mut self, why: String) -> Understood {
+        let round = self.state.sealing.as_ref().map_or(0, |sealing| sealing.round.0);
+        self.change(|state| {
+            state.sealing = None;
+            Ok(())
+        })?;
+        Ok(Meaning::Rest(Rest::Dropped { round, why }, None))
     }
 
     fn withdrawn(&mut self, response: &Response) -> Understood {

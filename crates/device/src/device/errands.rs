@@ -3,7 +3,7 @@
 use super::Device;
 use crate::DeviceError;
 use crate::models::Digest;
-use crate::round::{Declined, Outcome, Work};
+use crate::round::{Declined, Leaves, Outcome, Work};
 use crate::schedule::{End, Next, Rest};
 use crate::state::{Membership, Pending};
 use crate::transport::{Method, Request, Transport};
@@ -35,6 +35,10 @@ pub(super) enum Errand {
     Difference,
     Refuse,
     Upload,
+    /// Says something in a sealed round.
+    Say,
+    /// Asks what there is to hear in a sealed round.
+    Hear,
     Withdraw,
 }
 
@@ -42,6 +46,8 @@ pub(super) enum Errand {
 pub(super) struct Asked {
     pub(super) terms: RoundTerms,
     pub(super) digest: Digest,
+    /// The device's place in the cohort, where updates are sealed.
+    pub(super) seat: Option<u32>,
     /// No difference to be had, or one that led elsewhere: take the whole model.
     pub(super) whole: bool,
     /// The catalog was fetched anew for this round.
@@ -129,6 +135,10 @@ impl Device {
                 wait(Rest::Paused)
             }
             Membership::Enrolled { .. } if self.state.pending.is_some() => self.send(Errand::Upload),
+            Membership::Enrolled { .. } if self.state.sealing.is_some() => {
+                let says = self.state.sealing.as_ref().is_some_and(|sealing| sealing.out.is_some());
+                self.send(if says { Errand::Say } else { Errand::Hear })
+            }
             Membership::Enrolled { .. } if matches!(self.phase, Phase::Refusing { .. }) => {
                 self.send(Errand::Refuse)
             }
@@ -217,6 +227,21 @@ impl Device {
                 let key = secret.idempotency_key("update", round);
                 post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
             }
+            Errand::Say => {
+                let sealing = self.state.sealing.as_ref();
+                let round = sealing.map_or(0, |sealing| sealing.round.0);
+                let bytes = sealing.and_then(|sealing| sealing.out.clone()).unwrap_or_else(|| Arc::from([]));
+                if sealing.is_some_and(|sealing| sealing.sends_update()) {
+                    let key = secret.idempotency_key("update", round);
+                    post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
+                } else {
+                    post(format!("{base}/rounds/{round}/seal")).with_body(bytes)
+                }
+            }
+            Errand::Hear => {
+                let round = self.state.sealing.as_ref().map_or(0, |sealing| sealing.round.0);
+                get(format!("{base}/rounds/{round}/seal"), SMALL).with_bearer(bearer)
+            }
             Errand::Withdraw => {
                 Request::new(Method::Delete, format!("{base}/devices/me"), SMALL).with_bearer(bearer)
             }
@@ -246,12 +271,15 @@ impl Device {
         let round = asked.terms.round;
         let mut ledger = self.state.ledger.clone();
         match self.work(now, &mut ledger) {
-            Ok(Outcome { private, bytes }) => {
+            Ok(Outcome { private, leaves }) => {
                 self.change(|state| {
                     state.private = Some(private);
                     state.ledger = ledger;
                     state.answered = Some(round);
-                    state.pending = Some(Pending { round, bytes });
+                    match leaves {
+                        Leaves::Message(bytes) => state.pending = Some(Pending { round, bytes }),
+                        Leaves::Sealed(sealing) => state.sealing = Some(sealing),
+                    }
                     Ok(())
                 })?;
                 self.phase = Phase::Idle;
@@ -274,6 +302,7 @@ impl Device {
             policy: &self.policy,
             secret: &self.state.secret,
             seeds: &self.state.seeds,
+            seat: asked.seat,
             when: now.as_secs(),
         };
         let mut learner = self.lend(&asked.terms)?;

@@ -149,6 +149,7 @@ impl Device {
             private: None,
             answered: None,
             pending: None,
+            sealing: None,
         };
         if let Some(items) = &items {
             store.keep_items(items)?;

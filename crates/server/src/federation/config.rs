@@ -1,6 +1,7 @@
 //! What an operator says of a federation.
 
 use super::catalog::Checked;
+use crate::secret;
 use serde::{Deserialize, Serialize};
 use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Hosted, Hosting};
@@ -59,6 +60,13 @@ pub struct FederationConfig {
     /// Versions of the shared model that are kept.
     #[serde(default = "eight")]
     pub keep_versions: u32,
+    /// Where updates are sealed: seconds after which a step but the first goes on without those who have not answered.
+    #[serde(default = "minute")]
+    pub seal_step_seconds: u32,
+    /// Whether the server's noise follows from `seed`, so that a deployed federation can be held against the simulator.
+    /// Never for people's devices: who knows the seed can take the noise away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub simulated_noise: bool,
 }
 
 /// A criterion that devices are asked for.
@@ -149,6 +157,8 @@ impl FederationConfig {
             samples: false,
             criteria: Vec::new(),
             keep_versions: eight(),
+            seal_step_seconds: minute(),
+            simulated_noise: false,
         }
     }
 
@@ -161,6 +171,7 @@ impl FederationConfig {
         within("rounds", self.rounds != Some(0), &0, "at least 1")?;
         within("minimum", self.minimum != Some(0), &0, "at least 1")?;
         within("keep_versions", self.keep_versions >= 1, &self.keep_versions, "at least 1")?;
+        within("seal_step_seconds", self.seal_step_seconds >= 1, &0, "at least 1")?;
         within("check_ins_per_second", self.check_ins_per_second >= 1, &0, "at least 1")?;
         let day = 86_400;
         within("check_in_seconds", self.check_in_seconds <= day, &self.check_in_seconds, "at most 86400")?;
@@ -203,6 +214,8 @@ impl FederationConfig {
             seed: self.seed,
             samples: self.samples,
             criteria: self.criteria.iter().map(asked).collect(),
+            noise: self.noise()?,
+            keeper: None,
         };
         let mut settings: Vec<(&str, Value)> =
             self.settings.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
@@ -214,6 +227,14 @@ impl FederationConfig {
             settings.push(("deadline", Value::Real(DEFAULT_DEADLINE)));
         }
         registry::host(&self.model, settings, &hosting)
+    }
+
+    /// What the server's noise follows from.
+    fn noise(&self) -> Result<Option<[u8; 32]>, HostError> {
+        if self.simulated_noise {
+            return Ok(None);
+        }
+        secret::random().map(Some).map_err(|error| HostError::Randomness(error.to_string()))
     }
 
     /// Updates without which a round that wants so many is abandoned.

@@ -56,6 +56,7 @@ enum Trouble {
 /// What is to be done next.
 enum Due {
     Open,
+    CloseStep,
     Close,
     Finish,
     Nothing,
@@ -64,8 +65,23 @@ enum Due {
 /// What a round came to.
 enum Outcome {
     TooFew,
+    /// The sum could not be opened, and why.
+    NotOpened(String),
     Diverged(FederationError),
-    Next { version: VersionRecord, counted: u32, criteria: String, model: Arc<Published> },
+    Next {
+        version: VersionRecord,
+        counted: u32,
+        criteria: String,
+        model: Arc<Published>,
+    },
+}
+
+/// What came of adding up.
+enum Added {
+    /// The sum, and the mean of each criterion as JSON.
+    Up(Collected, String),
+    /// None, and why.
+    NotOpened(String),
 }
 
 /// Keeps a federation going until the task is dropped.
@@ -74,6 +90,7 @@ pub(crate) async fn drive(federation: Arc<Federation>, tools: Tools) {
     loop {
         let done = match federation.due(now()) {
             Due::Open => federation.open(&tools).await,
+            Due::CloseStep => federation.close_step(&tools.clerk).await.map(|()| true).map_err(Trouble::from),
             Due::Close => federation.close(&tools).await.map(|()| true),
             Due::Finish => federation.finish(&tools, Standing::Finished).await.map(|()| true),
             Due::Nothing => Ok(false),
@@ -101,10 +118,14 @@ impl Federation {
         let enough = state.members.count() >= self.config.devices as usize;
         let running = state.standing == Standing::Running;
         let (next, goal) = (state.next_round, self.goal);
-        let over = state.round.as_mut().map(|round| round.is_over(now) && round.is_settled());
+        let over = state
+            .round
+            .as_mut()
+            .map(|round| (round.is_over(now) && round.is_settled(), Federation::step_due(round, now)));
         match over {
-            Some(true) => Due::Close,
-            Some(false) => Due::Nothing,
+            Some((true, _)) => Due::Close,
+            Some((false, true)) => Due::CloseStep,
+            Some((false, false)) => Due::Nothing,
             None if running && next >= goal => Due::Finish,
             None if running && enough => Due::Open,
             None => Due::Nothing,
@@ -115,11 +136,19 @@ impl Federation {
     async fn open(&self, tools: &Tools) -> Result<bool, Trouble> {
         let opened = now();
         let (active, present) = self.candidates(opened);
-        let Some((opening, terms)) = self.call(active, present.as_ref(), opened)? else { return Ok(false) };
+        let called = match self.call(active, present.as_ref(), opened) {
+            Err(FederationError::Budget(why)) => {
+                info!(federation = %self.name, %why, "no further round may be held");
+                return self.finish(tools, Standing::Finished).await.map(|()| true);
+            }
+            called => called?,
+        };
+        let Some((opening, terms)) = called else { return Ok(false) };
         tools.clerk.write(vec![Change::Open(opening.clone())]).await?;
         let (round, asked) = (opening.round, opening.cohort.len());
         let over_selection = self.coordinator().rules().over_selection;
         let mut under_way = Round::new(opening, Arc::new(terms), over_selection);
+        under_way.sealing = self.seal(&under_way);
         let mut state = self.state();
         // Who left while this was written down will not answer.
         let gone = |device: &u32| state.members.get(*device).is_none_or(|member| member.revoked);
@@ -152,6 +181,7 @@ impl Federation {
     ) -> Result<Option<(RoundOpening, sottovoce_protocol::RoundTerms)>, FederationError> {
         let mut coordinator = self.coordinator();
         coordinator.ask_among(active);
+        coordinator.may_go_on()?;
         let wanted = coordinator.wanted();
         let there = |device: u32| present.is_none_or(|present| present.contains(&device));
         let cohort = coordinator.draw(&there).cohort.to_vec();
@@ -180,6 +210,7 @@ impl Federation {
         let mut published = None;
         match self.outcome(tools).await? {
             Outcome::TooFew => "too few updates came".clone_into(&mut record.remark),
+            Outcome::NotOpened(why) => record.remark = why,
             Outcome::Diverged(error) => return self.fail(tools, record, &error).await,
             Outcome::Next { version, counted, criteria, model } => {
                 record.version = Some(version.version);
@@ -197,13 +228,20 @@ impl Federation {
 
     /// What a round that takes no more updates comes to; the same however often it is asked.
     async fn outcome(self: &Arc<Self>, tools: &Tools) -> Result<Outcome, Trouble> {
-        let enough = self.state().round.as_ref().is_some_and(|round| round.stored >= round.opening.minimum);
+        let enough = self
+            .state()
+            .round
+            .as_ref()
+            .is_some_and(|round| round.sealing.is_some() || round.stored >= round.opening.minimum);
         if !enough {
             return Ok(Outcome::TooFew);
         }
         let (federation, storage) = (Arc::clone(self), Arc::clone(&tools.storage));
         let adding = tokio::task::spawn_blocking(move || federation.add_up(storage.as_ref()));
-        let (mut collected, criteria) = adding.await??;
+        let (mut collected, criteria) = match adding.await?? {
+            Added::Up(collected, criteria) => (collected, criteria),
+            Added::NotOpened(why) => return Ok(Outcome::NotOpened(why)),
+        };
         match self.next_version(tools, &mut collected).await {
             Ok((version, model)) => {
                 let counted = collected.updates as u32;
@@ -211,6 +249,9 @@ impl Federation {
             }
             Err(Trouble::Federation(error @ FederationError::Diverged { .. })) => {
                 Ok(Outcome::Diverged(error))
+            }
+            Err(Trouble::Federation(error @ FederationError::Sealed { .. })) => {
+                Ok(Outcome::NotOpened(error.to_string()))
             }
             Err(trouble) => Err(trouble),
         }
@@ -258,14 +299,21 @@ impl Federation {
     }
 
     /// The sum of what is stored, and the mean of each criterion as JSON.
-    fn add_up(&self, storage: &dyn Storage) -> Result<(Collected, String), Trouble> {
-        let (round, cohort, terms) = {
+    fn add_up(&self, storage: &dyn Storage) -> Result<Added, Trouble> {
+        let (round, cohort, terms, sum) = {
             let state = self.state();
             let Some(round) = &state.round else {
-                return Ok((Collected::new(&self.layout), "{}".to_owned()));
+                return Ok(Added::Up(Collected::new(&self.layout), "{}".to_owned()));
             };
-            (round.opening.round, round.opening.cohort.clone(), Arc::clone(&round.terms))
+            let sum = round.sealing.as_ref().map(|sealing| (sealing.sum(), round.opening.minimum));
+            (round.opening.round, round.opening.cohort.clone(), Arc::clone(&round.terms), sum)
         };
+        if let Some((sum, minimum)) = sum {
+            return Ok(self.opened(sum, minimum));
+        }
+        if let Some(length) = self.words {
+            return self.add_words(storage, round, length);
+        }
         let mut tally = self.coordinator().tally(&cohort);
         let mut buffer = self.buffer();
         let mut criteria = vec![(0.0, 0u64); terms.criteria.len()];
@@ -288,7 +336,37 @@ impl Federation {
             (count > 0).then(|| (asked.name.clone(), value))
         };
         let criteria: serde_json::Map<_, _> = terms.criteria.iter().zip(criteria).filter_map(mean).collect();
-        Ok((tally.finish(), serde_json::Value::Object(criteria).to_string()))
+        Ok(Added::Up(tally.finish(), serde_json::Value::Object(criteria).to_string()))
+    }
+
+    /// What a seal was opened to.
+    fn opened(&self, sum: Result<(Vec<u32>, u64), String>, minimum: u32) -> Added {
+        match sum {
+            Ok((words, updates)) if updates >= u64::from(minimum) => {
+                let mut collected = self.coordinator().collected();
+                collected.take_sum(&words, updates);
+                Added::Up(collected, "{}".to_owned())
+            }
+            Ok((_, updates)) => {
+                Added::NotOpened(format!("{updates} updates came, at least {minimum} are needed"))
+            }
+            Err(why) => Added::NotOpened(why),
+        }
+    }
+
+    /// The sum of updates that are words with noise.
+    fn add_words(&self, storage: &dyn Storage, round: u64, length: usize) -> Result<Added, Trouble> {
+        let (layout, mut collected) = (self.layout.fingerprint(), self.coordinator().collected());
+        storage.updates(self.id, round, &mut |_, bytes| {
+            let words =
+                codec::decode_words(bytes, layout, length).map_err(|error| StorageError::Damaged {
+                    what: format!("an update of round {round} of federation {}", self.name),
+                    reason: error.to_string(),
+                })?;
+            collected.add_words(&words.words);
+            Ok(())
+        })?;
+        Ok(Added::Up(collected, "{}".to_owned()))
     }
 
     /// Takes the sum in, and writes the version that follows.
@@ -313,9 +391,12 @@ impl Federation {
     /// The next version; again only if the one before could not be written. Then the coordinator is there already.
     fn absorb(&self, collected: &mut Collected) -> Result<(VersionState, Published), Trouble> {
         let current = self.current().version;
+        let cohort =
+            self.state().round.as_ref().map(|round| round.opening.cohort.clone()).unwrap_or_default();
         let mut coordinator = self.coordinator();
         if coordinator.shared().version == current {
             let round = coordinator.round();
+            coordinator.took_part(&cohort)?;
             coordinator.absorb(round, collected)?;
         }
         let mut memory = Vec::new();

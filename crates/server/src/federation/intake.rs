@@ -5,7 +5,7 @@ use super::{Federation, MOST_BUFFERS};
 use crate::clerk::Clerk;
 use crate::storage::{Change, Millis, Receipt};
 use bytes::Bytes;
-use sottovoce_protocol::{DecodeError, Received, RoundTerms, Update, codec};
+use sottovoce_protocol::{DecodeError, FederationId, Received, RoundId, RoundTerms, Update, codec};
 use std::sync::{Arc, PoisonError};
 
 /// What became of an update.
@@ -82,7 +82,10 @@ impl Federation {
     ) -> Result<Taken, Refused> {
         let known = Known { key: key.to_owned(), digest: *blake3::hash(&bytes).as_bytes() };
         let Some(terms) = self.expects(device, round, &known, now)? else { return Ok(Taken::Repeated) };
-        let looked_at = self.look_at(&bytes, &terms);
+        let looked_at = match self.look_at_sealed((device, round), &bytes) {
+            Some(looked_at) => looked_at.map_err(Some),
+            None => self.look_at(&bytes, &terms),
+        };
         if let Err(refused) = looked_at.and_then(|()| self.reserve(device, round, &known, now)) {
             let Some(refused) = refused else { return Ok(Taken::Repeated) };
             if refused != Refused::Busy {
@@ -100,14 +103,21 @@ impl Federation {
         known: Known,
         bytes: Bytes,
     ) -> Result<Taken, Refused> {
-        let size = bytes.len() as u64;
+        let (size, sealed) = (bytes.len() as u64, bytes.clone());
         let receipt = Receipt { device, key: known.key.clone(), digest: known.digest, bytes: size };
         let upload = Change::Upload { federation: self.id, round, receipt, bytes };
         let written = clerk.write(vec![upload]).await;
         let mut state = self.state();
         if let Some(under_way) = state.round.as_mut().filter(|under_way| under_way.opening.round == round) {
             match written {
-                Ok(()) => under_way.keep(device, known, size, crate::now()),
+                Ok(()) => {
+                    under_way.keep(device, known, size, crate::now());
+                    let seat = under_way.seat(device);
+                    if let (Some(seat), Some(sealing)) = (seat, &mut under_way.sealing) {
+                        // It was looked at, and its step waits for what is pending.
+                        let _taken = sealing.take_update(seat, &sealed);
+                    }
+                }
                 Err(_) => under_way.release(device),
             }
         }
@@ -161,6 +171,14 @@ impl Federation {
         }
     }
 
+    /// The same for a sealed update; `None` if updates are not sealed.
+    fn look_at_sealed(&self, (device, round): (u32, u64), bytes: &[u8]) -> Option<Result<(), Refused>> {
+        let state = self.state();
+        let under_way = state.round.as_ref().filter(|under_way| under_way.opening.round == round)?;
+        let sealing = under_way.sealing.as_ref()?;
+        Some(under_way.seat(device).ok_or(Refused::NotAsked).and_then(|seat| sealing.look_at(seat, bytes)))
+    }
+
     /// Decodes an update and checks it against the terms and the bound on rows.
     fn look_at(&self, bytes: &[u8], terms: &RoundTerms) -> Result<(), Option<Refused>> {
         let mut buffer = self.buffer();
@@ -173,15 +191,13 @@ impl Federation {
     }
 
     fn decode(&self, bytes: &[u8], terms: &RoundTerms, buffer: &mut Received) -> Result<(), Refused> {
-        codec::decode_update(bytes, buffer).map_err(|error| of_decoding(&error))?;
-        if buffer.federation() != terms.federation || buffer.round() != terms.round {
-            let (found, round) = (buffer.round(), terms.round);
-            return Err(Refused::WrongRound(format!(
-                "the update is for {} and {found}, expected {} and {round}",
-                buffer.federation(),
-                terms.federation
-            )));
+        if let Some(length) = self.words {
+            let layout = self.layout.fingerprint();
+            let words = codec::decode_words(bytes, layout, length).map_err(|error| of_decoding(&error))?;
+            return check_address((words.federation, words.round), terms);
         }
+        codec::decode_update(bytes, buffer).map_err(|error| of_decoding(&error))?;
+        check_address((buffer.federation(), buffer.round()), terms)?;
         buffer.check(terms).map_err(|error| Refused::WrongEncoding(error.to_string()))?;
         match self.config.row_norm {
             Some(most) => check_norms(buffer.update(), most),
@@ -233,6 +249,16 @@ fn told(no: No) -> Result<(), Refused> {
         No::Duplicate => Refused::Duplicate,
         No::InProgress => Refused::Busy,
     })
+}
+
+fn check_address((federation, round): (FederationId, RoundId), terms: &RoundTerms) -> Result<(), Refused> {
+    if (federation, round) == (terms.federation, terms.round) {
+        return Ok(());
+    }
+    Err(Refused::WrongRound(format!(
+        "the update is for {federation} and {round}, expected {} and {}",
+        terms.federation, terms.round
+    )))
 }
 
 fn of_decoding(error: &DecodeError) -> Refused {

@@ -11,6 +11,7 @@ mod members;
 mod pace;
 mod published;
 mod round;
+mod sealing;
 mod view;
 
 pub use catalog::CatalogError;
@@ -19,6 +20,8 @@ pub use intake::{Refused, Taken};
 pub use published::Published;
 pub use published::digest;
 pub(crate) use published::{Encoded, WIRE};
+pub use sealing::Heard;
+pub(crate) use sealing::MOST_NOTE;
 pub use view::{FederationView, RoundView};
 
 use crate::clerk::ClerkError;
@@ -57,6 +60,10 @@ pub struct Federation {
     pub goal: u64,
     pub(crate) catalog: Encoded,
     layout: Layout,
+    /// Words of an update, where devices send words in the open.
+    words: Option<usize>,
+    /// The server's secret for what must be the same after a restart and unknown to devices.
+    secret: Hash,
     upload_limit: u64,
     state: Mutex<State>,
     coordinator: Mutex<Coordinator>,
@@ -86,6 +93,8 @@ pub enum CheckIn {
         terms: Bytes,
         /// The model to train on.
         model: Arc<Published>,
+        /// The device's place in the cohort, where updates are sealed.
+        seat: Option<u32>,
     },
     /// Nothing to do now.
     Later {
@@ -119,6 +128,8 @@ pub struct Founded {
     pub receipts: Vec<(u64, Receipt)>,
     /// Its versions.
     pub versions: Vec<VersionRecord>,
+    /// A secret of the server's own.
+    pub secret: Hash,
 }
 
 /// Why a federation cannot go on.
@@ -143,7 +154,7 @@ impl Federation {
     /// # Errors
     /// If what is stored makes no sense.
     pub fn new(found: Founded, config: FederationConfig, hosted: Hosted) -> Result<Self, FoundError> {
-        let Founded { record, devices, round, receipts, versions } = found;
+        let Founded { record, devices, round, receipts, versions, secret } = found;
         let Hosted { mut coordinator, rounds } = hosted;
         let wrong = |reason: String| FoundError::Record { name: record.name.clone(), reason };
         let text = std::str::from_utf8(&record.catalog).map_err(|error| wrong(error.to_string()))?;
@@ -151,6 +162,11 @@ impl Federation {
         coordinator.go_on_with(RoundId(record.next_round));
         let current = Arc::new(Published::of(&coordinator)?);
         let round = round.map(|found| resume_round(&mut coordinator, found)).transpose()?;
+        let protected = coordinator.protected();
+        let in_the_open = protected.filter(|protected| protected.sends_words() && !protected.is_sealed());
+        let words = in_the_open.map(|protected| protected.packing().length());
+        let sent =
+            protected.filter(|protected| protected.sends_words()).map(|protected| protected.message_bytes());
         let mut members = Members::default();
         devices.iter().for_each(|device| members.add(device));
         let mut past: BTreeMap<u64, BTreeMap<u32, Known>> = BTreeMap::new();
@@ -160,7 +176,7 @@ impl Federation {
         let layout = coordinator.layout().clone();
         let values: u64 = layout.shapes().iter().map(|shape| 4 * shape.values() as u64).sum();
         let indices: u64 = layout.shapes().iter().map(|shape| 5 * u64::from(shape.rows)).sum();
-        let limit = config.upload_bytes.unwrap_or(values + indices + UPLOAD_ALLOWANCE);
+        let limit = config.upload_bytes.unwrap_or(sent.unwrap_or(values + indices) + UPLOAD_ALLOWANCE);
         let goal = config.rounds.unwrap_or(rounds);
         let state = State {
             standing: record.standing,
@@ -182,6 +198,8 @@ impl Federation {
             catalog: Encoded::new(record.catalog, "text/tab-separated-values; charset=utf-8"),
             upload_limit: limit.min(sottovoce_protocol::limits::MESSAGE_BYTES),
             layout,
+            words,
+            secret,
             state: Mutex::new(state),
             coordinator: Mutex::new(coordinator),
             buffers: Mutex::default(),
@@ -234,8 +252,10 @@ impl Federation {
         if let Some(round) = &mut state.round
             && round.answer(device) == Some(&Answer::Awaited)
             && !round.is_over(now)
+            && round.sealing.as_ref().is_none_or(|sealing| sealing.takes_newcomers())
         {
-            return CheckIn::Asked { terms: round.encoded_terms(now), model: current };
+            let seat = round.seat(device).filter(|_| round.sealing.is_some());
+            return CheckIn::Asked { terms: round.encoded_terms(now), model: current, seat };
         }
         let devices = state.members.count();
         let seconds = pace::come_back(&self.config, devices, device, now / 1000);

@@ -1,5 +1,6 @@
 //! A round under way, in memory.
 
+use super::sealing::Sealing;
 use crate::storage::{Hash, Millis, OpenRound, Receipt, RoundOpening};
 use bytes::Bytes;
 use sottovoce_federation::{Closing, RoundRules};
@@ -45,8 +46,9 @@ pub(crate) enum No {
 }
 
 /// A round that asks, gathers and ends.
-#[derive(Debug)]
 pub(crate) struct Round {
+    /// Where updates are sealed: how far their sum is from being opened.
+    pub(crate) sealing: Option<Sealing>,
     pub(crate) opening: RoundOpening,
     pub(crate) terms: Arc<RoundTerms>,
     closing: Closing,
@@ -71,6 +73,7 @@ impl Round {
         Self {
             closing: Closing::new(&rules, opening.wanted as usize, asked),
             answers: vec![Answer::Awaited; asked],
+            sealing: None,
             opening,
             terms,
             pending: 0,
@@ -101,6 +104,16 @@ impl Round {
         round
     }
 
+    /// A device's place in the cohort.
+    pub(crate) fn seat(&self, device: u32) -> Option<u32> {
+        self.place(device).map(|place| place as u32)
+    }
+
+    /// Whether the device at a place will not answer.
+    pub(crate) fn will_not_answer(&self, place: usize) -> bool {
+        self.answers.get(place) == Some(&Answer::Declined)
+    }
+
     fn place(&self, device: u32) -> Option<usize> {
         self.opening.cohort.binary_search(&device).ok()
     }
@@ -116,6 +129,9 @@ impl Round {
 
     /// Whether no more updates are taken.
     pub(crate) fn is_over(&mut self, now: Millis) -> bool {
+        if let Some(sealing) = &self.sealing {
+            return self.closing_for_good || sealing.is_over();
+        }
         self.closing_for_good || self.closing.wait_until(self.since_opened(now)).is_some()
     }
 
@@ -147,7 +163,7 @@ impl Round {
 
     /// Looks whether an update may be taken.
     pub(crate) fn may_take(&mut self, device: u32, known: &Known, now: Millis) -> Result<(), No> {
-        let over = self.is_over(now);
+        let over = self.is_over(now) || self.sealing.as_ref().is_some_and(|sealing| !sealing.takes_updates());
         match self.answer(device).ok_or(No::NotAsked)? {
             Answer::Stored(stored) => Err(repeated(stored, known)),
             Answer::Pending => Err(No::InProgress),
@@ -306,7 +322,8 @@ mod tests {
         let opening = round(&[1, 2, 3], 3).opening;
         let terms = Arc::new(RoundTerms::freeze(Terms::default()).unwrap());
         let receipt = Receipt { device: 2, key: "k".into(), digest: [7; 32], bytes: 9 };
-        let found = OpenRound { opening, closing: false, declined: vec![3], received: vec![receipt] };
+        let found =
+            OpenRound { opening, closing: false, declined: vec![3], received: vec![receipt], notes: vec![] };
         let mut round = Round::restored(found, terms, 1.0);
         assert_eq!((round.stored, round.declined, round.bytes_up), (1, 1, 9));
         assert_eq!(round.reserve(2, &known("k", 7), 2_000), Err(No::Repeated));

@@ -6,7 +6,7 @@ use super::callers::{self, bearer};
 use super::problem::Problem;
 use super::sending::{self, Caching};
 use super::{Api, Body, WIRE};
-use crate::federation::{CheckIn, Taken};
+use crate::federation::{CheckIn, Heard, MOST_NOTE, Taken};
 use crate::now;
 use axum::Json;
 use axum::extract::State;
@@ -20,10 +20,14 @@ use sottovoce_protocol::codec;
 pub const DIGEST: HeaderName = HeaderName::from_static("sottovoce-model-digest");
 /// The header that says why there is nothing to do.
 pub const STATE: HeaderName = HeaderName::from_static("sottovoce-state");
+/// The header that names a device's place in the cohort, where updates are sealed.
+pub const SEAT: HeaderName = HeaderName::from_static("sottovoce-seat");
 /// The header by which a repeated request is known.
 pub const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Letters of a key at most.
 const MOST_KEY: usize = 64;
+/// Seconds after which a device in a sealed round asks again at the latest.
+const SEAL_POLL_SECONDS: u32 = 2;
 /// Bytes of a refusal at most.
 const MOST_REFUSAL: u64 = 4096;
 
@@ -77,8 +81,11 @@ pub(super) async fn check_in(
     let federation = callers::federation(&api.server, &name)?;
     let device = callers::device(&federation, &headers)?;
     let mut response = match federation.check_in(device, now()) {
-        CheckIn::Asked { terms, model } => {
+        CheckIn::Asked { terms, model, seat } => {
             let mut response = terms.into_response();
+            if let Some(seat) = seat {
+                response.headers_mut().insert(SEAT, seat.into());
+            }
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(WIRE));
             response.headers_mut().insert(DIGEST, model.digest_header.clone());
             response
@@ -166,6 +173,42 @@ pub(super) async fn update(
         Taken::Repeated => (StatusCode::OK, "{\"stored\":true,\"repeated\":true}"),
     };
     Ok((status, [(CONTENT_TYPE, "application/json")], answer).into_response())
+}
+
+/// A device says something so that a sealed sum can be opened.
+pub(super) async fn say(
+    State(api): State<Api>,
+    At((name, round)): At<(String, u64)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let device = callers::device(&federation, &headers)?;
+    is_plain_wire(&headers)?;
+    let (bytes, _share) = body.read(MOST_NOTE, &headers).await?;
+    federation.take_note(&api.server.clerk, (device, round), bytes).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What there is for a device in this step of a sealed round.
+pub(super) async fn hear(
+    State(api): State<Api>,
+    At((name, round)): At<(String, u64)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let device = callers::device(&federation, &headers)?;
+    let mut response = match federation.hear(device, round)? {
+        Heard::Message(bytes) => ([(CONTENT_TYPE, WIRE)], bytes).into_response(),
+        Heard::Wait => {
+            let mut response = StatusCode::NO_CONTENT.into_response();
+            let seconds = federation.config.check_in_seconds.min(SEAL_POLL_SECONDS);
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+            response
+        }
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
 }
 
 /// A device will not answer.

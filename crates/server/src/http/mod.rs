@@ -23,7 +23,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use body::{Body, Room};
-pub use devices::{DIGEST, KEY, STATE};
+pub use devices::{DIGEST, KEY, SEAT, STATE};
 use hyper::body::Incoming;
 pub use openapi::DOCUMENT;
 use patience::Patience;
@@ -102,6 +102,8 @@ fn of_devices(routes: Routes) -> Routes {
         .get(&at("/models/{version}/from/{held}"), devices::difference)
         .post(&at("/rounds/{round}/updates"), devices::update)
         .post(&at("/rounds/{round}/refusal"), devices::refusal)
+        .post(&at("/rounds/{round}/seal"), devices::say)
+        .get(&at("/rounds/{round}/seal"), devices::hear)
 }
 
 fn of_operators(routes: Routes) -> Routes {

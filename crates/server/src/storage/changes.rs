@@ -5,8 +5,8 @@
 
 use super::sql::{Batch, Fault, Sql, Value};
 use super::{
-    Change, DeviceRecord, FederationRecord, Purpose, RECEIPT_ROUNDS, RoundOpening, RoundRecord, Standing,
-    TokenRecord, VersionRecord,
+    Change, DeviceRecord, FederationRecord, Purpose, RECEIPT_ROUNDS, RoundOpening, RoundRecord, SealNote,
+    Standing, TokenRecord, VersionRecord,
 };
 
 /// Uploads that go to the database in one statement, to bound what it must hold at once.
@@ -45,6 +45,7 @@ fn describe(run: &[Change]) -> String {
         [Change::Decline { federation, round, device }] => {
             of_round(&format!("device {device} declining"), *federation, *round)
         }
+        [Change::Seal { federation, round, .. }] => of_round("note of a seal", *federation, *round),
         [Change::Closing { federation, round }] => of_round("last call", *federation, *round),
         [Change::Close(record, _)] => of_round("end", record.federation, record.round),
         [Change::RemoveVersion { federation, version }] => {
@@ -78,6 +79,7 @@ fn apply_one(sql: &mut impl Sql, change: &Change) -> Result<(), Fault> {
         Change::Open(opening) => open(sql, opening),
         Change::Upload { .. } => upload_all(sql, std::slice::from_ref(change)),
         Change::Decline { federation, round, device } => decline(sql, *federation, *round, *device),
+        Change::Seal { federation, round, note } => seal(sql, *federation, *round, note),
         Change::Closing { federation, round } => closing(sql, *federation, *round),
         Change::Close(record, version) => close(sql, record, version.as_ref()),
         Change::RemoveVersion { federation, version } => remove_version(sql, *federation, *version),
@@ -189,6 +191,7 @@ fn withdraw(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Faul
              (SELECT id FROM receipt WHERE federation = $1 AND round = $2 AND device = $3)",
             "DELETE FROM receipt WHERE federation = $1 AND round = $2 AND device = $3",
             "DELETE FROM decline WHERE federation = $1 AND round = $2 AND device = $3",
+            "DELETE FROM seal_note WHERE federation = $1 AND round = $2 AND device = $3",
         ] {
             sql.execute(delete, &key)?;
         }
@@ -345,6 +348,28 @@ fn decline(sql: &mut impl Sql, federation: u64, round: u64, device: u32) -> Resu
     Ok(())
 }
 
+/// Of a device that has withdrawn meanwhile nothing is written.
+fn seal(sql: &mut impl Sql, federation: u64, round: u64, note: &SealNote) -> Result<(), Fault> {
+    let (federation, round) = (Value::of(federation)?, Value::of(round)?);
+    let under_way = "SELECT round FROM open_round WHERE federation = $1 AND round = $2 AND closing = 0";
+    if sql.number(under_way, &[federation, round])?.is_none() {
+        return Err(Fault::Refused("the round is not under way".into()));
+    }
+    let bytes = Value::Blob(&note.bytes);
+    match note.device {
+        Some(device) => sql.execute(
+            "INSERT INTO seal_note (federation, round, device, bytes)
+             SELECT $1, $2, number, $4 FROM device WHERE federation = $1 AND number = $3",
+            &[federation, round, device.into(), bytes],
+        ),
+        None => sql.execute(
+            "INSERT INTO seal_note (federation, round, device, bytes) VALUES ($1, $2, NULL, $3)",
+            &[federation, round, bytes],
+        ),
+    }?;
+    Ok(())
+}
+
 fn closing(sql: &mut impl Sql, federation: u64, round: u64) -> Result<(), Fault> {
     let changed = sql.execute(
         "UPDATE open_round SET closing = 1 WHERE federation = $1 AND round = $2",
@@ -366,6 +391,7 @@ fn close(sql: &mut impl Sql, record: &RoundRecord, version: Option<&VersionRecor
         &key,
     )?;
     sql.execute("DELETE FROM decline WHERE federation = $1 AND round = $2", &key)?;
+    sql.execute("DELETE FROM seal_note WHERE federation = $1 AND round = $2", &key)?;
     if let Some(oldest) = record.round.checked_sub(RECEIPT_ROUNDS) {
         let key = [key[0], Value::of(oldest)?];
         sql.execute("DELETE FROM receipt WHERE federation = $1 AND round <= $2", &key)?;

@@ -12,7 +12,7 @@ pub use sqlite::Sqlite;
 
 pub use record::{
     Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Purpose, RECEIPT_ROUNDS, Receipt,
-    RoundOpening, RoundRecord, Standing, Stored, TokenRecord, VersionRecord,
+    RoundOpening, RoundRecord, SealNote, Standing, Stored, TokenRecord, VersionRecord,
 };
 
 use sql::Fault;

@@ -2,8 +2,8 @@
 
 use super::sql::{Fault, Row, Sql, Value};
 use super::{
-    DeviceRecord, FederationRecord, Hash, OpenRound, Purpose, Receipt, RoundOpening, RoundRecord, Standing,
-    StorageError, Stored, TokenRecord, VersionRecord, Visit,
+    DeviceRecord, FederationRecord, Hash, OpenRound, Purpose, Receipt, RoundOpening, RoundRecord, SealNote,
+    Standing, StorageError, Stored, TokenRecord, VersionRecord, Visit,
 };
 
 /// Everything but updates' bytes and rounds long over; to be called within one transaction.
@@ -27,6 +27,14 @@ pub(super) fn load(sql: &mut impl Sql) -> Result<Stored, Fault> {
     }
     for (federation, device) in declined {
         of_round(&mut stored.rounds, federation)?.declined.push(device);
+    }
+    let notes = all(sql, NOTES, &[], |row| {
+        let device = optional(row, 1)?.map(|device| u32::try_from(device)).transpose();
+        let device = device.map_err(|_| Fault::Damaged("a seal's note is of no device".into()))?;
+        Ok((unsigned(row, 0)?, SealNote { device, bytes: row.blob(2)?.to_vec().into() }))
+    })?;
+    for (federation, note) in notes {
+        of_round(&mut stored.rounds, federation)?.notes.push(note);
     }
     Ok(stored)
 }
@@ -99,6 +107,9 @@ const RECEIPTS: &str = "SELECT federation, round, device, key, digest, bytes FRO
      WHERE NOT EXISTS (SELECT 1 FROM open_round
          WHERE open_round.federation = receipt.federation AND open_round.round = receipt.round)
      ORDER BY federation, round, device";
+const NOTES: &str = "SELECT seal_note.federation, device, bytes FROM seal_note
+     JOIN open_round ON open_round.federation = seal_note.federation AND open_round.round = seal_note.round
+     ORDER BY seal_note.id";
 const DECLINED: &str = "SELECT federation, device FROM decline ORDER BY federation, device";
 const VERSIONS: &str =
     "SELECT federation, version, digest, bytes, created FROM version ORDER BY federation, version";
@@ -215,7 +226,13 @@ fn open_round(row: &dyn Row) -> Result<OpenRound, Fault> {
         opened: unsigned(row, 6)?,
         deadline: optional(row, 7)?,
     };
-    Ok(OpenRound { opening, closing: row.int(8)? != 0, declined: Vec::new(), received: Vec::new() })
+    Ok(OpenRound {
+        opening,
+        closing: row.int(8)? != 0,
+        declined: Vec::new(),
+        received: Vec::new(),
+        notes: Vec::new(),
+    })
 }
 
 /// The columns of a receipt, from one on.

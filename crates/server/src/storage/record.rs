@@ -127,6 +127,15 @@ pub struct RoundOpening {
     pub deadline: Option<Millis>,
 }
 
+/// Something said between a device and the server so that a sealed sum can be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealNote {
+    /// The device that said it; `None`: the server's own note that a step is over.
+    pub device: Option<u32>,
+    /// The message.
+    pub bytes: bytes::Bytes,
+}
+
 /// A round that is under way, as found at the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenRound {
@@ -138,6 +147,8 @@ pub struct OpenRound {
     pub declined: Vec<u32>,
     /// Updates stored, by ascending device.
     pub received: Vec<Receipt>,
+    /// What was said beside updates, in the order in which it was.
+    pub notes: Vec<SealNote>,
 }
 
 /// A round that is over.
@@ -275,6 +286,15 @@ pub enum Change {
         round: u64,
         /// The device.
         device: u32,
+    },
+    /// Something is said so that a sealed sum can be opened.
+    Seal {
+        /// The federation.
+        federation: u64,
+        /// The round.
+        round: u64,
+        /// What is said.
+        note: SealNote,
     },
     /// No more updates are taken.
     Closing {

@@ -90,6 +90,7 @@ impl Model {
                     self.stored.rounds.iter_mut().filter(|open| open.opening.federation == *federation)
                 {
                     open.declined.retain(|declined| declined != device);
+                    open.notes.retain(|note| note.device != Some(*device));
                 }
                 self.stored.receipts.retain(|(of, _, receipt)| (of, &receipt.device) != (federation, device));
                 self.stored
@@ -128,8 +129,9 @@ impl Model {
             Change::Open(opening) => {
                 must(self.federation(opening.federation)?.next_round == opening.round)?;
                 must(self.round(opening.federation, opening.round).is_err())?;
-                let (opening, declined, received) = (opening.clone(), Vec::new(), Vec::new());
-                self.stored.rounds.push(OpenRound { opening, closing: false, declined, received });
+                let opening = opening.clone();
+                let (declined, received, notes) = Default::default();
+                self.stored.rounds.push(OpenRound { opening, closing: false, declined, received, notes });
                 self.stored.rounds.sort_by_key(|open| open.opening.federation);
                 Ok(())
             }
@@ -149,6 +151,13 @@ impl Model {
                     declined.push(*device);
                     declined.sort_unstable();
                 }
+                Ok(())
+            }
+            Change::Seal { federation, round, note } => {
+                let there = note.device.is_none_or(|device| self.has_device(*federation, device));
+                let open = self.round(*federation, *round)?;
+                must(!open.closing)?;
+                open.notes.extend(there.then(|| note.clone()));
                 Ok(())
             }
             Change::Closing { federation, round } => {

@@ -6,7 +6,7 @@ use crate::place::Place;
 use crate::scene::{close, enrol, enrolment, found, opening, operator, upload};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use sottovoce_server::storage::{Change, Standing};
+use sottovoce_server::storage::{Change, SealNote, Standing};
 
 /// A change in terms of what is there, so that most are possible and some are not.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ struct Move {
 }
 
 fn moves() -> impl Strategy<Value = Vec<Vec<Move>>> {
-    let one = (0u8..16, 0u64..2, 0u32..4, 0u8..20);
+    let one = (0u8..17, 0u64..2, 0u32..4, 0u8..20);
     let one = one.prop_map(|(kind, federation, device, luck)| Move { kind, federation, device, luck });
     proptest::collection::vec(proptest::collection::vec(one, 1..8), 1..14)
 }
@@ -51,6 +51,11 @@ fn change(model: &Model, step: &Move) -> Change {
         13 => Change::RemoveToken { id: token },
         14 => Change::Withdraw { federation, device },
         15 if luck < 10 => Change::Seen { federation, devices: vec![(device, luck.into()), (1, 99)] },
+        16 => {
+            let device = (luck > 4).then_some(device);
+            let note = SealNote { device, bytes: vec![luck; usize::from(luck)].into() };
+            Change::Seal { federation, round, note }
+        }
         _ => Change::Stand { federation, standing: Standing::Failed(format!("{luck}")) },
     }
 }

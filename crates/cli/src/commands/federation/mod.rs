@@ -71,6 +71,8 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         "seed": common.seed,
         "devices": args.devices,
         "check_in_seconds": args.check_in_seconds,
+        "seal_step_seconds": args.seal_step_seconds,
+        "simulated_noise": args.simulated_noise,
         "samples": args.samples,
         "private_models": args.private_models,
         "criteria": criteria,

@@ -5,7 +5,16 @@ use super::connection::fault;
 use ::postgres::Client;
 
 /// Each makes the next layout of the one before; the first one starts from nothing. Never changed, only added to.
-const LAYOUTS: &[&str] = &[FIRST];
+const LAYOUTS: &[&str] = &[FIRST, SEALS];
+
+/// What is said between devices and server beside the updates, where those are sealed.
+const SEALS: &str = "
+    CREATE TABLE seal_note (
+        id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, federation BIGINT NOT NULL, round BIGINT NOT NULL,
+        device BIGINT, bytes BYTEA NOT NULL
+    );
+    CREATE INDEX seal_note_of ON seal_note (federation, round);
+";
 
 // Updates hardly compress, so the server does not try; they go beside the table (TOAST) as they are.
 const FIRST: &str = "

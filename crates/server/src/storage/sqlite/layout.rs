@@ -8,7 +8,15 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 const APPLICATION: i32 = 0x534f_5456;
 
 /// Each makes the next layout of the one before; the first one starts from nothing. Never changed, only added to.
-const LAYOUTS: &[&str] = &[FIRST];
+const LAYOUTS: &[&str] = &[FIRST, SEALS];
+
+/// What is said between devices and server beside the updates, where those are sealed.
+const SEALS: &str = "
+    CREATE TABLE seal_note (
+        id INTEGER PRIMARY KEY, federation INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER, bytes BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX seal_note_of ON seal_note (federation, round);
+";
 
 // Receipts and bodies are written one after the other whatever the device, so that pages fill up and few others change: a
 // page that changes is written whole. Only the index over receipts goes by device. A cohort, which can be large, is last in

@@ -1,0 +1,1 @@
+//! What a coalition of the server and some devices can learn.
