@@ -67,6 +67,7 @@ impl Adaptive {
     /// If `expected` is not above 0.
     pub fn follow(&mut self, noised_votes: i64, expected: f64) -> Result<(), DpError> {
         positive("the expected cohort", expected)?;
+        // Noise may carry the share far outside 0..1 in a small cohort; one round then moves the bound by e^rate at most.
         let share = 0.5 * (noised_votes as f64 / expected + 1.0);
         let bound = self.clip.bound() * math::exp(-self.rate * (share - self.quantile).clamp(-1.0, 1.0));
         self.clip = Clip::to(bound.clamp(1e-20, 1e20))?;

@@ -1,8 +1,10 @@
 //! Noise on integers whose distribution is exact.
 //!
-//! C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020: the discrete Gaussian
-//! has the privacy of the continuous one of the same sigma, and can be drawn with integers alone. The scale is rounded *up* to
-//! 15 significant bits, so that all fractions fit machine words; never less noise than was asked for, and at most 0.013 % more.
+//! C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020: the discrete Gaussian has the Rényi
+//! divergences of the continuous one of the same sigma, or less, and can be drawn with integers alone. The accounts treat it as
+//! the continuous one also under sampling; from sigma = 2 grid units on the two differ by less than e^-78, and a grid that is any use for an
+//! update has thousands of units in a sigma. The scale is rounded *up* to 15 significant bits, so that all fractions fit machine
+//! words: never less noise than was asked for, and at most 0.013 % more.
 
 use super::DpError;
 use super::coin::{below, decay, odds, one_in_e, whole_decay};

@@ -88,6 +88,9 @@ impl Loss {
 /// ln(1 - q + q e^((2 x - 1) / (2 s^2)))
 fn of(q: f64, sigma: f64, x: f64) -> f64 {
     let y = (2.0 * x - 1.0) / (2.0 * sigma * sigma);
+    if q >= 1.0 {
+        return y;
+    }
     if y > 0.0 { y + math::ln(q + (1.0 - q) * math::exp(-y)) } else { libm::log1p(q * libm::expm1(y)) }
 }
 

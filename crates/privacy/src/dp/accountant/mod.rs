@@ -21,6 +21,8 @@ pub use round::Round;
 const DIFFERENT: usize = 32;
 /// Step between neighbours of that list, as a ratio.
 const COARSE: f64 = 1.002;
+/// Most rounds in one set of accounts.
+const MOST_ROUNDS: u64 = 1 << 40;
 /// The largest multiplier [`noise_for`] tries.
 const MOST_NOISE: f64 = 1e5;
 
@@ -89,9 +91,11 @@ impl Accountant {
         if count == 0 {
             return Ok(());
         }
+        let rounds = self.rounds().saturating_add(count);
+        check("the number of rounds", rounds as f64, "at most 2^40", |_| rounds <= MOST_ROUNDS)?;
         self.known = OnceLock::new();
         if let Some(run) = self.runs.iter_mut().find(|run| run.round == round) {
-            run.count = run.count.saturating_add(count);
+            run.count += count;
         } else {
             let curve = rdp::orders().iter().map(|&order| rdp::one(&round, order)).collect();
             self.runs.push(Run { round, count, curve });

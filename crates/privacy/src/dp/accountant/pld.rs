@@ -15,6 +15,10 @@ const CUT: f64 = 1e-4;
 /// Grid step in standard deviations of one round's loss, and at most in epsilon.
 const STEP: f64 = 0.05;
 const LARGEST_STEP: f64 = 0.02;
+/// Below this, the rounding of doubles would be felt in how mass is shared.
+const SMALLEST_STEP: f64 = 1e-7;
+/// What the rounding of doubles in the transforms may have hidden.
+const ROUNDING: f64 = 1e-13;
 /// Most points of a grid; the step grows where this would not do.
 const POINTS: f64 = (1u64 << 20) as f64;
 
@@ -47,7 +51,7 @@ pub(super) fn epsilon(losses: &[(Loss, u64)], delta: f64) -> f64 {
 fn first_step(losses: &[(Loss, u64)], rounds: f64, tail: f64) -> f64 {
     let variance = losses.iter().map(|(loss, count)| loss.variance() * *count as f64).sum::<f64>() / rounds;
     let widest = losses.iter().map(|(loss, _)| loss.range(tail)).map(|(a, b)| b - a).fold(0.0, f64::max);
-    (STEP * variance.sqrt()).min(LARGEST_STEP).max(widest / POINTS)
+    (STEP * variance.sqrt()).clamp(SMALLEST_STEP, LARGEST_STEP).max(widest / POINTS)
 }
 
 impl Grid {
@@ -149,7 +153,7 @@ fn compose(grids: &[(Grid, u64)], low: i64, high: i64, tail: f64) -> Grid {
     let masses = (low..=high)
         .map(|index| product[(index - start).rem_euclid(length as i64) as usize].re.max(0.0))
         .collect();
-    Grid { start: low, masses, beyond: tail - libm::expm1(ln_within) }
+    Grid { start: low, masses, beyond: tail + ROUNDING - libm::expm1(ln_within) }
 }
 
 #[cfg(test)]
@@ -183,6 +187,18 @@ mod tests {
             let found = poisson(1.0, sigma, steps as u64, delta);
             assert!(found >= exact && found < 1.002 * exact, "{found} {exact}");
         }
+    }
+
+    #[test]
+    fn hardly_any_noise_and_hardly_any_loss_are_no_trouble() {
+        let loud = epsilon(
+            &[(Loss::Remove { q: 1.0, sigma: 0.05 }, 3), (Loss::Remove { q: 0.5, sigma: 0.05 }, 2)],
+            1e-6,
+        );
+        assert!(loud.is_finite() && loud > 600.0, "{loud}");
+        let quiet = epsilon(&[(Loss::Add { q: 1e-4, sigma: 1e5 }, 1000)], 1e-6);
+        assert!((0.0..1e-4).contains(&quiet), "{quiet}");
+        assert_eq!(epsilon(&[(Loss::Add { q: 0.1, sigma: 1.0 }, 1)], 1e-14), f64::INFINITY);
     }
 
     #[test]

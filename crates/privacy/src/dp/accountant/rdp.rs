@@ -166,13 +166,14 @@ mod tests {
 
     #[test]
     fn fractional_orders_lie_between_whole_ones() {
-        for (q, sigma) in [(0.01, 1.0), (0.3, 0.7), (0.001, 3.0), (0.5, 5.0)] {
+        for (q, sigma) in [(0.01, 1.0), (0.3, 0.7), (0.001, 3.0), (0.5, 5.0), (0.95, 1.0)] {
             for alpha in [2.0, 3.0, 7.0, 10.0] {
                 let at = |a| poisson(q, sigma, a);
                 assert!(
                     at(alpha) <= at(alpha + 0.5) && at(alpha + 0.5) <= at(alpha + 1.0),
                     "{q} {sigma} {alpha}"
                 );
+                assert!(at(alpha + 0.5) <= (alpha + 0.5) / (2.0 * sigma * sigma), "sampling never costs");
                 // Continuous at whole orders, though the formulas are others.
                 assert!(
                     (log_a_fraction(q, sigma, alpha + 1e-7) / log_a_whole(q, sigma, alpha) - 1.0).abs()

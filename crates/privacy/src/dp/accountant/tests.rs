@@ -109,6 +109,8 @@ fn what_makes_no_sense_is_refused_by_name() {
         let problem = Accountant::default().record(round, 1).unwrap_err().to_string();
         assert!(problem.contains(names), "{problem}");
     }
+    let mut many = after(Round::full(1.0), 1 << 40);
+    assert!(many.record(Round::full(1.0), u64::MAX).unwrap_err().to_string().contains("number of rounds"));
     assert!(Budget::new(0.0, 1e-5).is_err() && Budget::new(1.0, 0.0).is_err());
 }
 
