@@ -42,10 +42,13 @@ pub(super) fn he(bench: &Workbench) -> Result<Vec<Figure>> {
     let found = he::trial(CLIENTS, ENCRYPTED, seed(bench), &cpu_seconds)?;
     let mut figures = Vec::new();
     for (name, scheme) in [("BFV", found.bfv), ("CKKS-style", found.ckks)] {
-        let what = |rest: &str| format!("{name}, N = {}, {} bits: {rest}", scheme.degree, scheme.modulus_bits);
+        let what =
+            |rest: &str| format!("{name}, N = {}, {} bits: {rest}", scheme.degree, scheme.modulus_bits);
         let sealing = what(&format!("a client, {ENCRYPTED} values"));
         figures.push(Figure::new("he", sealing, 1000.0 * scheme.seal_seconds.1, "CPU ms").bound("under 20"));
-        figures.push(Figure::new("he", what("bytes a value"), scheme.bytes_per_value, "bytes").bound("under 20"));
+        figures.push(
+            Figure::new("he", what("bytes a value"), scheme.bytes_per_value, "bytes").bound("under 20"),
+        );
         figures.push(Figure::new("he", what("adding one"), 1000.0 * scheme.add_seconds, "CPU ms"));
         figures.push(Figure::new("he", what("opening the sum"), 1000.0 * scheme.open_seconds, "CPU ms"));
         let error = Figure::new("he", what(&format!("error of the sum of {CLIENTS}")), scheme.error, "");
