@@ -1,8 +1,10 @@
 //! The command line as written; `commands` gives it meaning.
 
+mod audit;
 mod device;
 mod service;
 
+pub(crate) use audit::{Audit, Sweep};
 pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
 pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
 
@@ -71,6 +73,8 @@ pub(crate) enum Command {
     Evaluate(Evaluate),
     /// Run an experiment file: data sets x models x settings, one report; resumes after an interruption
     Run(Run),
+    /// Play the curious server: what could it rebuild of people's histories?
+    Audit(Audit),
     /// Be a device of a federation: enrol, take part, see and decide what leaves
     #[command(subcommand)]
     Device(Device),

@@ -160,8 +160,11 @@ impl Trials for Runner {
             interrupted |= flow == Flow::Stop;
             flow
         };
-        let keeping =
-            Keeping { users: Some(&data.whole.users), catalog: Some(&data.whole.catalog), store: None };
+        let keeping = Keeping {
+            users: Some(&data.whole.users),
+            catalog: Some(&data.whole.catalog),
+            ..Keeping::default()
+        };
         let trained = train_keeping(&plan, histories, &mut on_epoch, keeping);
         let trained = trained.map_err(failure)?;
         if interrupted {

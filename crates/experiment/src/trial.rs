@@ -10,6 +10,7 @@ use sottovoce_data::{
     describe, load, read_graph, split,
 };
 use sottovoce_evaluate::{EvaluateError, Evaluation, Protocol, Question, judge};
+use sottovoce_federation::{Recorder, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Settings;
 use sottovoce_models::{Fit, Flow, ModelError, Recommender, Summary};
@@ -181,6 +182,8 @@ pub struct Keeping<'a> {
     pub users: Option<&'a Names>,
     /// What is known of the items, for models and criteria that go by it.
     pub catalog: Option<&'a Catalog>,
+    /// Who is shown what the server of a federated model sees; models that are trained in one place have nothing to show.
+    pub recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// Trains a model as [`train`] does, and keeps its state on the way. Interrupted and begun again with the same store,
@@ -195,8 +198,9 @@ pub fn train_keeping<'a>(
     keeping: Keeping<'a>,
 ) -> Result<Trained, ModelError> {
     let started = Instant::now();
-    let mut recommender = (plan.model.build)(plan.settings);
-    let Keeping { store, users, catalog } = keeping;
+    let Keeping { store, users, catalog, recorder } = keeping;
+    let recorded = recorder.and_then(|recorder| registry::recorded(plan.model.name, plan.settings, recorder));
+    let mut recommender = recorded.unwrap_or_else(|| (plan.model.build)(plan.settings));
     let (curve, best, cost) = (Vec::new(), None, None);
     let mut watch = Watcher { checks: plan.checks, curve, best, on_epoch, store, users, cost };
     let summary = recommender.fit(histories, &mut Fit::new(plan.seed, &mut watch).knowing(catalog))?;
@@ -232,7 +236,6 @@ impl Checks<'_> {
 mod tests {
     use super::*;
     use sottovoce_evaluate::Key;
-    use sottovoce_federation::registry;
     use sottovoce_models::settings::Value;
 
     fn town() -> Prepared {

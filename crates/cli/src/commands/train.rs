@@ -240,8 +240,12 @@ fn fit(
         bar.set(done as u64, all as u64);
         Flow::Continue
     };
-    let keeping =
-        Keeping { store: store.as_mut(), users: Some(&data.parts.users), catalog: Some(&data.parts.catalog) };
+    let keeping = Keeping {
+        store: store.as_mut(),
+        users: Some(&data.parts.users),
+        catalog: Some(&data.parts.catalog),
+        recorder: None,
+    };
     trial::train_keeping(&plan, &data.parts.train, &mut on_epoch, keeping)
         .with_context(|| format!("training {} on {}", model.name, data.name))
 }
