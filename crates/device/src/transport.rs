@@ -76,7 +76,7 @@ pub struct Response {
 }
 
 /// Headers that a device looks at.
-pub const HEADERS: [&str; 3] = ["retry-after", "sottovoce-state", "sottovoce-model-digest"];
+pub const HEADERS: [&str; 4] = ["retry-after", "sottovoce-state", "sottovoce-model-digest", "sottovoce-seat"];
 
 impl Response {
     /// A header's value.
