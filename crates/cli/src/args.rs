@@ -242,6 +242,10 @@ pub(crate) struct GraphArgs {
     /// What stands before an item's id in its entity's name, where no mapping does
     #[arg(long, value_name = "IRI", default_value = "", hide_default_value = true, requires = "graph")]
     pub(crate) graph_base: String,
+    /// Read the graph before cleaning: items with a feature are counted over the whole set, and items it does not know are
+    /// left out
+    #[arg(long, requires = "graph")]
+    pub(crate) graph_first: bool,
 }
 
 impl GraphArgs {
@@ -255,6 +259,7 @@ impl GraphArgs {
             drop: if self.graph_drop.is_empty() { usual.drop } else { self.graph_drop.clone() },
             inverse: self.graph_inverse,
             base: self.graph_base.clone(),
+            first: self.graph_first,
         })
     }
 }
@@ -325,6 +330,9 @@ pub(crate) struct SplitArgs {
     /// Take a validation part off the training part in the same way
     #[arg(long, value_name = "HOW")]
     pub(crate) validation: Option<Split>,
+    /// Count held-out ratings below R neither for nor against
+    #[arg(long, value_name = "R", allow_negative_numbers = true)]
+    pub(crate) relevant: Option<f32>,
 }
 
 /// `train`.

@@ -209,6 +209,7 @@ fn prepare(args: &Train, common: &Common) -> Result<Prepared> {
         cleaning: args.cleaning.cleaning(),
         split: args.split.split,
         validation: args.split.validation,
+        relevant: args.split.relevant,
         seed: common.seed,
     };
     let data = trial::prepare(&plan)?;
@@ -293,6 +294,7 @@ fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, d
         ("graph", facts_fingerprint(data)),
         ("split", data.split.to_string()),
         ("validation", args.split.validation.map_or("none".to_owned(), |split| split.to_string())),
+        ("relevant", args.split.relevant.map_or("all".to_owned(), |least| least.to_string())),
         ("patience", args.patience.map_or("none".to_owned(), |patience| patience.to_string())),
     ];
     let files = (model.settings)().into_iter().filter(|setting| matches!(setting.domain, Domain::Text));
