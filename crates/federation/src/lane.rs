@@ -154,7 +154,7 @@ impl<S> Lane<S> {
             self.trained = disclosed.recycle();
             return Ok(());
         }
-        if into.how().protects().is_some_and(|protected| protected.sends_words()) {
+        if into.how().protects().is_some_and(Protected::sends_words) {
             self.send_words(round, device, disclosed, into);
             return Ok(());
         }
@@ -184,7 +184,7 @@ impl<S> Lane<S> {
             match protected.is_sealed() {
                 true => recorder.sealed(number, device),
                 false => {
-                    recorder.upload(number, device, as_seen(&self.words, protected, round.shared).update())
+                    recorder.upload(number, device, as_seen(&self.words, protected, round.shared).update());
                 }
             }
         }

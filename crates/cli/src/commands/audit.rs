@@ -47,7 +47,15 @@ struct Audited {
     /// The privacy loss that differential privacy bounds; none where there is no differential privacy.
     epsilon: Option<f64>,
     metrics: BTreeMap<usize, Metrics>,
+    /// What travelled in training.
+    bytes: Bytes,
     seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Bytes {
+    down: u64,
+    up: u64,
 }
 
 /// A setting at several values.
@@ -110,6 +118,7 @@ fn prepare(args: &Audit, common: &Common) -> Result<Prepared> {
         cleaning: args.cleaning.cleaning(),
         split: args.split.split,
         validation: args.split.validation,
+        relevant: args.split.relevant,
         seed: common.seed,
     };
     let data = trial::prepare(&plan)?;
@@ -170,7 +179,9 @@ impl Auditor<'_> {
         let protocol = Protocol::all_unrated([CUTOFF]);
         let metrics = trial::evaluate(&question, &protocol, trained.recommender.as_ref())?.at;
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Audited { settings, findings, epsilon: None, metrics, seconds })
+        let epsilon = trained.summary.privacy.as_ref().map(|spent| spent.epsilon);
+        let (down, up) = (trained.summary.traffic.down, trained.summary.traffic.up);
+        Ok(Audited { settings, findings, epsilon, metrics, bytes: Bytes { down, up }, seconds })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::DeviceError;
 use crate::models::Digest;
 use crate::round::{Declined, Leaves, Outcome, Work};
 use crate::schedule::{End, Next, Rest};
+use crate::sealing::Sealing;
 use crate::state::{Membership, Pending};
 use crate::transport::{Method, Request, Transport};
 use sottovoce_protocol::{ModelVersion, Participation, RoundId, RoundTerms, codec};
@@ -233,7 +234,7 @@ impl Device {
                 let sealing = self.state.sealing.as_ref();
                 let round = sealing.map_or(0, |sealing| sealing.round.0);
                 let bytes = sealing.and_then(|sealing| sealing.out.clone()).unwrap_or_else(|| Arc::from([]));
-                if sealing.is_some_and(|sealing| sealing.sends_update()) {
+                if sealing.is_some_and(Sealing::sends_update) {
                     let key = secret.idempotency_key("update", round);
                     post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
                 } else {

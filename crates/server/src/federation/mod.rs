@@ -31,7 +31,9 @@ use crate::storage::{
 use bytes::Bytes;
 use members::Members;
 use round::{Answer, Known, Round};
+use sealing::Sealing;
 use sottovoce_federation::{Coordinator, FederationError, Hosted};
+use sottovoce_privacy::Protected;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -165,8 +167,7 @@ impl Federation {
         let protected = coordinator.protected();
         let in_the_open = protected.filter(|protected| protected.sends_words() && !protected.is_sealed());
         let words = in_the_open.map(|protected| protected.packing().length());
-        let sent =
-            protected.filter(|protected| protected.sends_words()).map(|protected| protected.message_bytes());
+        let sent = protected.filter(|protected| protected.sends_words()).map(Protected::message_bytes);
         let mut members = Members::default();
         devices.iter().for_each(|device| members.add(device));
         let mut past: BTreeMap<u64, BTreeMap<u32, Known>> = BTreeMap::new();
@@ -252,7 +253,7 @@ impl Federation {
         if let Some(round) = &mut state.round
             && round.answer(device) == Some(&Answer::Awaited)
             && !round.is_over(now)
-            && round.sealing.as_ref().is_none_or(|sealing| sealing.takes_newcomers())
+            && round.sealing.as_ref().is_none_or(Sealing::takes_newcomers)
         {
             let seat = round.seat(device).filter(|_| round.sealing.is_some());
             return CheckIn::Asked { terms: round.encoded_terms(now), model: current, seat };

@@ -29,7 +29,7 @@ pub(super) fn load(sql: &mut impl Sql) -> Result<Stored, Fault> {
         of_round(&mut stored.rounds, federation)?.declined.push(device);
     }
     let notes = all(sql, NOTES, &[], |row| {
-        let device = optional(row, 1)?.map(|device| u32::try_from(device)).transpose();
+        let device = optional(row, 1)?.map(u32::try_from).transpose();
         let device = device.map_err(|_| Fault::Damaged("a seal's note is of no device".into()))?;
         Ok((unsigned(row, 0)?, SealNote { device, bytes: row.blob(2)?.to_vec().into() }))
     })?;
