@@ -115,7 +115,7 @@ fn so_they_do_with_rows_that_are_features() {
 fn so_they_do_where_only_sums_can_be_opened() {
     let masks = "seal=secagg";
     compare("fpl", &["factors=4", "triples=8", "cohort=30", "epochs=1", masks]);
-    compare("fcf", &["factors=4", "epochs=3", "cohort=60", masks, "buckets=900"]);
+    compare("fcf", &["factors=4", "epochs=3", "cohort=60", masks, "buckets=3000"]);
 }
 
 #[test]

@@ -359,8 +359,8 @@ fn seal(sql: &mut impl Sql, federation: u64, round: u64, note: &SealNote) -> Res
     match note.device {
         Some(device) => sql.execute(
             "INSERT INTO seal_note (federation, round, device, bytes)
-             SELECT $1, $2, number, $4 FROM device WHERE federation = $1 AND number = $3",
-            &[federation, round, device.into(), bytes],
+             SELECT $1, $2, number, $3 FROM device WHERE federation = $1 AND number = $4",
+            &[federation, round, bytes, device.into()],
         ),
         None => sql.execute(
             "INSERT INTO seal_note (federation, round, device, bytes) VALUES ($1, $2, NULL, $3)",
