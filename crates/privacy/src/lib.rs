@@ -4,6 +4,7 @@
 
 pub mod dp;
 mod generator;
+#[cfg(feature = "he")]
 pub mod he;
 mod lock;
 pub mod packing;

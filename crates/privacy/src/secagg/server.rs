@@ -148,6 +148,8 @@ pub struct Server {
     step: Step,
     aborted: Option<Aborted>,
     pub(crate) keys: BTreeMap<Seat, PublicKeys>,
+    /// Whose each key is: none may be two devices'.
+    owners: BTreeMap<[u8; 32], Seat>,
     pub(crate) parameters: Option<Parameters>,
     pub(crate) graph: Option<Graph>,
     pub(crate) shares: BTreeMap<Seat, Shares>,
@@ -169,6 +171,7 @@ impl Server {
             step: Step::Advertise,
             aborted: None,
             keys: BTreeMap::new(),
+            owners: BTreeMap::new(),
             parameters: None,
             graph: None,
             shares: BTreeMap::new(),
@@ -264,14 +267,15 @@ impl Server {
         if keys.signed.is_some() != self.terms.signed {
             return Err(Rejected::Identity(seat));
         }
-        let alike = |other: &PublicKeys| {
-            [other.boxes, other.masks].iter().any(|key| *key == keys.boxes || *key == keys.masks)
-        };
-        if keys.boxes == keys.masks || self.keys.iter().any(|(other, theirs)| *other != seat && alike(theirs))
+        let both = [keys.boxes, keys.masks];
+        if both[0] == both[1]
+            || both.iter().any(|key| self.owners.get(key).is_some_and(|owner| *owner != seat))
         {
             return Err(Rejected::Key(seat));
         }
-        put(&mut self.keys, seat, keys, self.step)
+        let received = put(&mut self.keys, seat, keys, self.step)?;
+        self.owners.extend(both.map(|key| (key, seat)));
+        Ok(received)
     }
 
     fn share(&mut self, message: Shares) -> Result<Received, Rejected> {
