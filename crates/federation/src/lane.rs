@@ -5,7 +5,7 @@ use crate::download::{Kept, Prices};
 use crate::{Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page, Profile};
 use sottovoce_core::Rng;
 use sottovoce_models::{DevicePart, Task};
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::{Generator, Protected};
 use sottovoce_protocol::{
     Disclosed, Layout, Ledger, Parameters, Policy, Received, RoundTerms, Trained, codec,
 };
@@ -94,6 +94,7 @@ impl<S> Lane<S> {
             Some(protected) => attendance.sent * protected.upload_bytes(round.terms.cohort_size),
             None => after.bytes - before.bytes,
         };
+        attendance.bytes += attendance.sent * into.how().protection().map_or(0, |summed| summed.beside);
         Ok(attendance)
     }
 
@@ -150,7 +151,7 @@ impl<S> Lane<S> {
             self.trained = disclosed.recycle();
             return Ok(());
         }
-        if into.how().protects().is_some_and(|protected| protected.sends_words()) {
+        if into.how().protects().is_some_and(Protected::sends_words) {
             self.send_words(round, device, disclosed, into);
             return Ok(());
         }
