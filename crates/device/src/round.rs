@@ -56,8 +56,8 @@ impl From<DisclosureError> for Declined {
 }
 
 /// Terms that this device cannot follow.
-#[allow(clippy::needless_pass_by_value, reason = "to be given to map_err as it is")]
-pub(crate) fn not_known(why: impl ToString) -> Declined {
+pub(crate) fn not_known(why: impl Into<Box<dyn std::error::Error>>) -> Declined {
+    let why: Box<dyn std::error::Error> = why.into();
     Declined::Terms(why.to_string(), Refusal::Unstated)
 }
 

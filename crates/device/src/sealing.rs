@@ -102,6 +102,11 @@ impl Sealing {
         matches!(self.stage, Stage::Mask | Stage::Lock)
     }
 
+    /// Whether the update is in the sum already, and others may open that without this device.
+    pub(crate) fn is_counted(&self) -> bool {
+        matches!(self.stage, Stage::Lock | Stage::Open) && (self.stage == Stage::Open || self.out.is_none())
+    }
+
     /// After what the server says next.
     pub(crate) fn hear(
         &self,

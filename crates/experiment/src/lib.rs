@@ -10,6 +10,7 @@ pub mod engine;
 pub mod file;
 pub mod grid;
 pub mod journal;
+pub mod kept;
 pub mod metric;
 pub mod outcome;
 pub mod plan;

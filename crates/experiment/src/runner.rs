@@ -2,11 +2,12 @@
 
 use crate::engine::{Observer, Trials};
 use crate::file::DataSet;
+use crate::kept::{Kept, kept};
 use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
 use crate::plan::{Stage, Trial, hash};
 use crate::trial::{Checks, Keeping, ModelPlan, PrepareError, evaluate, load_clean, train_keeping};
 use sottovoce_core::Histories;
-use sottovoce_data::{CleaningNotes, Description, LoadOptions, Parts, describe, split};
+use sottovoce_data::{CleaningNotes, Description, LoadOptions, Parts, Splitting, describe, split_as};
 use sottovoce_evaluate::{Question, report};
 use sottovoce_models::{Flow, ModelError};
 use std::collections::{BTreeMap, HashMap};
@@ -53,7 +54,9 @@ impl Runner {
         let started = Instant::now();
         let load = LoadOptions { graph: data.graph.clone(), ..self.load.clone() };
         let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning())?;
-        let parts = |validation| split(&dataset.interactions, data.split, validation, data.split_seed);
+        let DataSet { split: test, relevant, split_seed: seed, .. } = *data;
+        let parts =
+            |validation| split_as(&dataset.interactions, Splitting { test, validation, relevant, seed });
         Ok(Prepared {
             whole: parts(None),
             held: parts(Some(data.validation)),
@@ -98,7 +101,7 @@ impl Prepared {
             span: about.first_time.zip(about.last_time),
             fingerprint: about.fingerprint.clone(),
             filters: self.cleaned.lines(),
-            split: format!("{}, validation {}", data.split, data.validation),
+            split: split_in_words(data),
             parts: sizes
                 .into_iter()
                 .filter_map(|(name, part)| Some((name.to_owned(), part?.interactions() as u64)))
@@ -160,8 +163,11 @@ impl Trials for Runner {
             interrupted |= flow == Flow::Stop;
             flow
         };
-        let keeping =
-            Keeping { users: Some(&data.whole.users), catalog: Some(&data.whole.catalog), store: None };
+        let keeping = Keeping {
+            users: Some(&data.whole.users),
+            catalog: Some(&data.whole.catalog),
+            ..Keeping::default()
+        };
         let trained = train_keeping(&plan, histories, &mut on_epoch, keeping);
         let trained = trained.map_err(failure)?;
         if interrupted {
@@ -177,7 +183,14 @@ impl Trials for Runner {
             peak_rss_bytes: (self.peak_rss_bytes)().unwrap_or(0),
         };
         let main_cutoff = trial.protocol.cutoffs.first().copied().unwrap_or(10);
-        let figures = figures(&trained.summary);
+        let mut figures = figures(&trained.summary);
+        let Kept { figures: of_lists, cloud } = match &data.whole.catalog.facts {
+            Some(facts) if trial.stage.is_final() && !evaluation.is_sampled() => {
+                kept(facts, histories, &evaluation.lists, main_cutoff, trial.data.split_seed)
+            }
+            _ => Kept::default(),
+        };
+        figures.extend(of_lists);
         let values = Values::of(&evaluation, main_cutoff, trained.summary.updates_by_item);
         Ok(Outcome {
             summary: Summary {
@@ -185,12 +198,19 @@ impl Trials for Runner {
                 epochs: trained.summary.epochs,
                 triples: trained.summary.triples,
                 figures,
+                cloud,
                 curve: trained.curve,
                 cost,
             },
             values,
         })
     }
+}
+
+fn split_in_words(data: &DataSet) -> String {
+    let relevant =
+        data.relevant.map_or_else(String::new, |least| format!(", held out: rated {least} or more"));
+    format!("{}, validation {}{relevant}", data.split, data.validation)
 }
 
 /// What a federated training sent, and who took part; nothing for others.

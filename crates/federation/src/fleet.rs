@@ -6,12 +6,13 @@ use crate::cut::Cut;
 use crate::download::Downloaded;
 use crate::lane::{Column, Lane, Round};
 use crate::state::{put_f32s, take_f32s};
-use crate::{Collected, Disclosure, FederationError, HistorySource, Offer, Profile, RoundRules};
+use crate::{Collected, Disclosure, FederationError, HistorySource, Offer, Profile, Recorder, RoundRules};
 use sottovoce_core::Rng;
 use sottovoce_models::DevicePart;
 use sottovoce_protocol::{Layout, RoundTerms};
 use std::io::{self, Read, Write};
 use std::mem::take;
+use std::sync::Arc;
 
 /// Who took part in a round, and what that came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -120,6 +121,11 @@ pub trait Fleet {
     fn presence(&self) -> Option<&dyn Presence> {
         None
     }
+
+    /// Who is shown what the server sees; `None` if nobody is.
+    fn recorder(&self) -> Option<&dyn Recorder> {
+        None
+    }
 }
 
 /// How models and updates travel in the simulator.
@@ -144,6 +150,7 @@ pub struct InProcess<D: DevicePart> {
     behaviour: Behaviour,
     downloaded: Downloaded,
     profile: Profile,
+    recorder: Option<Arc<dyn Recorder>>,
     spare: Spare<D::Scratch>,
 }
 
@@ -163,7 +170,7 @@ impl<D: DevicePart> InProcess<D> {
             device.start(private, &mut rng.stream("private", user as u64));
         }
         let (delivery, behaviour) = (Delivery::Direct, Behaviour::new(Habits::default(), rng));
-        let (downloaded, profile, spare) = Default::default();
+        let (downloaded, profile, recorder, spare) = Default::default();
         Self {
             device,
             histories,
@@ -174,6 +181,7 @@ impl<D: DevicePart> InProcess<D> {
             behaviour,
             downloaded,
             profile,
+            recorder,
             spare,
         }
     }
@@ -196,6 +204,13 @@ impl<D: DevicePart> InProcess<D> {
     #[must_use]
     pub fn reporting(mut self, profile: Profile) -> Self {
         self.profile = profile;
+        self
+    }
+
+    /// The same with somebody who is shown what the server sees.
+    #[must_use]
+    pub fn recorded_by(mut self, recorder: Option<Arc<dyn Recorder>>) -> Self {
+        self.recorder = recorder;
         self
     }
 
@@ -234,6 +249,9 @@ impl<D: DevicePart> Fleet for InProcess<D> {
         let count = cut.parts();
         let (prices, held) = self.downloaded.ready(offer, (cohort, self.histories.users()), self.delivery)?;
         let shared = &held.as_ref().unwrap_or(offer.model()).parameters;
+        if let Some(recorder) = &self.recorder {
+            recorder.begin(terms.round.0, shared, cohort);
+        }
         let course = self.behaviour.play(cohort, call.wanted, &call.rules, call.now, rng);
         let seconds = course.seconds;
         let round = Round {
@@ -241,6 +259,7 @@ impl<D: DevicePart> Fleet for InProcess<D> {
             histories: &self.histories,
             disclosure: &self.disclosure,
             profile: &self.profile,
+            recorder: self.recorder.as_deref(),
             terms,
             shared,
             prepared: &self.device.prepare(shared),
@@ -307,5 +326,9 @@ impl<D: DevicePart> Fleet for InProcess<D> {
 
     fn presence(&self) -> Option<&dyn Presence> {
         (!self.behaviour.always_there()).then_some(&self.behaviour)
+    }
+
+    fn recorder(&self) -> Option<&dyn Recorder> {
+        self.recorder.as_deref()
     }
 }

@@ -5,6 +5,7 @@ use crate::simulated::{self, FederatedModel};
 use crate::tensors::Part;
 use crate::{Configuration, OfRows, Plan, Population, Strategy};
 use sottovoce_evaluate::communication::cce;
+use sottovoce_models::Negatives;
 use sottovoce_models::fpl::{Device, Pull, Shared};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Setting, Settings};
@@ -40,6 +41,11 @@ fn settings() -> Vec<Setting> {
             "Times as many triples a device, on as many times fewer devices: fewer downloads",
         )
         .on_log_scale(),
+        Setting::choice(
+            "negatives",
+            Negatives::NAMES,
+            "Items that triples compare with: of the whole catalog, of a part, or (papers) of what the owner does not have, which over rounds tells what they have",
+        ),
     ];
     all.extend(Common::settings(50, "Times as many triples are gone through as there are interactions"));
     all.extend(vectors());
@@ -99,6 +105,7 @@ impl FederatedModel for Fpl {
                 negative: pull("negative_pull"),
             },
             init_deviation: settings.real("init_deviation") as f32,
+            negatives: Negatives::named(settings.word("negatives")).unwrap_or_default(),
         };
         let strategy = OfRows::read(settings, device.rate);
         Self {

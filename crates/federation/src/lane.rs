@@ -2,12 +2,15 @@
 
 use crate::behaviour::{Course, Fate};
 use crate::download::{Kept, Prices};
-use crate::{Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page, Profile};
+use crate::{
+    Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page, Profile, Recorder,
+};
 use sottovoce_core::Rng;
 use sottovoce_models::{DevicePart, Task};
+use sottovoce_privacy::packing::signed;
 use sottovoce_privacy::{Generator, Protected};
 use sottovoce_protocol::{
-    Disclosed, Layout, Ledger, Parameters, Policy, Received, RoundTerms, Trained, codec,
+    Disclosed, Keyed, Layout, Ledger, Mark, Parameters, Policy, Received, RoundTerms, Trained, codec,
 };
 
 /// What all devices of a round see or are.
@@ -16,6 +19,7 @@ pub(crate) struct Round<'a, D: DevicePart> {
     pub(crate) histories: &'a HistorySource,
     pub(crate) disclosure: &'a Disclosure,
     pub(crate) profile: &'a Profile,
+    pub(crate) recorder: Option<&'a dyn Recorder>,
     pub(crate) terms: &'a RoundTerms,
     pub(crate) shared: &'a Parameters,
     pub(crate) prepared: &'a D::Prepared,
@@ -155,7 +159,8 @@ impl<S> Lane<S> {
             self.send_words(round, device, disclosed, into);
             return Ok(());
         }
-        self.deliver(round.delivery, disclosed, into)
+        let seen = round.recorder.map(|recorder| (recorder, device));
+        self.deliver(round.delivery, disclosed, seen, into)
             .map_err(|error| FederationError::receiving(device, &error))
     }
 
@@ -175,6 +180,15 @@ impl<S> Lane<S> {
             }
             None => into.add(disclosed.update()),
         }
+        if let (Some(recorder), Some(protected)) = (round.recorder, into.how().protects()) {
+            let number = round.terms.round.0;
+            match protected.is_sealed() {
+                true => recorder.sealed(number, device),
+                false => {
+                    recorder.upload(number, device, as_seen(&self.words, protected, round.shared).update());
+                }
+            }
+        }
         self.trained = disclosed.recycle();
     }
 
@@ -182,10 +196,17 @@ impl<S> Lane<S> {
         &mut self,
         delivery: Delivery,
         disclosed: Disclosed,
+        seen: Option<(&dyn Recorder, u32)>,
         into: &mut Collected,
     ) -> Result<(), sottovoce_protocol::DecodeError> {
+        let show = |received: &Received| {
+            if let Some((recorder, device)) = seen {
+                recorder.upload(received.round().0, device, received.update());
+            }
+        };
         if delivery == Delivery::Direct {
             let received = disclosed.deliver();
+            show(&received);
             into.add(received.update());
             self.trained = received.recycle();
             return Ok(());
@@ -194,7 +215,27 @@ impl<S> Lane<S> {
         codec::encode_update(&disclosed, &mut self.bytes);
         self.trained = disclosed.recycle();
         codec::decode_update(&self.bytes, &mut self.received)?;
+        show(&self.received);
         into.add(self.received.update());
         Ok(())
     }
+}
+
+/// What the server reads in the words of one device: all rows, with that device's noise.
+fn as_seen(words: &[u32], protected: &Protected, shared: &Parameters) -> Trained {
+    let layout = shared.layout();
+    let mut seen = Trained::new(&layout);
+    let read = protected.packing().unpack(&signed(words), 1, |table, row, _, values| {
+        let into = match layout.shapes()[table].keyed {
+            Keyed::Dense if row == 0 => seen.whole(table),
+            Keyed::Dense => Ok(seen.values_mut(table)),
+            _ => seen.push_row(table, row as u32, Mark::Other),
+        };
+        if let Ok(into) = into {
+            let start = if layout.shapes()[table].keyed == Keyed::Dense { row * values.len() } else { 0 };
+            into[start..][..values.len()].copy_from_slice(values);
+        }
+    });
+    debug_assert!(read.is_ok(), "noise goes with whole tables only");
+    seen
 }

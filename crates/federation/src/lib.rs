@@ -49,6 +49,7 @@ mod observer;
 mod plan;
 mod profile;
 mod protecting;
+mod recording;
 pub mod registry;
 mod rounds;
 mod settings;
@@ -58,6 +59,7 @@ mod strategy;
 mod summaries;
 mod tally;
 mod tensors;
+mod uploads;
 
 pub use behaviour::{Availability, Diurnal, Habits, Trace, TraceError};
 pub use closing::{Closing, RoundRules};
@@ -75,6 +77,7 @@ pub use observer::{Observer, RoundReport, RowUpdates};
 pub use plan::{Configuration, Plan, Population};
 pub use profile::Profile;
 pub use protecting::{Guardian, Sampling, Spent};
+pub use recording::Recorder;
 pub use rounds::{EpochReport, Federation, Setup};
 pub use simulated::Streaming;
 pub use strategy::{
@@ -82,3 +85,4 @@ pub use strategy::{
     Over, Squares, Strategy, Sum,
 };
 pub use tally::{Tally, TallyError};
+pub use uploads::{StoredUploads, UploadWriter, UploadsError};

@@ -7,22 +7,28 @@ use crate::gmf::{self, FedGmf};
 use crate::hosting;
 use crate::kgflex::{self, KgFlex};
 use crate::simulated::{self, FederatedModel};
-use crate::{FederationError, Hosted, Hosting, Streaming};
+use crate::{FederationError, Hosted, Hosting, Recorder, Streaming};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Settings, Value};
-use sottovoce_models::{ModelError, central};
-use std::sync::LazyLock;
+use sottovoce_models::{ModelError, Recommender, central};
+use std::sync::{Arc, LazyLock};
 
 /// A model that is trained in a federation.
 struct Federated {
     model: Model,
     streaming: fn(&Settings) -> Box<dyn Streaming>,
+    recorded: fn(&Settings, Arc<dyn Recorder>) -> Box<dyn Recommender>,
     host: fn(&Settings, &Hosting) -> Result<Hosted, HostError>,
 }
 
 impl Federated {
     const fn of<M: FederatedModel + 'static>(model: Model) -> Self {
-        Self { model, streaming: simulated::streaming::<M>, host: hosting::host::<M> }
+        Self {
+            model,
+            streaming: simulated::streaming::<M>,
+            recorded: simulated::recorded::<M>,
+            host: hosting::host::<M>,
+        }
     }
 }
 
@@ -62,6 +68,16 @@ pub fn find(name: &str) -> Result<&'static Model, ModelError> {
 pub fn streaming(name: &str, settings: &Settings) -> Option<Box<dyn Streaming>> {
     let found = FEDERATED.iter().find(|each| each.model.name == name);
     found.map(|each| (each.streaming)(settings))
+}
+
+/// A model whose training shows a recorder what its server sees; `None` for models that are trained in one place.
+pub fn recorded(
+    name: &str,
+    settings: &Settings,
+    recorder: Arc<dyn Recorder>,
+) -> Option<Box<dyn Recommender>> {
+    let found = FEDERATED.iter().find(|each| each.model.name == name);
+    found.map(|each| (each.recorded)(settings, recorder))
 }
 
 /// The server's half of a model that is trained in a federation, with these settings put over the defaults.

@@ -213,6 +213,9 @@ impl<F: Fleet> Federation<F> {
         let report = RoundReport { round: round.0, attendance: &attended, down, collected };
         self.row_updates.after_round(&report);
         observer.after_round(&report);
+        if let Some(recorder) = fleet.recorder() {
+            recorder.sum(round.0, collected);
+        }
         collected.clear();
         changed.map(|()| (attended, down))
     }

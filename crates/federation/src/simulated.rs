@@ -9,7 +9,7 @@ use crate::summaries;
 use crate::tensors::{self, Part};
 use crate::{
     EpochReport, Federation, FederationError, HistoryFile, HistorySource, InProcess, Page, Plan, Population,
-    Profile, Setup, Strategy,
+    Profile, Recorder, Setup, Strategy,
 };
 use sottovoce_core::{Catalog, Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
@@ -21,6 +21,7 @@ use sottovoce_models::{
 use sottovoce_privacy::Generator;
 use sottovoce_protocol::{Keyed, ModelSpec, Parameters};
 use std::io::{self, Read};
+use std::sync::Arc;
 
 /// A recommender that can learn from histories that stay in a file.
 pub trait Streaming: Recommender {
@@ -97,6 +98,14 @@ pub(crate) fn streaming<M: FederatedModel + 'static>(settings: &Settings) -> Box
     Box::new(Simulated::new(M::new(settings)))
 }
 
+/// The same before the eyes of somebody who is shown what the server sees.
+pub(crate) fn recorded<M: FederatedModel + 'static>(
+    settings: &Settings,
+    recorder: Arc<dyn Recorder>,
+) -> Box<dyn Recommender> {
+    Box::new(Simulated { recorder: Some(recorder), ..Simulated::new(M::new(settings)) })
+}
+
 /// The tensor of all private models.
 const USERS: &str = "users";
 
@@ -106,6 +115,7 @@ pub(crate) struct Simulated<M: FederatedModel> {
     /// For scores only.
     device: M::Device,
     learnt: Learnt<M::Device>,
+    recorder: Option<Arc<dyn Recorder>>,
 }
 
 type Simulation<D> = Federation<InProcess<D>>;
@@ -132,7 +142,7 @@ impl<M: FederatedModel> Simulated<M> {
     /// Before any training.
     pub(crate) fn new(model: M) -> Self {
         let device = model.device(None);
-        Self { model, device, learnt: Learnt::Parts(Parts::default()) }
+        Self { model, device, learnt: Learnt::Parts(Parts::default()), recorder: None }
     }
 
     fn shared(&self) -> &Parameters {
@@ -186,7 +196,8 @@ impl<M: FederatedModel> Simulated<M> {
         let (spec, disclosure) = (M::spec(&device), common.disclosure(users, &rng)?);
         let fleet = InProcess::new(device, train, start.layout(), disclosure, &rng)
             .behaving(common.attending.habits()?, &rng)
-            .reporting(profile);
+            .reporting(profile)
+            .recorded_by(self.recorder.clone());
         let (strategy, values) = (model.strategy(devices.len()), common.values);
         let (samples, criteria) = (common.counting.samples(), asked);
         let guessing_loss = model.guessing_loss(items);

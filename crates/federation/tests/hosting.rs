@@ -7,7 +7,7 @@ use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Coordinator, FederationError, Hosted, Hosting, Message, Population};
 use sottovoce_models::fpl::{Device, Pull};
 use sottovoce_models::settings::Value;
-use sottovoce_models::{DevicePart, Fit, Quiet, Task, TensorData, criteria};
+use sottovoce_models::{DevicePart, Fit, Negatives, Quiet, Task, TensorData, criteria};
 use sottovoce_protocol::{
     FederationId, Ledger, Policy, Received, Reportable, RoundTerms, SharedModel, Trained, codec,
 };
@@ -47,7 +47,8 @@ impl Phones {
     fn of(histories: &Histories, population: &Population) -> Self {
         let pull = |share: f64| (0.02 * share) as f32;
         let pull = Pull { user: pull(0.05), positive: pull(0.05), negative: pull(0.005) };
-        let device = Device { factors: 4, triples: 6, rate: 0.02, pull, init_deviation: 0.1 };
+        let negatives = Negatives::default();
+        let device = Device { factors: 4, triples: 6, rate: 0.02, pull, init_deviation: 0.1, negatives };
         let seed = Rng::new(SEED).stream("fpl", 0);
         let phone = |&user: &u32| {
             let (mut private, user) = (vec![0.0; 4], u64::from(user));
@@ -101,7 +102,18 @@ fn download(held: &mut Option<SharedModel>, server: &Coordinator) {
 
 fn hosting(devices: usize, items: usize) -> Hosting {
     let (federation, criteria) = (FederationId(5), Vec::new());
-    Hosting { federation, items, facts: None, devices, seed: SEED, samples: false, criteria }
+    let (noise, key_digest) = (None, None);
+    Hosting {
+        federation,
+        items,
+        facts: None,
+        devices,
+        seed: SEED,
+        samples: false,
+        criteria,
+        noise,
+        key_digest,
+    }
 }
 
 /// A round over real messages that come in any order.

@@ -273,12 +273,14 @@ fn check_history(history: &[u32], items: usize) -> Result<(), LearnError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Negatives;
     use proptest::prelude::{prop, prop_assert_eq, proptest};
     use sottovoce_protocol::{FederationId, ModelVersion};
 
     fn fpl_device() -> fpl::Device {
         let pull = fpl::Pull { user: 0.003, positive: 1.0 / 3.0, negative: 1e-7 };
-        fpl::Device { factors: 5, triples: 30, rate: 0.05, pull, init_deviation: 0.1 }
+        let negatives = Negatives::Decoys;
+        fpl::Device { factors: 5, triples: 30, rate: 0.05, pull, init_deviation: 0.1, negatives }
     }
 
     fn fcf_device() -> fcf::Device {
@@ -316,8 +318,10 @@ mod tests {
             pulls in prop::array::uniform3(0f32..=10.0), init_deviation in 0f32..=1.0, regularisation in 1e-6f32..1e5,
         ) {
             let pull = fpl::Pull { user: pulls[0], positive: pulls[1], negative: pulls[2] };
-            let device = fpl::Device { factors, triples, rate, pull, init_deviation };
-            prop_assert_eq!(fpl::Device::from_spec(&device.spec()).unwrap(), device);
+            for negatives in [Negatives::Decoys, Negatives::Pool, Negatives::Papers] {
+                let device = fpl::Device { factors, triples, rate, pull, init_deviation, negatives };
+                prop_assert_eq!(fpl::Device::from_spec(&device.spec()).unwrap(), device);
+            }
             let device = fcf::Device { factors, confidence: pulls[0], regularisation };
             prop_assert_eq!(fcf::Device::from_spec(&device.spec()).unwrap(), device);
             let gradients = triples % 2 == 0;

@@ -17,6 +17,7 @@ pub mod kgflex;
 mod knowing;
 pub mod learner;
 mod loss;
+mod negatives;
 mod recommender;
 pub mod registry;
 pub mod settings;
@@ -25,6 +26,7 @@ pub mod stored;
 
 pub use federated::{DevicePart, Lesson, SharedPart, Task};
 pub use knowing::facts_of;
+pub use negatives::Negatives;
 pub use recommender::{
     Because, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary,
     Tensor, TensorData, Traffic, Turnout, Watch,

@@ -102,6 +102,24 @@ impl<'a> SpecReader<'a> {
         Ok(value)
     }
 
+    /// One of some words, by `named`; `None` if the setting is not there.
+    pub(crate) fn word<T>(
+        &mut self,
+        key: &'static str,
+        known: &[&str],
+        named: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, SpecError> {
+        let Some(text) = self.spec.settings.get(key) else { return Ok(None) };
+        self.taken.push(key);
+        let value = named(text).ok_or_else(|| SpecError::Value {
+            model: self.spec.name.clone(),
+            setting: key,
+            value: text.clone(),
+            expected: format!("one of {}", known.join(", ")),
+        })?;
+        Ok(Some(value))
+    }
+
     /// Nothing may be left.
     pub(crate) fn end(self) -> Result<(), SpecError> {
         match self.spec.settings.keys().find(|key| !self.taken.contains(&key.as_str())) {

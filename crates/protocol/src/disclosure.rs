@@ -3,7 +3,7 @@
 use crate::error::DisclosureError;
 use crate::parameters::Keyed;
 use crate::policy::Policy;
-use crate::update::{Disclosed, Mark, Trained, Update};
+use crate::update::{Disclosed, Mark, Private, Trained, Update};
 use crate::{Ledger, RoundTerms, codec, limits};
 use sottovoce_core::Rng;
 
@@ -11,7 +11,9 @@ impl Trained {
     /// Applies the owner's policy and writes the ledger; the only way to a [`Disclosed`].
     ///
     /// Rows marked [`Mark::Other`] go; a row marked [`Mark::Consumed`] goes with probability pi, decided once per item
-    /// for all tables keyed by items; rows of hidden items and rows marked [`Mark::Hidden`] never go. Dense tables go whole. The sample count and each
+    /// for all tables keyed by items; rows of hidden items and rows marked [`Mark::Hidden`] never go. A row that does not go but
+    /// is covered ([`Trained::cover_rows`]) goes with what covers it instead: what would have left had the owner not had the
+    /// item. Dense tables go whole. The sample count and each
     /// criterion go only if the terms ask for them and the policy allows it. `when` is the caller's clock, in seconds,
     /// for the ledger. One number is drawn from `rng`, whatever the update holds.
     ///
@@ -33,10 +35,10 @@ impl Trained {
         }
         withhold(&mut self.update, policy, terms)?;
         self.update.check_values(terms.values)?;
-        let Trained { update, mut marks } = self;
-        marks.iter_mut().for_each(Vec::clear);
+        let Trained { update, mut private } = self;
+        private.iter_mut().for_each(Private::clear);
         let (federation, round, encoding) = (terms.federation, terms.round, terms.values);
-        let disclosed = Disclosed { update, marks, federation, round, encoding };
+        let disclosed = Disclosed { update, private, federation, round, encoding };
         let bytes = codec::update_bytes(&disclosed);
         if bytes > limits::MESSAGE_BYTES {
             return Err(DisclosureError::TooLarge { bytes, most: limits::MESSAGE_BYTES });
@@ -47,7 +49,7 @@ impl Trained {
 
     fn keep_disclosed_rows(&mut self, table: usize, policy: &Policy, draws: Draws) {
         let rows = &mut self.update.tables[table];
-        let marks = &self.marks[table];
+        let Private { marks, covered, covers } = &mut self.private[table];
         // Tables by item share one decision per item; others have their own per row.
         let (hidden, space) = match rows.keyed {
             Keyed::Dense => return,
@@ -58,14 +60,26 @@ impl Trained {
         if policy.pi() >= 1.0 && hidden.is_empty() && !marks.contains(&Mark::Hidden) {
             return;
         }
-        rows.retain(|place, row| {
+        let goes = |place: usize, row: u32| {
             let goes = match marks[place] {
                 Mark::Other => true,
                 Mark::Consumed => draws.at(space + u64::from(row)) < policy.pi(),
                 Mark::Hidden => false,
             };
             goes && (hidden.is_empty() || hidden.binary_search(&row).is_err())
+        };
+        let cols = rows.cols as usize;
+        // Only rows that go with what covers them stay in this list.
+        let mut covers = covers.chunks_exact(cols);
+        covered.retain(|&row| {
+            let (place, cover) = (rows.indices.binary_search(&row), covers.next());
+            let Some((place, cover)) = place.ok().zip(cover).filter(|&(place, _)| !goes(place, row)) else {
+                return false;
+            };
+            rows.values[place * cols..][..cols].copy_from_slice(cover);
+            true
         });
+        rows.retain(|place, row| goes(place, row) || covered.binary_search(&row).is_ok());
     }
 }
 

@@ -17,6 +17,25 @@ pub enum Mark {
     Hidden,
 }
 
+/// What a device knows of a table's rows and never sends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Private {
+    /// One mark a listed row.
+    pub(crate) marks: Vec<Mark>,
+    /// Rows of which something may leave when their own change stays at home, ascending.
+    pub(crate) covered: Vec<u32>,
+    /// What that is, one row after the other.
+    pub(crate) covers: Vec<f32>,
+}
+
+impl Private {
+    pub(crate) fn clear(&mut self) {
+        self.marks.clear();
+        self.covered.clear();
+        self.covers.clear();
+    }
+}
+
 /// Changed rows or all of each table, the sample count and the reported criteria.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
@@ -90,20 +109,20 @@ impl Update {
 #[derive(Clone, Debug)]
 pub struct Trained {
     pub(crate) update: Update,
-    /// By table, one mark a listed row.
-    pub(crate) marks: Vec<Vec<Mark>>,
+    /// By table.
+    pub(crate) private: Vec<Private>,
 }
 
 impl Trained {
     /// Nothing changed yet.
     pub fn new(layout: &Layout) -> Self {
-        Self { update: Update::new(layout), marks: vec![Vec::new(); layout.shapes().len()] }
+        Self { update: Update::new(layout), private: vec![Private::default(); layout.shapes().len()] }
     }
 
     /// Forgets everything but the buffers' memory.
     pub fn clear(&mut self) {
         self.update.clear();
-        self.marks.iter_mut().for_each(Vec::clear);
+        self.private.iter_mut().for_each(Private::clear);
     }
 
     /// Adds a row, all zero, and lends it to be filled. Rows of a table come in ascending order.
@@ -149,9 +168,36 @@ impl Trained {
         }
         let start = rows.indices.len() * rows.cols as usize;
         rows.indices.extend_from_slice(added);
-        self.marks[table].extend_from_slice(marks);
+        self.private[table].marks.extend_from_slice(marks);
         rows.values.resize(rows.indices.len() * rows.cols as usize, 0.0);
         Ok(&mut rows.values[start..])
+    }
+
+    /// Says of rows, ascending, each pushed before, what leaves in their place when the owner keeps their own change at home;
+    /// lends it, all zero, to be filled, one row after the other. It must be what would have left had the owner not had the
+    /// item: a negative that was drawn without looking at the history. Without it nothing leaves of such a row, and that
+    /// nothing ever does tells who has it.
+    ///
+    /// # Errors
+    /// If there is no such table, or a row was not pushed, or out of order; then none of them is covered.
+    pub fn cover_rows(&mut self, table: usize, covered: &[u32]) -> Result<&mut [f32], UpdateError> {
+        let tables = self.update.tables.len();
+        let rows = self.update.tables.get(table).ok_or(UpdateError::Table { table, tables })?;
+        let Private { covered: before, covers, .. } = &mut self.private[table];
+        let mut last = before.last().copied();
+        for &row in covered {
+            if let Some(last) = last.filter(|&last| last >= row) {
+                return Err(UpdateError::Order { table, row, last });
+            }
+            if rows.indices.binary_search(&row).is_err() {
+                return Err(UpdateError::Row { table, row, rows: rows.rows });
+            }
+            last = Some(row);
+        }
+        let start = covers.len();
+        before.extend_from_slice(covered);
+        covers.resize(start + covered.len() * rows.cols as usize, 0.0);
+        Ok(&mut covers[start..])
     }
 
     /// Takes all of a dense table, all zero, and lends it to be filled.
@@ -224,7 +270,7 @@ impl Trained {
     /// # Panics
     /// If there is no such table.
     pub fn marks(&self, table: usize) -> &[Mark] {
-        &self.marks[table]
+        &self.private[table].marks
     }
 }
 
@@ -233,7 +279,7 @@ impl Trained {
 pub struct Disclosed {
     pub(crate) update: Update,
     /// Emptied, and kept for its memory.
-    pub(crate) marks: Vec<Vec<Mark>>,
+    pub(crate) private: Vec<Private>,
     pub(crate) federation: FederationId,
     pub(crate) round: RoundId,
     pub(crate) encoding: ValueEncoding,
@@ -282,13 +328,13 @@ impl Disclosed {
                 rows.indices.clear();
             }
         }
-        let Disclosed { update, marks, federation, round, encoding } = self;
-        Received { update, marks, federation, round, encoding }
+        let Disclosed { update, private, federation, round, encoding } = self;
+        Received { update, private, federation, round, encoding }
     }
 
     /// The emptied buffers, for the next device.
     pub fn recycle(self) -> Trained {
-        emptied(self.update, self.marks)
+        emptied(self.update, self.private)
     }
 }
 
@@ -296,7 +342,7 @@ impl Disclosed {
 #[derive(Clone, Debug)]
 pub struct Received {
     pub(crate) update: Update,
-    pub(crate) marks: Vec<Vec<Mark>>,
+    pub(crate) private: Vec<Private>,
     pub(crate) federation: FederationId,
     pub(crate) round: RoundId,
     pub(crate) encoding: ValueEncoding,
@@ -305,9 +351,9 @@ pub struct Received {
 impl Received {
     /// Empty buffers for updates of this layout.
     pub fn new(layout: &Layout) -> Self {
-        let Trained { update, marks } = Trained::new(layout);
+        let Trained { update, private } = Trained::new(layout);
         let (federation, round, encoding) = Default::default();
-        Self { update, marks, federation, round, encoding }
+        Self { update, private, federation, round, encoding }
     }
 
     /// What was sent.
@@ -354,12 +400,12 @@ impl Received {
 
     /// The emptied buffers, for the next device of a simulator.
     pub fn recycle(self) -> Trained {
-        emptied(self.update, self.marks)
+        emptied(self.update, self.private)
     }
 }
 
-fn emptied(update: Update, marks: Vec<Vec<Mark>>) -> Trained {
-    let mut trained = Trained { update, marks };
+fn emptied(update: Update, private: Vec<Private>) -> Trained {
+    let mut trained = Trained { update, private };
     trained.clear();
     trained
 }
@@ -396,6 +442,10 @@ mod tests {
         }
         let error = trained.push_rows(0, &[3], &[]).unwrap_err();
         assert_eq!(error.to_string(), "table 0: 1 rows with 0 marks");
+        let error = trained.cover_rows(0, &[1]).unwrap_err();
+        assert_eq!(error, UpdateError::Row { table: 0, row: 1, rows: 4 });
+        assert!(trained.cover_rows(2, &[]).is_err() && trained.cover_rows(0, &[2, 2]).is_err());
+        assert_eq!(trained.cover_rows(0, &[2]).unwrap(), [0.0; 2]);
         trained.report(3, 0.5).unwrap();
         for (criterion, value) in [(3, 0.1), (4, f64::NAN), (32, 0.0)] {
             assert_eq!(trained.report(criterion, value), Err(UpdateError::Criterion { criterion }));

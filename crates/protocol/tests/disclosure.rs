@@ -227,3 +227,33 @@ fn a_bounded_ledger_forgets_when_but_not_how_often() {
     assert_eq!(Ledger::decode(&bytes).unwrap().bound_to(400), bounded);
     assert_eq!(full.bound_to(400).about(FederationId(7), "items", 3).times, 50);
 }
+
+proptest! {
+    #[test]
+    fn a_covered_row_that_stays_at_home_goes_with_its_cover(
+        rows in prop::collection::btree_set(0u32..40, 1..40),
+        consumed in prop::collection::btree_set(0u32..40, 0..40),
+        hidden in prop::collection::btree_set(0u32..40, 0..10),
+        covered in prop::collection::btree_set(0u32..40, 0..40),
+        pi in prop::sample::select(vec![0.0, 0.4, 1.0]),
+        seed in any::<u64>(),
+    ) {
+        let covered = &covered & &rows;
+        let mut trained = trained_on(&rows, &consumed);
+        let list: Vec<u32> = covered.iter().copied().collect();
+        for (value, &row) in trained.cover_rows(0, &list).unwrap().chunks_exact_mut(3).zip(&list) {
+            value.fill(-(row as f32));
+        }
+        let mut policy = Policy::new(pi).unwrap();
+        hidden.iter().for_each(|&item| policy.hide(item));
+        let plain = rows_of(&disclose(trained_on(&rows, &consumed), &policy, seed), 0);
+        let left = disclose(trained, &policy, seed);
+        prop_assert_eq!(rows_of(&left, 0), &plain | &covered);
+        for (row, values) in left.update().tables()[0].iter() {
+            let own = plain.contains(&(row as u32));
+            prop_assert_eq!(values[2], if own { (row * 10 + 2) as f32 } else { -(row as f32) });
+        }
+        // Buffers that are used again remember nothing of it.
+        prop_assert!(left.recycle().cover_rows(0, &list).is_err() || list.is_empty());
+    }
+}

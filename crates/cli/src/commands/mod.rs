@@ -1,5 +1,6 @@
 //! One file a command.
 
+mod audit;
 mod bench;
 mod data;
 mod demo;
@@ -33,6 +34,7 @@ pub(crate) fn run(program: Program) -> Result<()> {
         Command::Recommend(args) => recommend::run(&args, &common),
         Command::Evaluate(args) => evaluate::run(&args, &common),
         Command::Run(args) => run::run(&args, &common),
+        Command::Audit(args) => audit::run(&args, &common),
         Command::Device(args) => device::run(&args, &common),
         Command::Models(args) => models::run(&args, &common),
         Command::Serve(args) => serve::run(&args, &common),

@@ -209,6 +209,7 @@ fn prepare(args: &Train, common: &Common) -> Result<Prepared> {
         cleaning: args.cleaning.cleaning(),
         split: args.split.split,
         validation: args.split.validation,
+        relevant: args.split.relevant,
         seed: common.seed,
     };
     let data = trial::prepare(&plan)?;
@@ -240,8 +241,12 @@ fn fit(
         bar.set(done as u64, all as u64);
         Flow::Continue
     };
-    let keeping =
-        Keeping { store: store.as_mut(), users: Some(&data.parts.users), catalog: Some(&data.parts.catalog) };
+    let keeping = Keeping {
+        store: store.as_mut(),
+        users: Some(&data.parts.users),
+        catalog: Some(&data.parts.catalog),
+        recorder: None,
+    };
     trial::train_keeping(&plan, &data.parts.train, &mut on_epoch, keeping)
         .with_context(|| format!("training {} on {}", model.name, data.name))
 }
@@ -289,6 +294,7 @@ fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, d
         ("graph", facts_fingerprint(data)),
         ("split", data.split.to_string()),
         ("validation", args.split.validation.map_or("none".to_owned(), |split| split.to_string())),
+        ("relevant", args.split.relevant.map_or("all".to_owned(), |least| least.to_string())),
         ("patience", args.patience.map_or("none".to_owned(), |patience| patience.to_string())),
     ];
     let files = (model.settings)().into_iter().filter(|setting| matches!(setting.domain, Domain::Text));

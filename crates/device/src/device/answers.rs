@@ -5,6 +5,7 @@ use super::{Device, Held};
 use crate::models::Digest;
 use crate::round::{Declined, not_known};
 use crate::schedule::{End, Next, Rest};
+use crate::sealing::Sealing;
 use crate::state::Membership;
 use crate::transport::{Response, TransportError};
 use crate::{DeviceError, Items};
@@ -420,12 +421,15 @@ impl Device {
 
     /// Takes no more part in a sealed round; others can open the sum without this device.
     fn leave_sealed(&mut self, why: String) -> Understood {
-        let round = self.state.sealing.as_ref().map_or(0, |sealing| sealing.round.0);
+        let sealing = self.state.sealing.as_ref();
+        let round = sealing.map_or(0, |sealing| sealing.round.0);
+        let counted = sealing.is_some_and(Sealing::is_counted);
         self.change(|state| {
             state.sealing = None;
             Ok(())
         })?;
-        Ok(Meaning::Rest(Rest::Dropped { round, why }, None))
+        let rest = if counted { Rest::Done { round } } else { Rest::Dropped { round, why } };
+        Ok(Meaning::Rest(rest, None))
     }
 
     fn withdrawn(&mut self, response: &Response) -> Understood {

@@ -9,7 +9,7 @@ use sottovoce_device::{
     Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, Models, Next, Options, Pace, Request,
     Response, Secret, Seeds, Transport, TransportError,
 };
-use sottovoce_models::{SharedPart, fpl};
+use sottovoce_models::{Negatives, SharedPart, fpl};
 use sottovoce_privacy::packing::RowsAs;
 use sottovoce_privacy::tokens::{Blinded, Issuer, PublicKey, Standing, Token, from_hex};
 use sottovoce_privacy::{Generator, Integers, Protection, anonymous_layer};
@@ -26,7 +26,15 @@ pub const TOKEN: &str = "sve_join";
 
 pub fn spec() -> ModelSpec {
     let pull = fpl::Pull { user: 0.01, positive: 0.02, negative: 0.005 };
-    fpl::Device { factors: 4, triples: 12, rate: 0.05, pull, init_deviation: 0.1 }.spec()
+    fpl::Device {
+        factors: 4,
+        triples: 12,
+        rate: 0.05,
+        pull,
+        init_deviation: 0.1,
+        negatives: Negatives::Decoys,
+    }
+    .spec()
 }
 
 pub fn catalog() -> String {

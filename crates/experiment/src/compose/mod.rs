@@ -3,6 +3,7 @@
 mod activity;
 mod along;
 mod exposure;
+mod kept;
 mod pace;
 mod plots;
 mod sweep;
@@ -94,6 +95,7 @@ fn closing_sections(experiment: &Experiment, results: &Results, shown: &Results)
     let mut sections = Vec::new();
     let rest = [
         plots::wanted(experiment, results),
+        kept::section(experiment, shown),
         tables::other_cutoffs(experiment, shown),
         pace::section(experiment, shown),
         plots::learning(experiment, shown),

@@ -7,8 +7,8 @@ use sottovoce_federation::{
     Delivery, Disclosure, Downloads, Federation, Habits, InProcess, PiSpread, Plan, Population, Setup,
     Strategy,
 };
-use sottovoce_models::SharedPart;
 use sottovoce_models::fpl::{Device, Pull, Shared};
+use sottovoce_models::{Negatives, SharedPart};
 use sottovoce_protocol::{Policy, ValueEncoding};
 
 pub(crate) const FACTORS: usize = 4;
@@ -55,8 +55,14 @@ impl World {
         let population = Population::of(&self.histories);
         let plan = (self.plan)(&population);
         let pull = Pull { user: 0.01, positive: 0.01, negative: 0.001 };
-        let device =
-            Device { factors: FACTORS, triples: plan.triples, rate: self.rate, pull, init_deviation: 0.1 };
+        let device = Device {
+            factors: FACTORS,
+            triples: plan.triples,
+            rate: self.rate,
+            pull,
+            init_deviation: 0.1,
+            negatives: Negatives::Papers,
+        };
         let shared = Shared { factors: FACTORS, init_deviation: 0.1 };
         let start = shared.start(self.histories.catalog_size(), &mut rng.stream("shared", 0)).unwrap();
         let disclosure = Disclosure::spread(self.policy, self.spread, self.histories.users(), &rng);

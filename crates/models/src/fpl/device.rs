@@ -8,7 +8,9 @@
 //! so that a triple costs two scores to compare, and only rows, which are fewer, cost work for each factor.
 
 use super::lanes;
+use super::scratch::Drawing;
 use super::scratch::Scratch;
+use crate::negatives::{Negatives, Pool};
 use crate::spec::{SpecError, SpecReader};
 use crate::{DevicePart, Lesson, Task};
 use sottovoce_core::{Rng, Work, fastest};
@@ -38,6 +40,8 @@ pub struct Device {
     pub pull: Pull,
     /// Standard deviation of the user's first random vector.
     pub init_deviation: f32,
+    /// Where negatives are drawn from.
+    pub negatives: Negatives,
 }
 
 impl Device {
@@ -52,7 +56,11 @@ impl Device {
             ("negative_pull", self.pull.negative.to_string()),
             ("init_deviation", self.init_deviation.to_string()),
         ];
-        let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        // The papers' way is the one without a name: terms that know of no other are read so.
+        let negatives =
+            (self.negatives != Negatives::Papers).then(|| (NEGATIVES, self.negatives.name().to_owned()));
+        let settings = settings.into_iter().chain(negatives);
+        let settings = settings.map(|(key, value)| (key.to_owned(), value)).collect();
         ModelSpec { name: super::NAME.to_owned(), settings }
     }
 
@@ -75,11 +83,14 @@ impl Device {
                 negative: from.real("negative_pull", 0.0..=10.0)?,
             },
             init_deviation: from.real("init_deviation", 0.0..=1.0)?,
+            negatives: from.word(NEGATIVES, Negatives::NAMES, Negatives::named)?.unwrap_or(Negatives::Papers),
         };
         from.end()?;
         Ok(device)
     }
 }
+
+const NEGATIVES: &str = "negatives";
 
 /// One device's work in a round; `F` is the number of factors, or 0 for one without a loop of its own.
 struct Training<'a, const F: usize> {
@@ -88,7 +99,7 @@ struct Training<'a, const F: usize> {
     pulls: &'a [f32; 3],
     table: &'a Table,
     user: &'a mut [f32],
-    history: &'a [u32],
+    drawing: Drawing<'a>,
     scratch: &'a mut Scratch,
     rng: &'a mut Rng,
     into: &'a mut Trained,
@@ -99,14 +110,20 @@ impl<const F: usize> Work for Training<'_, F> {
 
     #[inline(always)]
     fn run(self) -> Self::Output {
-        let Training { device, pulls, table, user, history, scratch, rng, into } = self;
+        let Training { device, pulls, table, user, drawing, scratch, rng, into } = self;
         let user = &mut user[..if F == 0 { device.factors } else { F }];
-        scratch.draw(history, table.shape().rows, device.triples, rng);
+        scratch.draw(&drawing, device.triples, rng);
         // Rows are copied when they are scored and become their own gradients: the table is gone through once.
         let rows = into.push_rows(0, &scratch.items, &scratch.marks)?;
         scratch.score(user, table.values(), rows);
         let loss = scratch.compare();
-        device.propose::<F>(pulls, user, scratch, rows);
+        if scratch.decoys.is_empty() {
+            device.propose::<F>(pulls, user, scratch, rows);
+        } else {
+            scratch.cover(user, table.values(), device.pull.negative);
+            device.propose::<F>(pulls, user, scratch, rows);
+            into.cover_rows(0, &scratch.covered)?.copy_from_slice(&scratch.covers);
+        }
         into.set_samples(device.triples as u64);
         Ok(Lesson { samples: device.triples as u64, loss })
     }
@@ -165,12 +182,15 @@ impl DevicePart for Device {
         Scratch::new(items, self.triples, self.factors)
     }
 
+    /// The owner's vector and, where negatives come from a pool, the number that the pool follows from.
     fn private_values(&self) -> usize {
-        self.factors
+        self.factors + usize::from(self.negatives == Negatives::Pool)
     }
 
     fn start(&self, private: &mut [f32], rng: &mut Rng) {
-        rng.fill_normal(self.init_deviation, private);
+        let (vector, pool) = private.split_at_mut(self.factors);
+        rng.fill_normal(self.init_deviation, vector);
+        pool.iter_mut().for_each(|number| *number = rng.unit() as f32);
     }
 
     fn train(
@@ -180,7 +200,7 @@ impl DevicePart for Device {
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, UpdateError> {
-        let Task { shared, private: user, history, .. } = task;
+        let Task { shared, private: user, history, hidden, .. } = task;
         let Some(table) = shared.tables().first() else { return Ok(Lesson::default()) };
         let items = table.shape().rows;
         // Somebody with nothing, or with everything, has no triple.
@@ -190,17 +210,20 @@ impl DevicePart for Device {
         let mut pulls = [self.pull.negative; 3];
         pulls[Mark::Consumed as usize] = self.pull.positive;
         let pulls = &pulls;
+        let pool = user.get(self.factors).map(|&kept| Pool::of(kept));
+        let drawing = Drawing { history, hidden, items, negatives: self.negatives, pool };
         with_factors!(self.factors, F => {
-            fastest(Training::<F> { device: self, pulls, table, user, history, scratch, rng, into })
+            fastest(Training::<F> { device: self, pulls, table, user, drawing, scratch, rng, into })
         })
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
         let table = shared.tables().first();
         assert_eq!(into.len(), table.map_or(0, |table| table.shape().rows as usize), "one score an item");
-        let rows = table.into_iter().flat_map(|table| table.values().chunks_exact(private.len() + 1));
+        let user = &private[..self.factors];
+        let rows = table.into_iter().flat_map(|table| table.values().chunks_exact(user.len() + 1));
         for (into, row) in into.iter_mut().zip(rows) {
-            *into = lanes::score(private, row);
+            *into = lanes::score(user, row);
         }
     }
 }
@@ -211,13 +234,15 @@ mod tests {
     use crate::SharedPart;
     use crate::fpl::Shared;
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
+    use sottovoce_protocol::{Ledger, Policy, RoundTerms, Terms};
 
     const ITEMS: usize = 30;
     const FACTORS: usize = 5;
 
     fn device(triples: usize) -> Device {
         let pull = Pull { user: 0.3, positive: 0.2, negative: 0.1 };
-        Device { factors: FACTORS, triples, rate: 0.07, pull, init_deviation: 0.5 }
+        let negatives = Negatives::Papers;
+        Device { factors: FACTORS, triples, rate: 0.07, pull, init_deviation: 0.5, negatives }
     }
 
     /// The sums of one round as the paper writes them, triple after triple, in double precision: dQ with db in the last
@@ -246,6 +271,22 @@ mod tests {
             rows[j as usize][FACTORS] += -s - l_j * wide(q_j[FACTORS]);
         }
         (rows, dp)
+    }
+
+    /// The rows if they were negatives and nothing else.
+    fn negatives_alone(device: &Device, table: &Table, p: &[f32], triples: &[[u32; 2]]) -> Vec<[f64; 6]> {
+        let (wide, l_j) = (|value: f32| f64::from(value), f64::from(device.pull.negative));
+        let mut rows = vec![[0.0; FACTORS + 1]; ITEMS];
+        for &[i, j] in triples {
+            let (q_i, q_j) = (table.row(i as usize), table.row(j as usize));
+            let x = |q: &[f32]| wide(q[FACTORS]) + (0..FACTORS).map(|f| wide(p[f]) * wide(q[f])).sum::<f64>();
+            let s = 1.0 / (1.0 + (x(q_i) - x(q_j)).exp());
+            for f in 0..FACTORS {
+                rows[j as usize][f] += -s * wide(p[f]) - l_j * wide(q_j[f]);
+            }
+            rows[j as usize][FACTORS] += -s - l_j * wide(q_j[FACTORS]);
+        }
+        rows
     }
 
     fn history() -> impl Strategy<Value = Vec<u32>> {
@@ -288,6 +329,63 @@ mod tests {
             for (item, (found, expected)) in proposed.iter().zip(&rows).enumerate() {
                 for (found, expected) in found.iter().zip(expected) {
                     prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "item {item}: {found} {expected}");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn of_decoys_it_shows_nothing_who_has_which_item(
+            one in history(), other in history(), hidden in history(), few in prop::bool::ANY, seed in 0u64..10_000,
+        ) {
+            let length = one.len().min(other.len());
+            let device = Device { negatives: Negatives::Decoys, ..device(if few { 4 } else { 50 }) };
+            let shared = Shared { factors: FACTORS, init_deviation: 0.8 }.start(ITEMS, &mut Rng::new(1)).unwrap();
+            let mut policy = Policy::new(0.0).unwrap();
+            hidden.iter().for_each(|&item| policy.hide(item));
+            let leaves = |history: &[u32]| {
+                let mut rng = Rng::new(seed);
+                let (mut p, mut scratch) = ([0.3; FACTORS], device.scratch(ITEMS));
+                let mut trained = Trained::new(&shared.layout());
+                let task = Task { shared: &shared, prepared: &(), private: &mut p, history, hidden: policy.hidden() };
+                device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
+                let terms = RoundTerms::freeze(Terms::default()).unwrap();
+                let ledger = &mut Ledger::totals_only();
+                let left = trained.disclose(&policy, &terms, 0, ledger, &mut rng).unwrap();
+                let rows: Vec<(usize, Vec<f32>)> =
+                    left.update().tables()[0].iter().map(|(row, values)| (row, values.to_vec())).collect();
+                (rows, scratch.triples.clone())
+            };
+            let (rows, triples) = leaves(&one[..length]);
+            let (others, _) = leaves(&other[..length]);
+            let indices = |rows: &[(usize, Vec<f32>)]| rows.iter().map(|(row, _)| *row).collect::<Vec<_>>();
+            prop_assert_eq!(indices(&rows), indices(&others));
+            // What leaves is what the negatives alone come to, whoever has them.
+            let alone = negatives_alone(&device, &shared.tables()[0], &[0.3; FACTORS], &triples);
+            for (row, values) in &rows {
+                for (found, expected) in values.iter().zip(&alone[*row]) {
+                    prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "{row}: {found} {expected}");
+                }
+            }
+        }
+
+        #[test]
+        fn a_pool_stays_the_same_from_round_to_round(history in history(), seed in 0u64..10_000) {
+            let device = Device { negatives: Negatives::Pool, ..device(40) };
+            let shared = Shared { factors: FACTORS, init_deviation: 0.8 }.start(ITEMS, &mut Rng::new(1)).unwrap();
+            let mut rng = Rng::new(seed);
+            let mut private = vec![0.0; device.private_values()];
+            device.start(&mut private, &mut rng);
+            let pool = Pool::of(private[FACTORS]);
+            let any = (0..ITEMS as u32).any(|item| pool.has(item) && !history.contains(&item));
+            for _ in 0..3 {
+                let (mut scratch, mut trained) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
+                let task =
+                    Task { shared: &shared, prepared: &(), private: &mut private, history: &history, hidden: &[] };
+                device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
+                for [i, j] in &scratch.triples {
+                    prop_assert!(history.contains(i) && !history.contains(j) && (pool.has(*j) || !any));
                 }
             }
         }

@@ -3,6 +3,7 @@
 use super::lanes;
 use super::touched::Touched;
 use crate::loss::Loss;
+use crate::negatives::{Negatives, PATIENCE, Pool};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::Mark;
 use wide::f32x4;
@@ -22,6 +23,26 @@ pub struct Scratch {
     wrong: Vec<f32>,
     /// dp without the pull.
     pub(super) change: Vec<f32>,
+    /// Triples whose negative the owner has or hides, with that negative; none but where negatives are decoys.
+    pub(super) decoys: Vec<(u32, u32)>,
+    /// The items of `decoys`, ascending, each once.
+    pub(super) covered: Vec<u32>,
+    /// What their rows would be if they were negatives and nothing else.
+    pub(super) covers: Vec<f32>,
+}
+
+/// What triples are drawn from.
+#[derive(Clone, Copy)]
+pub(super) struct Drawing<'a> {
+    /// The items the owner has, ascending.
+    pub(super) history: &'a [u32],
+    /// The items the owner hides, ascending.
+    pub(super) hidden: &'a [u32],
+    /// Items of the catalog.
+    pub(super) items: u32,
+    pub(super) negatives: Negatives,
+    /// For negatives of a pool.
+    pub(super) pool: Option<Pool>,
 }
 
 /// A row met in the round: its score, S (the signed sum of s), n (how often the row came) and nothing. Together in one
@@ -62,30 +83,38 @@ impl Scratch {
             rows: vec![Row::default(); items],
             wrong: Vec::with_capacity(triples.next_multiple_of(BLOCK)),
             change: vec![0.0; factors],
+            decoys: Vec::new(),
+            covered: Vec::new(),
+            covers: Vec::new(),
         }
     }
 
     /// Draws triples (i, j), both uniform, and lists the items met.
     #[inline(always)]
-    pub(super) fn draw(&mut self, history: &[u32], items: u32, triples: usize, rng: &mut Rng) {
+    pub(super) fn draw(&mut self, from: &Drawing<'_>, triples: usize, rng: &mut Rng) {
+        self.decoys.clear();
         self.triples.resize(triples, [0; 2]);
         self.wrong.resize(if triples <= FEW { triples } else { triples.next_multiple_of(BLOCK) }, 0.0);
         if triples <= FEW {
-            self.draw_few(history, items, rng);
+            self.draw_few(from, rng);
         } else {
-            self.draw_many(history, items, rng);
+            self.draw_many(from, rng);
         }
     }
 
     #[inline(always)]
-    fn draw_few(&mut self, history: &[u32], items: u32, rng: &mut Rng) {
-        for triple in &mut self.triples {
-            *triple = draw_one(history, items, |item| has(history, item), rng);
-        }
+    fn draw_few(&mut self, from: &Drawing<'_>, rng: &mut Rng) {
+        let history = from.history;
+        draw_all(&mut self.triples, &mut self.decoys, from, |item| has(history, item), rng);
         let mut met = [(0, Mark::Other); 2 * FEW];
         let met = &mut met[..2 * self.triples.len()];
         for (pair, [positive, negative]) in met.as_chunks_mut::<2>().0.iter_mut().zip(&self.triples) {
             *pair = [(*positive, Mark::Consumed), (*negative, Mark::Other)];
+        }
+        if !self.decoys.is_empty() {
+            for (item, mark) in met.iter_mut() {
+                *mark = if has(history, *item) { Mark::Consumed } else { Mark::Other };
+            }
         }
         met.sort_unstable_by_key(|&(item, _)| item);
         self.items.clear();
@@ -97,16 +126,14 @@ impl Scratch {
     }
 
     #[inline(always)]
-    fn draw_many(&mut self, history: &[u32], items: u32, rng: &mut Rng) {
-        let mut marking = self.touched.begin(history);
+    fn draw_many(&mut self, from: &Drawing<'_>, rng: &mut Rng) {
+        let mut marking = self.touched.begin(from.history);
         // A copy, which compilers keep in registers.
         let mut own = rng.clone();
-        for triple in &mut self.triples {
-            *triple = draw_one(history, items, |item| marking.has(item), &mut own);
-        }
+        draw_all(&mut self.triples, &mut self.decoys, from, |item| marking.has(item), &mut own);
         *rng = own;
         marking.add(&self.triples);
-        self.touched.drain(history, &mut self.items, &mut self.marks, 2 * self.triples.len());
+        self.touched.drain(from.history, &mut self.items, &mut self.marks, 2 * self.triples.len());
     }
 
     /// Scores each item met, once, and copies its row `into` the next place; `table` has rows of the user's factors and a
@@ -168,6 +195,24 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    /// Writes down what leaves of items of the owner's, had or hidden, that were drawn as negatives, if nothing else does:
+    /// what leaves of anybody who drew them.
+    pub(super) fn cover(&mut self, user: &[f32], table: &[f32], pull: f32) {
+        self.decoys.sort_unstable();
+        self.covered.clear();
+        self.covers.clear();
+        for same in self.decoys.chunk_by(|one, next| one.0 == next.0) {
+            let sum: f32 = same.iter().map(|&(_, triple)| -self.wrong[triple as usize]).sum();
+            let (item, back) = (same[0].0, same.len() as f32 * pull);
+            let (factors, bias) = lanes::row(table, user.len() + 1, item).split_at(user.len());
+            self.covered.push(item);
+            self.covers.extend(user.iter().zip(factors).map(|(p, q)| sum * p - back * q));
+            self.covers.push(sum - back * bias[0]);
+        }
+    }
+}
+
 /// The sum of the losses of triples with these s.
 #[inline(always)]
 fn loss(wrong: &[f32]) -> f64 {
@@ -196,8 +241,46 @@ fn has(history: &[u32], item: u32) -> bool {
     history.iter().fold(false, |found, &had| found | (had == item))
 }
 
+/// Draws triples; lists those whose negative is the owner's own, had or hidden, where negatives may be.
 #[inline(always)]
-fn draw_one(history: &[u32], items: u32, had: impl Fn(u32) -> bool, rng: &mut Rng) -> [u32; 2] {
+fn draw_all(
+    triples: &mut [[u32; 2]],
+    decoys: &mut Vec<(u32, u32)>,
+    from: &Drawing<'_>,
+    had: impl Fn(u32) -> bool,
+    rng: &mut Rng,
+) {
+    let &Drawing { history, hidden, items, negatives, pool } = from;
+    match (negatives, pool) {
+        (Negatives::Decoys, _) => {
+            for (number, triple) in (0..).zip(triples) {
+                let [place, negative] = rng.two_below([history.len() as u32, items]);
+                *triple = [history[place as usize], negative];
+                if had(negative) || (!hidden.is_empty() && hidden.binary_search(&negative).is_ok()) {
+                    decoys.push((negative, number));
+                }
+            }
+        }
+        (Negatives::Pool, Some(pool)) => {
+            for triple in triples {
+                let mut tries = 0;
+                let mut out = |item| {
+                    tries += 1;
+                    had(item) || (tries < PATIENCE && !pool.has(item))
+                };
+                *triple = draw_one(history, items, &mut out, rng);
+            }
+        }
+        _ => {
+            for triple in triples {
+                *triple = draw_one(history, items, &had, rng);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn draw_one(history: &[u32], items: u32, mut had: impl FnMut(u32) -> bool, rng: &mut Rng) -> [u32; 2] {
     let [place, mut negative] = rng.two_below([history.len() as u32, items]);
     while had(negative) {
         negative = rng.below(items);
@@ -213,12 +296,14 @@ mod tests {
     fn both_items_are_drawn_uniformly() {
         // A few triples are looked up by search and sorted, a thousand are looked up in the map.
         let history: Vec<u32> = (0..20).map(|n| 2 * n + 1).collect();
+        let from =
+            Drawing { history: &history, hidden: &[], items: 45, negatives: Negatives::Papers, pool: None };
         for triples in [1, 5, 1000] {
             let mut scratch = Scratch::new(45, triples, 4);
             let mut rng = Rng::new(2);
             let mut counts = [0i32; 45];
             for _ in 0..20_000 / triples {
-                scratch.draw(&history, 45, triples, &mut rng);
+                scratch.draw(&from, triples, &mut rng);
                 scratch.triples.iter().flatten().for_each(|&item| counts[item as usize] += 1);
                 assert!(scratch.items.is_sorted_by(|one, next| one < next));
                 for (item, mark) in scratch.items.iter().zip(&scratch.marks) {

@@ -233,13 +233,7 @@ impl Federation {
         round: u64,
         now: Millis,
     ) -> Result<(), Refused> {
-        let declined = {
-            let state = self.state();
-            let under_way = state.round.as_ref().filter(|each| each.opening.round == round);
-            under_way.is_some_and(|under_way| under_way.answer(device) == Some(&Answer::Declined))
-        };
-        let nothing = Known { key: String::new(), digest: [0; 32] };
-        if declined || self.expects(device, round, &nothing, now)?.is_none() {
+        if !self.may_decline(device, round, now)? {
             return Ok(());
         }
         clerk.write(vec![Change::Decline { federation: self.id, round, device }]).await?;
@@ -248,6 +242,27 @@ impl Federation {
         }
         self.wake.notify_one();
         Ok(())
+    }
+}
+
+impl Federation {
+    /// Whether a refusal is news; an error if the round is not this device's to refuse.
+    fn may_decline(&self, device: u32, round: u64, now: Millis) -> Result<bool, Refused> {
+        {
+            let mut state = self.state();
+            let under_way = state.round.as_mut().filter(|each| each.opening.round == round);
+            if let Some(under_way) = under_way {
+                let goes_on = under_way.sealing.is_some() && !under_way.is_over(now);
+                match under_way.answer(device) {
+                    Some(Answer::Declined) => return Ok(false),
+                    // A sealed round takes updates only in one of its steps, but a refusal in all.
+                    Some(Answer::Awaited) if goes_on => return Ok(true),
+                    _ => (),
+                }
+            }
+        }
+        let nothing = Known { key: String::new(), digest: [0; 32] };
+        Ok(self.expects(device, round, &nothing, now)?.is_some())
     }
 }
 

@@ -34,6 +34,7 @@ use anonymous::Tokens;
 use bytes::Bytes;
 use members::Members;
 use round::{Answer, Known, Round};
+use sealing::Sealing;
 use sottovoce_federation::{Coordinator, FederationError, Hosted};
 use sottovoce_privacy::Protected;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
@@ -267,7 +268,7 @@ impl Federation {
         if let Some(round) = &mut state.round
             && round.answer(device) == Some(&Answer::Awaited)
             && !round.is_over(now)
-            && round.sealing.as_ref().is_none_or(sealing::Sealing::takes_newcomers)
+            && round.sealing.as_ref().is_none_or(Sealing::takes_newcomers)
         {
             let seat = round.seat(device).filter(|_| round.sealing.is_some());
             return CheckIn::Asked { terms: round.encoded_terms(now), model: current, seat };

@@ -70,6 +70,8 @@ const BENCHES: &[(&str, Job)] = &[
     ("neural-step", neural::step),
     ("multivae", neural::multivae),
     ("secagg", sealing::secagg),
+    ("he", sealing::he),
+    ("noise", sealing::noise),
     ("evaluate", work::evaluate),
     ("memory", work::memory),
 ];

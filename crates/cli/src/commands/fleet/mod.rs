@@ -127,6 +127,7 @@ fn people(args: &Fleet, common: &Common) -> Result<People> {
         cleaning: args.cleaning.cleaning(),
         split: args.split,
         validation: None,
+        relevant: None,
         seed: common.seed,
     };
     let prepared = prepare(&plan)?;

@@ -1,0 +1,94 @@
+//! The attacks: each gives every item a score that says how likely it is in somebody's history.
+
+mod attribution;
+mod combined;
+mod complement;
+mod disaggregation;
+mod frequency;
+mod inversion;
+pub(crate) mod membership;
+mod signs;
+
+pub(crate) use combined::{Account, Combined};
+pub(crate) use disaggregation::Disaggregation;
+
+use crate::sums::Sums;
+use crate::{Evidence, Surface};
+use sottovoce_protocol::Parameters;
+
+/// An attack on one person's history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Attack {
+    /// Rows that move towards the person are of items they have.
+    Signs,
+    /// Rows that come often are.
+    Frequency,
+    /// Items that never come as something the person does not have are.
+    Complement,
+    /// The person's vector follows from their rows, and what they like from their vector.
+    Inversion,
+    /// What a round's sum says is true of each person in it.
+    Attribution,
+    /// Sums of many rounds with different people in them come apart.
+    Disaggregation,
+}
+
+impl Attack {
+    /// On uploads that the server can read.
+    pub const ON_UPLOADS: &'static [Attack] =
+        &[Attack::Signs, Attack::Frequency, Attack::Complement, Attack::Inversion];
+
+    /// On sums.
+    pub const ON_SUMS: &'static [Attack] = &[Attack::Attribution, Attack::Disaggregation];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Attack::Signs => "signs",
+            Attack::Frequency => "frequency",
+            Attack::Complement => "complement",
+            Attack::Inversion => "inversion",
+            Attack::Attribution => "attribution",
+            Attack::Disaggregation => "disaggregation",
+        }
+    }
+
+    /// What it does, in a sentence.
+    pub fn what(self) -> &'static str {
+        match self {
+            Attack::Signs => "takes rows that move towards the person for items they have",
+            Attack::Frequency => "takes rows that come often for items they have",
+            Attack::Complement => "takes items that never come as ones they do not have for ones they have",
+            Attack::Inversion => "rebuilds the person's vector from their rows, and scores all items with it",
+            Attack::Attribution => "takes the sum of a round for what each person in it sent",
+            Attack::Disaggregation => "takes the sums of many rounds apart by who was in which",
+        }
+    }
+}
+
+/// Scores of all items by an attack on uploads; none for attacks on sums.
+pub(crate) fn on_uploads(
+    attack: Attack,
+    surface: &Surface,
+    evidence: &Evidence,
+    shared: &Parameters,
+) -> Vec<f32> {
+    match attack {
+        Attack::Signs => signs::scores(surface, evidence),
+        Attack::Frequency => frequency::scores(surface, evidence),
+        Attack::Complement => complement::scores(surface, evidence),
+        Attack::Inversion => inversion::scores(surface, evidence, shared),
+        Attack::Attribution | Attack::Disaggregation => Vec::new(),
+    }
+}
+
+/// Scores of all items by each attack on sums, in the order of [`Attack::ON_SUMS`].
+pub(crate) fn on_sums(
+    surface: &Surface,
+    sums: &Sums,
+    taken_apart: &Disaggregation<'_>,
+    person: u32,
+) -> [Vec<f32>; 2] {
+    let items = |sent: Vec<f32>| surface.to_items(sums.moves(sent));
+    [items(attribution::sent(sums, person)), items(taken_apart.sent(person))]
+}

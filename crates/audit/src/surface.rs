@@ -1,0 +1,98 @@
+//! What the rows of an update mean to somebody who reads them.
+
+use crate::AuditError;
+use sottovoce_core::{Facts, math};
+use sottovoce_models::{fcf, fpl, gmf, kgflex};
+use sottovoce_protocol::{Parameters, Rows, Update};
+use std::sync::Arc;
+
+/// Models whose updates are understood.
+pub const MODELS: &[&str] = &[fpl::NAME, fcf::NAME, gmf::NAME, kgflex::NAME];
+
+/// Which table is read, and what its rows are.
+#[derive(Clone, Debug)]
+pub struct Surface {
+    /// Of rows that are features: which items have them.
+    facts: Option<Arc<Facts>>,
+    /// Whether the last column is a bias, whose change has the sign of the person's liking.
+    bias: bool,
+}
+
+impl Surface {
+    /// Of a model by its name; `facts` as its catalog has them.
+    ///
+    /// # Errors
+    /// If the model's updates are not understood, or need facts that are not there.
+    pub fn of(model: &str, facts: Option<&Arc<Facts>>) -> Result<Self, AuditError> {
+        if !MODELS.contains(&model) {
+            return Err(AuditError::Model { model: model.to_owned() });
+        }
+        let no_facts = || AuditError::NoFacts { model: model.to_owned() };
+        let facts = if model == kgflex::NAME { Some(facts.ok_or_else(no_facts)?.clone()) } else { None };
+        Ok(Self { facts, bias: [fpl::NAME, kgflex::NAME].contains(&model) })
+    }
+
+    /// Whether rows are features of items and not items.
+    pub fn is_of_features(&self) -> bool {
+        self.facts.is_some()
+    }
+
+    /// Whether rows end with a bias.
+    pub fn has_bias(&self) -> bool {
+        self.bias
+    }
+
+    /// The rows that are read.
+    pub fn rows<'a>(&self, update: &'a Update) -> Option<&'a Rows> {
+        update.tables().first()
+    }
+
+    /// The part of a row that is a vector.
+    pub fn vector<'a>(&self, row: &'a [f32]) -> &'a [f32] {
+        &row[..row.len() - usize::from(self.bias)]
+    }
+
+    /// Number of rows of the shared model that are read.
+    pub fn height(&self, shared: &Parameters) -> usize {
+        shared.tables().first().map_or(0, |table| table.shape().rows as usize)
+    }
+
+    /// Turns a number a row into a number an item: itself, or the mean over the item's features, rare ones counting more.
+    pub fn to_items(&self, rows: Vec<f32>) -> Vec<f32> {
+        let Some(facts) = &self.facts else { return rows };
+        let rarity: Vec<f32> = (0..facts.features()).map(|feature| rarity(facts, feature)).collect();
+        let score = |item| {
+            let features = facts.of(item).iter().map(|feature| feature as usize);
+            let (sum, weight) = features.fold((0.0, 0.0), |(sum, weight), feature| {
+                (sum + rarity[feature] * rows[feature], weight + rarity[feature])
+            });
+            if weight > 0.0 { sum / weight } else { 0.0 }
+        };
+        (0..facts.items()).map(score).collect()
+    }
+
+    /// The vector that the shared model has of each item: its row, or the mean of its features' rows.
+    pub fn item_vectors(&self, shared: &Parameters) -> Vec<Vec<f32>> {
+        let Some(table) = shared.tables().first() else { return Vec::new() };
+        let row = |row: usize| self.vector(table.row(row));
+        let Some(facts) = &self.facts else {
+            return (0..table.shape().rows as usize).map(|item| row(item).to_vec()).collect();
+        };
+        let width = table.shape().cols as usize - usize::from(self.bias);
+        let mean = |item| {
+            let features = facts.of(item);
+            let mut sum = vec![0.0; width];
+            for feature in features.iter() {
+                math::add_scaled(&mut sum, 1.0 / features.len() as f32, row(feature as usize));
+            }
+            sum
+        };
+        (0..facts.items()).map(mean).collect()
+    }
+}
+
+/// How telling it is to have a feature.
+fn rarity(facts: &Facts, feature: usize) -> f32 {
+    let holders = facts.holders(feature).len().max(1);
+    math::ln(1.0 + facts.items() as f64 / holders as f64) as f32
+}

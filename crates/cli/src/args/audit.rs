@@ -1,0 +1,81 @@
+//! `audit` as written.
+
+use super::{CleaningArgs, GraphArgs, Reading, SplitArgs, key_value};
+use clap::{ArgAction, Args};
+use sottovoce_audit::View;
+use sottovoce_models::settings::Value;
+use std::path::PathBuf;
+
+/// `audit`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sottovoce audit --model fpl --data ml-100k --min-interactions 21 --set pi=0.5
+  sottovoce audit --model fpl --data synth:town --set cohort=100 --view sums
+  sottovoce audit --model fpl --data ml-100k --sweep pi=0,0.1,0.5,1 --sweep negatives=decoys,papers --out runs/audit
+
+Plays the curious server of a simulated training: rebuilds people's histories from what their devices sent, by several attacks, \
+and says beside each number what guessing the popular items would find. docs/privacy.md says what the numbers mean.")]
+pub(crate) struct Audit {
+    /// The model; fpl, fcf, fed-gmf and kgflex can be audited
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: String,
+    /// A file, a folder, a bare name, or synth:town[:users=N]
+    #[arg(long, value_name = "DATA")]
+    pub(crate) data: String,
+    /// A setting of the model; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value, action = ArgAction::Append)]
+    pub(crate) settings: Vec<(String, Value)>,
+    /// What the server can see: `uploads` by themselves, or only `sums` of rounds, as under secure aggregation
+    #[arg(long, value_name = "VIEW", default_value = "uploads")]
+    pub(crate) view: View,
+    /// People whose histories are to be rebuilt, drawn by the seed
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    pub(crate) people: u32,
+    /// Audit once more for each of these values of a setting; may be given several times
+    #[arg(long, value_name = "KEY=V,V..", value_parser = several, action = ArgAction::Append)]
+    pub(crate) sweep: Vec<Sweep>,
+    /// Look how far attacks get after these rounds [default: 1, 2, 5, 10, 20, 50, ..]
+    #[arg(long, value_name = "N,N..", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rounds: Vec<u64>,
+    /// A folder for the report, the tables and each person's values
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) graph: GraphArgs,
+    #[command(flatten)]
+    pub(crate) cleaning: CleaningArgs,
+    #[command(flatten)]
+    pub(crate) split: SplitArgs,
+}
+
+/// Values of a setting to be tried one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sweep {
+    pub(crate) key: String,
+    pub(crate) values: Vec<Value>,
+}
+
+fn several(text: &str) -> Result<Sweep, String> {
+    let wrong = || format!("`{text}` is not KEY=VALUE,VALUE..");
+    let (key, values) = text.split_once('=').ok_or_else(wrong)?;
+    let (key, values): (&str, Vec<&str>) = (key.trim(), values.split(',').map(str::trim).collect());
+    if key.is_empty() || values.iter().any(|value| value.is_empty()) {
+        return Err(wrong());
+    }
+    Ok(Sweep { key: key.to_owned(), values: values.into_iter().map(Value::parse).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_a_sweep_are_read_as_settings_are() {
+        let sweep = several("pi=0, 0.5,1").unwrap();
+        assert_eq!(sweep.values, [Value::Integer(0), Value::Real(0.5), Value::Integer(1)]);
+        assert!(several("pi").is_err() && several("pi=").is_err() && several("=1").is_err());
+        assert!(several("pi=1,,2").is_err());
+    }
+}

@@ -1,0 +1,335 @@
+//! `audit`: what a curious server could rebuild of people's histories.
+
+use crate::args::{Audit, Common, Sweep};
+use crate::output::Usage;
+use crate::progress::Bar;
+use crate::{folder, output, tell};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use sottovoce_audit::report::{self, Named};
+use sottovoce_audit::{AuditError, Findings, MODELS, Subjects, Surface, Witness};
+use sottovoce_evaluate::report::{Report, Section};
+use sottovoce_evaluate::{Metrics, Protocol, Question};
+use sottovoce_experiment::trial::{self, DataPlan, Keeping, ModelPlan, Prepared};
+use sottovoce_federation::registry;
+use sottovoce_models::Flow;
+use sottovoce_models::registry::Model;
+use sottovoce_models::settings::{Settings, Value};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Length of the lists that accuracy is told of.
+const CUTOFF: usize = 10;
+
+/// What `audit --json` prints.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    model: &'static str,
+    data: &'a str,
+    fingerprint: &'a str,
+    seed: u64,
+    people: usize,
+    #[serde(flatten)]
+    base: &'a Audited,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    sweeps: &'a [Swept],
+}
+
+/// One training, and what its server could learn.
+#[derive(Serialize)]
+struct Audited {
+    settings: Settings,
+    #[serde(flatten)]
+    findings: Findings,
+    /// The privacy loss that differential privacy bounds; none where there is no differential privacy.
+    epsilon: Option<f64>,
+    metrics: BTreeMap<usize, Metrics>,
+    /// What travelled in training.
+    bytes: Bytes,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Bytes {
+    down: u64,
+    up: u64,
+}
+
+/// A setting at several values.
+#[derive(Serialize)]
+struct Swept {
+    setting: String,
+    points: Vec<SweptPoint>,
+}
+
+#[derive(Serialize)]
+struct SweptPoint {
+    value: Value,
+    #[serde(flatten)]
+    audited: Audited,
+}
+
+/// `sottovoce audit`.
+pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
+    let model = registry::find(&args.model)?;
+    if !MODELS.contains(&model.name) {
+        return Err(Usage(AuditError::Model { model: model.name.to_owned() }.to_string()).into());
+    }
+    let given = |key: Option<(&str, &Value)>| {
+        let settings = args.settings.iter().map(|(key, value)| (key.as_str(), value.clone()));
+        let settings = settings.filter(|(each, _)| key.is_none_or(|(key, _)| key != *each));
+        model.settings(settings.chain(key.map(|(key, value)| (key, value.clone()))))
+    };
+    let base = given(None)?;
+    let mut sweeps = Vec::new();
+    for Sweep { key, values } in &args.sweep {
+        let settings: Result<Vec<_>, _> =
+            values.iter().map(|value| Ok((value.clone(), given(Some((key, value)))?))).collect();
+        sweeps.push((key.clone(), settings.map_err(|error: sottovoce_models::ModelError| error)?));
+    }
+    let data = prepare(args, common)?;
+    let auditor = Auditor { args, common, model, data: &data };
+    let base = auditor.audit(base)?;
+    let sweeps: Result<Vec<Swept>> =
+        sweeps.into_iter().map(|(key, values)| auditor.sweep(key, values)).collect();
+    let sweeps = sweeps?;
+    let outcome = Outcome {
+        model: model.name,
+        data: &data.name,
+        fingerprint: &data.description.fingerprint,
+        seed: common.seed,
+        people: auditor.subjects().devices().len(),
+        base: &base,
+        sweeps: &sweeps,
+    };
+    if let Some(out) = &args.out {
+        store(out, &auditor, &outcome)?;
+    }
+    if common.json { output::print_json(&outcome) } else { show(args, &data, &outcome) }
+}
+
+fn prepare(args: &Audit, common: &Common) -> Result<Prepared> {
+    let plan = DataPlan {
+        source: args.data.clone(),
+        load: args.reading.with_graph(&args.graph, common),
+        cleaning: args.cleaning.cleaning(),
+        split: args.split.split,
+        validation: args.split.validation,
+        relevant: args.split.relevant,
+        seed: common.seed,
+    };
+    let data = trial::prepare(&plan)?;
+    if !common.quiet {
+        tell::about_reading(&data.notes);
+        tell::about_cleaning(&data.cleaned);
+    }
+    Ok(data)
+}
+
+struct Auditor<'a> {
+    args: &'a Audit,
+    common: &'a Common,
+    model: &'static Model,
+    data: &'a Prepared,
+}
+
+impl Auditor<'_> {
+    fn subjects(&self) -> Subjects {
+        let parts = &self.data.parts;
+        Subjects::draw(&parts.train, Some(&parts.test), self.args.people as usize, self.common.seed)
+    }
+
+    fn sweep(&self, setting: String, values: Vec<(Value, Settings)>) -> Result<Swept> {
+        let point = |(value, settings)| Ok(SweptPoint { value, audited: self.audit(settings)? });
+        let points: Result<Vec<SweptPoint>> = values.into_iter().map(point).collect();
+        Ok(Swept { setting, points: points? })
+    }
+
+    /// Trains before the eyes of a witness, and hears it.
+    fn audit(&self, settings: Settings) -> Result<Audited> {
+        let (started, parts) = (Instant::now(), &self.data.parts);
+        let surface = Surface::of(self.model.name, parts.catalog.facts.as_ref())
+            .map_err(|error| Usage(error.to_string()))?;
+        let rounds = if self.args.rounds.is_empty() { usual_rounds() } else { ascending(&self.args.rounds) };
+        let witness = Arc::new(Witness::new(surface, self.subjects(), self.args.view, rounds));
+        let mut bar = Bar::new(&format!("training {}", self.model.name), 1, self.common.quiet);
+        let mut on_epoch = |done: usize, all: usize| {
+            bar.set(done as u64, all as u64);
+            Flow::Continue
+        };
+        let plan = ModelPlan { model: self.model, settings: &settings, seed: self.common.seed, checks: None };
+        let keeping = Keeping {
+            users: Some(&parts.users),
+            catalog: Some(&parts.catalog),
+            recorder: Some(witness.clone()),
+            ..Keeping::default()
+        };
+        let trained = trial::train_keeping(&plan, &parts.train, &mut on_epoch, keeping)
+            .with_context(|| format!("training {} on {}", self.model.name, self.data.name))?;
+        let findings = witness.conclude()?;
+        let question = Question {
+            train: &parts.train,
+            also_seen: parts.validation.as_ref(),
+            test: &parts.test,
+            categories: parts.catalog.categories.as_ref(),
+        };
+        let protocol = Protocol::all_unrated([CUTOFF]);
+        let metrics = trial::evaluate(&question, &protocol, trained.recommender.as_ref())?.at;
+        let seconds = started.elapsed().as_secs_f64();
+        let epsilon = trained.summary.privacy.as_ref().map(|spent| spent.epsilon);
+        let (down, up) = (trained.summary.traffic.down, trained.summary.traffic.up);
+        Ok(Audited { settings, findings, epsilon, metrics, bytes: Bytes { down, up }, seconds })
+    }
+}
+
+/// 1, 2, 5, 10, 20, 50 and so on.
+fn usual_rounds() -> Vec<u64> {
+    let decades = (0..9).map(|power| 10u64.pow(power));
+    decades.flat_map(|decade| [decade, 2 * decade, 5 * decade]).collect()
+}
+
+fn ascending(rounds: &[u64]) -> Vec<u64> {
+    let mut rounds = rounds.to_vec();
+    rounds.sort_unstable();
+    rounds.dedup();
+    rounds
+}
+
+impl Audited {
+    fn ndcg(&self) -> Option<f64> {
+        self.metrics.get(&CUTOFF).map(|metrics| metrics.ndcg)
+    }
+
+    fn named(&self, label: String, value: Option<f64>) -> Named<'_> {
+        Named { label, value, findings: &self.findings, accuracy: self.ndcg(), epsilon: self.epsilon }
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Real(number) => Some(*number),
+        _ => None,
+    }
+}
+
+impl Swept {
+    fn named(&self) -> Vec<Named<'_>> {
+        let label = |value: &Value| format!("{} = {value}", self.setting);
+        self.points
+            .iter()
+            .map(|point| point.audited.named(label(&point.value), number(&point.value)))
+            .collect()
+    }
+
+    fn title(&self) -> String {
+        format!("What leaks (AUC), by {}", self.setting)
+    }
+}
+
+const ACCURACY: &str = "nDCG@10";
+
+fn show(args: &Audit, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
+    let findings = &outcome.base.findings;
+    output::print_line(&format!(
+        "{} on {}: {} rounds, {} uploads of {} audited people; {ACCURACY} {:.4}",
+        outcome.model,
+        data.name,
+        output::grouped(findings.rounds),
+        output::grouped(findings.uploads),
+        output::grouped(outcome.people as u128),
+        outcome.base.ndcg().unwrap_or(f64::NAN),
+    ))?;
+    output::print(&output::table(&report::attacks_table(findings)))?;
+    output::print_line(&in_words(findings))?;
+    for swept in outcome.sweeps {
+        output::print(&output::table(&report::sweep_table(&swept.title(), ACCURACY, &swept.named())))?;
+    }
+    if let Some(out) = &args.out {
+        output::print_line(&format!("report written to {}", out.join("index.html").display()))?;
+    }
+    Ok(())
+}
+
+/// What it comes to.
+fn in_words(findings: &Findings) -> String {
+    let Some(combined) = findings.combined() else { return String::new() };
+    let gain = combined.gain;
+    if gain.low > 0.0 {
+        format!(
+            "All attacks together rebuild histories with an AUC of {:.3}, where guessing the popular has {:.3}: of {:.0} % of \
+             people most of what it names is right.",
+            combined.auc,
+            combined.guess_auc,
+            100.0 * combined.exposed
+        )
+    } else {
+        format!(
+            "All attacks together (AUC {:.3}) find no more than guessing the popular does ({:.3}).",
+            combined.auc, combined.guess_auc
+        )
+    }
+}
+
+fn store(out: &Path, auditor: &Auditor<'_>, outcome: &Outcome<'_>) -> Result<()> {
+    let report = compose(auditor, outcome);
+    folder::write_whole(out, |folder| {
+        report.write(folder).context("writing the report")?;
+        let path = folder.join("audit.json");
+        std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
+            .with_context(|| format!("writing {}", path.display()))?;
+        let path = folder.join("people.tsv");
+        std::fs::write(&path, people(auditor.data, &outcome.base.findings))
+            .with_context(|| format!("writing {}", path.display()))
+    })
+}
+
+/// Each person's values, one line an attack.
+fn people(data: &Prepared, findings: &Findings) -> String {
+    let mut text = String::from("user\tattack\tauc\tprecision\trecall\n");
+    for finding in &findings.attacks {
+        for (device, rebuilt) in &finding.each {
+            let user = &data.parts.users[*device as usize];
+            let (auc, precision, recall) = (rebuilt.auc, rebuilt.precision, rebuilt.recall);
+            let _ = writeln!(text, "{user}\t{}\t{auc}\t{precision}\t{recall}", finding.name);
+        }
+    }
+    text
+}
+
+fn compose(auditor: &Auditor<'_>, outcome: &Outcome<'_>) -> Report {
+    let findings = &outcome.base.findings;
+    let base = [outcome.base.named("as given".to_owned(), None)];
+    let mut first = Section::new("What the server could learn").table(report::attacks_table(findings));
+    if let Some(plot) = report::rounds_plot(None, &base) {
+        first = first.plot(plot);
+    }
+    let mut report = Report::new(format!("Audit of {} on {}", outcome.model, outcome.data))
+        .subtitle("audit")
+        .sentence(in_words(findings))
+        .section(first);
+    for swept in outcome.sweeps {
+        let named = swept.named();
+        let mut section = Section::new(format!("By {}", swept.setting)).table(report::sweep_table(
+            &swept.title(),
+            ACCURACY,
+            &named,
+        ));
+        let plots = [
+            report::sweep_plot(&swept.setting, &named),
+            report::price_plot(ACCURACY, &named),
+            report::rounds_plot(Some("complement"), &named),
+        ];
+        section = plots.into_iter().flatten().fold(section, Section::plot);
+        report = report.section(section);
+    }
+    let settings = outcome.base.settings.iter().map(|(key, value)| format!("{key} = {value}\n"));
+    report
+        .configuration("settings", settings.collect::<String>())
+        .provenance("version", format!("sottovoce {}", env!("CARGO_PKG_VERSION")))
+        .provenance("data fingerprint", outcome.fingerprint)
+        .provenance("seed", auditor.common.seed.to_string())
+}
