@@ -77,6 +77,7 @@ mod sealing;
 mod seeds;
 mod state;
 mod store;
+mod ticket;
 mod transport;
 
 pub use bounds::{Bounds, ID_BYTES};

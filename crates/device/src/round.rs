@@ -6,9 +6,10 @@ use crate::history::Rows;
 use crate::sealing::{self, Sealing};
 use crate::seeds::{Secret, Seeds};
 use crate::state::Private;
+use crate::ticket::Ticket;
 use sottovoce_models::learner::{LearnError, Learner};
 use sottovoce_models::{Lesson, criteria as figures};
-use sottovoce_privacy::{Generator, Protected, Protection};
+use sottovoce_privacy::{Generator, Protected, Protection, anonymous_key};
 use sottovoce_protocol::{
     Disclosed, DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
 };
@@ -86,8 +87,8 @@ pub(crate) struct Outcome {
 
 /// What leaves the device.
 pub(crate) enum Leaves {
-    /// One message.
-    Message(Arc<[u8]>),
+    /// One message; with a ticket, without saying whose it is.
+    Message(Arc<[u8]>, Option<Box<Ticket>>),
     /// An update that is sealed, in steps.
     Sealed(Sealing),
 }
@@ -134,22 +135,29 @@ impl Work<'_> {
             }
         }
         let protection = Protection::read(&terms.privacy).map_err(not_known)?;
+        let ticket = anonymous_key(&terms.privacy).map_err(not_known)?;
+        let ticket = ticket.map(|key| Box::new(Ticket::new(terms.federation, key)));
         let layout = self.shared.parameters.layout();
         let protected = Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
         let disclosed = trained.disclose(self.policy, terms, self.when, ledger, &mut rng)?;
         let leaves = match protected.filter(Protected::sends_words) {
-            Some(protected) => self.seal(&protected, &disclosed)?,
+            Some(protected) => self.seal(&protected, &disclosed, ticket)?,
             None => {
                 let mut bytes = Vec::new();
                 codec::encode_update(&disclosed, &mut bytes);
-                Leaves::Message(bytes.into())
+                Leaves::Message(bytes.into(), ticket)
             }
         };
         Ok(Outcome { private: Private { model: terms.model.clone(), values: private }, leaves })
     }
 
     /// Turns what was disclosed into words, adds this device's noise, and wraps them as the terms say.
-    fn seal(&self, protected: &Protected, disclosed: &Disclosed) -> Result<Leaves, Declined> {
+    fn seal(
+        &self,
+        protected: &Protected,
+        disclosed: &Disclosed,
+        ticket: Option<Box<Ticket>>,
+    ) -> Result<Leaves, Declined> {
         let (terms, mut words) = (self.terms, Vec::new());
         let mut noise = self.seeds.noise(self.secret, &terms.model.name, terms.round);
         protected.words(disclosed.update(), &mut noise, &mut words);
@@ -162,7 +170,7 @@ impl Work<'_> {
         let Some(masks) = protected.protection().masks(terms, words.len()) else {
             let mut bytes = Vec::new();
             codec::encode_words(disclosed, &words, &mut bytes);
-            return Ok(Leaves::Message(bytes.into()));
+            return Ok(Leaves::Message(bytes.into(), ticket));
         };
         let seat =
             self.seat.ok_or_else(|| not_known("the server does not say which seat this device has"))?;

@@ -90,6 +90,11 @@ impl Coordinator {
         self.counting.protection().map(|summed| &summed.protected)
     }
 
+    /// Whether uploads do not say whose they are: a server then gives each device of a cohort one token.
+    pub fn is_anonymous(&self) -> bool {
+        self.guardian.as_ref().is_some_and(Guardian::is_anonymous)
+    }
+
     /// These devices took part in the round: to be said before [`absorb`](Self::absorb).
     ///
     /// # Errors

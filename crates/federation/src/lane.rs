@@ -98,6 +98,7 @@ impl<S> Lane<S> {
             Some(protected) => attendance.sent * protected.upload_bytes(round.terms.cohort_size),
             None => after.bytes - before.bytes,
         };
+        attendance.bytes += attendance.sent * into.how().protection().map_or(0, |summed| summed.beside);
         Ok(attendance)
     }
 

@@ -2,9 +2,9 @@
 //!
 //! No I/O, no clock and no entropy of its own: who uses it brings 32 secret bytes for a [`Generator`].
 
+mod anonymous;
 pub mod dp;
 mod generator;
-#[cfg(feature = "he")]
 pub mod he;
 mod lock;
 pub mod packing;
@@ -13,6 +13,7 @@ mod protection;
 pub mod secagg;
 pub mod tokens;
 
+pub use anonymous::{anonymous_key, anonymous_layer};
 pub use generator::Generator;
 pub use lock::{Lock, LockedSum, key_digest};
 pub use protected::Protected;

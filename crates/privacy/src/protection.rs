@@ -185,6 +185,11 @@ pub enum ProtectionError {
     /// No such encryption.
     #[error(transparent)]
     Encryption(#[from] HeError),
+    /// Uploads that do not say whose they are under a seal that does.
+    #[error(
+        "anonymous uploads do not go with a seal: its masks and seats name devices, and it hides single updates already"
+    )]
+    AnonymousSeal,
     /// An approximate scheme for numbers that must be exact.
     #[error("rows in buckets are read by exact counts: they do not go with scheme = ckks, only with bfv")]
     ApproximateBuckets,

@@ -9,8 +9,8 @@ use crate::metrics::Metrics;
 use crate::now;
 use crate::secret::{self, Kind, NoRandomness};
 use crate::storage::{
-    Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Purpose, Receipt, RoundRecord, Standing,
-    Storage, StorageError, TokenRecord, VersionRecord,
+    AnonymousReceipt, Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Purpose, Receipt,
+    RoundRecord, Standing, Storage, StorageError, TokenRecord, VersionRecord,
 };
 use crate::tokens::{Role, TokenView, Tokens};
 use crate::versions::{VersionState, Versions, VersionsError};
@@ -153,6 +153,7 @@ impl Server {
             devices: stored.devices,
             rounds: stored.rounds,
             receipts: stored.receipts,
+            anonymous: stored.anonymous,
             versions: stored.versions,
         };
         for record in stored.federations {
@@ -233,8 +234,9 @@ impl Server {
         let change = Change::Found(Box::new(record.clone()), version.clone());
         self.clerk.write(vec![change]).await?;
         *next += 1;
-        let (devices, round, receipts, versions) = (Vec::new(), None, Vec::new(), vec![version]);
-        let found = Founded { record, devices, round, receipts, versions, secret: self.secret };
+        let (devices, round, versions) = (Vec::new(), None, vec![version]);
+        let (receipts, anonymous, secret) = (Vec::new(), Vec::new(), self.secret);
+        let found = Founded { record, devices, round, receipts, anonymous, versions, secret };
         tracing::info!(federation = name, model = %config.model, items = catalog.items, "federation created");
         Ok(self.host(Federation::new(found, config, hosted)?))
     }
@@ -478,6 +480,7 @@ struct Parts {
     devices: Vec<DeviceRecord>,
     rounds: Vec<OpenRound>,
     receipts: Vec<(u64, u64, Receipt)>,
+    anonymous: Vec<(u64, u64, AnonymousReceipt)>,
     versions: Vec<VersionRecord>,
 }
 
@@ -488,7 +491,9 @@ impl Parts {
         let round = self.rounds.extract_if(.., |round| round.opening.federation == id).next();
         let receipts = self.receipts.extract_if(.., |(federation, ..)| *federation == id);
         let receipts = receipts.map(|(_, round, receipt)| (round, receipt)).collect();
+        let anonymous = self.anonymous.extract_if(.., |(federation, ..)| *federation == id);
+        let anonymous = anonymous.map(|(_, round, receipt)| (round, receipt)).collect();
         let versions = self.versions.extract_if(.., |version| version.federation == id).collect();
-        Founded { record, devices, round, receipts, versions, secret }
+        Founded { record, devices, round, receipts, anonymous, versions, secret }
     }
 }

@@ -2,14 +2,14 @@
 
 use super::cutoff;
 use clap::{Args, Subcommand};
-use sottovoce_privacy::{ENCRYPTION, NOISE, SECURE_AGGREGATION};
+use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION};
 use std::path::PathBuf;
 
 /// What a device can tell of itself.
 const FIGURES: [&str; 6] = ["auc", "loss", "size", "diversity", "closeness", "recency"];
 
 /// Layers that an owner can demand.
-const LAYERS: [&str; 3] = [SECURE_AGGREGATION, ENCRYPTION, NOISE];
+const LAYERS: [&str; 4] = [SECURE_AGGREGATION, ENCRYPTION, NOISE, ANONYMOUS];
 
 /// `device`.
 #[derive(Debug, Subcommand)]

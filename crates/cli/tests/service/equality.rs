@@ -162,3 +162,19 @@ fn so_they_do_with_sums_of_features_that_devices_open() {
         ["factors=4", "triples=8", "cohort=60", "epochs=1", "one_hop=20", "more_hops=20", "seal=ckks"];
     compare_knowing("kgflex", &["--graph", "town"], &settings);
 }
+
+#[test]
+fn so_they_do_where_uploads_do_not_say_whose_they_are() {
+    let common = ["factors=4", "triples=8", "cohort=40", "epochs=1", "anonymous=true"];
+    for noise in [&[][..], &["noise=central", "clip=0.5"], &["noise=local", "clip=0.5"]] {
+        compare("fpl", &[&common[..], noise].concat());
+    }
+    compare("fcf", &["factors=4", "epochs=3", "cohort=60", "anonymous=true"]);
+}
+
+#[test]
+fn so_they_do_with_features_of_nobody() {
+    let settings =
+        ["factors=4", "triples=8", "cohort=60", "epochs=1", "one_hop=20", "more_hops=20", "anonymous=true"];
+    compare_knowing("kgflex", &["--graph", "town"], &settings);
+}

@@ -10,7 +10,7 @@ use crate::state::Membership;
 use crate::transport::{Response, TransportError};
 use crate::{DeviceError, Items};
 use serde_json::Value;
-use sottovoce_privacy::{Generator, Protected, Protection, Seal, key_digest};
+use sottovoce_privacy::{Generator, Protected, Protection, Seal, anonymous_key, key_digest};
 use sottovoce_protocol::{DecodeError, Refusal, RoundId, RoundTerms, SharedModel, codec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,6 +86,8 @@ impl Device {
             Errand::Difference => self.take_difference(&response),
             Errand::Refuse => Ok(self.refused()),
             Errand::Upload => self.uploaded(&response),
+            Errand::Token => self.take_token(&response),
+            Errand::UploadAnonymously => self.uploaded_anonymously(&response),
             Errand::Say => self.said_it(&response),
             Errand::Hear => self.heard(&response),
             Errand::Withdraw => self.withdrawn(&response),
@@ -185,6 +187,7 @@ impl Device {
             return unstated("this device has made its update for it already".to_owned());
         }
         let protection = Protection::read(&terms.privacy).map_err(not_known)?;
+        anonymous_key(&terms.privacy).map_err(not_known)?;
         if let Some(Seal::Encryption { key, .. }) = &protection.seal {
             let own = self.state.key.as_ref().map(key_digest);
             if own.as_deref() != Some(key) {
@@ -320,6 +323,50 @@ impl Device {
             403 if code == "revoked" => turned_away(response),
             _ => Meaning::Rest(Rest::Dropped { round, why: said(response) }, None),
         })
+    }
+
+    /// The token for the update that is pending, if it was made with the key of the round's terms: a token of another key
+    /// would say whose it is.
+    fn take_token(&mut self, response: &Response) -> Understood {
+        let Some((round, ticket)) =
+            self.state.pending.as_ref().and_then(|pending| Some((pending.round, pending.ticket?)))
+        else {
+            return Ok(Meaning::GoOn);
+        };
+        match response.status {
+            200 => (),
+            201..=299 => return self.drop_pending(said(response)),
+            _ => return self.uploaded(response),
+        }
+        match ticket.finish(&self.state.secret, round, &response.body) {
+            Ok(ticket) => {
+                self.change(|state| {
+                    if let Some(pending) = &mut state.pending {
+                        pending.ticket = Some(ticket);
+                    }
+                    Ok(())
+                })?;
+                Ok(Meaning::GoOn)
+            }
+            Err(error) => self.drop_pending(error.to_string()),
+        }
+    }
+
+    /// As for an upload with a name, but what is not known is the token then, not the device.
+    fn uploaded_anonymously(&mut self, response: &Response) -> Understood {
+        match response.status {
+            200..=299 => self.uploaded(response),
+            _ => self.drop_pending(said(response)),
+        }
+    }
+
+    fn drop_pending(&mut self, why: String) -> Understood {
+        let round = self.state.pending.as_ref().map_or(0, |pending| pending.round.0);
+        self.change(|state| {
+            state.pending = None;
+            Ok(())
+        })?;
+        Ok(Meaning::Rest(Rest::Dropped { round, why }, None))
     }
 
     /// The server has what was said in a sealed round, or does not want it.

@@ -38,6 +38,10 @@ pub(super) enum Errand {
     Difference,
     Refuse,
     Upload,
+    /// Asks for the token that an upload without a name needs.
+    Token,
+    /// Sends the update with the token, and without a name.
+    UploadAnonymously,
     /// Says something in a sealed round.
     Say,
     /// Asks what there is to hear in a sealed round.
@@ -137,7 +141,14 @@ impl Device {
             Membership::Enrolled { .. } if self.policy.participation() == Participation::Paused => {
                 wait(Rest::Paused)
             }
-            Membership::Enrolled { .. } if self.state.pending.is_some() => self.send(Errand::Upload),
+            Membership::Enrolled { .. } if self.state.pending.is_some() => {
+                let ticket = self.state.pending.as_ref().and_then(|pending| pending.ticket);
+                self.send(match ticket.map(|ticket| ticket.text()) {
+                    None => Errand::Upload,
+                    Some(None) => Errand::Token,
+                    Some(Some(_)) => Errand::UploadAnonymously,
+                })
+            }
             Membership::Enrolled { .. } if self.state.sealing.is_some() => {
                 let says = self.state.sealing.as_ref().is_some_and(|sealing| sealing.out.is_some());
                 self.send(if says { Errand::Say } else { Errand::Hear })
@@ -230,6 +241,7 @@ impl Device {
                 let key = secret.idempotency_key("update", round);
                 post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
             }
+            Errand::Token | Errand::UploadAnonymously => self.without_a_name(errand, &base),
             Errand::Say => {
                 let sealing = self.state.sealing.as_ref();
                 let round = sealing.map_or(0, |sealing| sealing.round.0);
@@ -249,6 +261,27 @@ impl Device {
                 Request::new(Method::Delete, format!("{base}/devices/me"), SMALL).with_bearer(bearer)
             }
         }
+    }
+
+    /// Of an upload without a name: first the token, by the credential; then the update, with the token and nothing else of
+    /// this device.
+    fn without_a_name(&self, errand: Errand, base: &str) -> Request {
+        let (secret, pending) = (&self.state.secret, self.state.pending.as_ref());
+        let round = pending.map_or(RoundId(0), |pending| pending.round);
+        let ticket = pending.and_then(|pending| pending.ticket);
+        let post = |rest: &str| {
+            Request::new(Method::Post, format!("{base}/rounds/{round}/{rest}", round = round.0), SMALL)
+        };
+        if errand == Errand::Token {
+            let blinded =
+                ticket.map_or_else(|| Arc::from([]), |ticket| Arc::from(ticket.blinded(secret, round)));
+            return post("token").with_bearer(self.bearer()).with_body(blinded);
+        }
+        let bytes = pending.map_or_else(|| Arc::from([]), |pending| Arc::clone(&pending.bytes));
+        post("anonymous-updates")
+            .with_key(secret.idempotency_key("anonymous update", round.0))
+            .with_round_token(ticket.and_then(|ticket| ticket.text()))
+            .with_body(bytes)
     }
 
     /// Models are the same for all and may come from elsewhere than the server: no credential goes along unless it is asked for.
@@ -280,7 +313,10 @@ impl Device {
                     state.ledger = ledger;
                     state.answered = Some(round);
                     match leaves {
-                        Leaves::Message(bytes) => state.pending = Some(Pending { round, bytes }),
+                        Leaves::Message(bytes, ticket) => {
+                            let ticket = ticket.map(|ticket| *ticket);
+                            state.pending = Some(Pending { round, bytes, ticket });
+                        }
                         Leaves::Sealed(sealing) => state.sealing = Some(sealing),
                     }
                     Ok(())

@@ -5,7 +5,7 @@ use super::{Guardian, Sampling};
 use crate::FederationError;
 use sottovoce_models::settings::{Setting, Settings};
 use sottovoce_privacy::packing::RowsAs;
-use sottovoce_privacy::{Generator, Integers, Noise, Placement, Protection, Scheme, Seal};
+use sottovoce_privacy::{Generator, Integers, Noise, Placement, Protection, ProtectionError, Scheme, Seal};
 
 /// How updates are protected, as it was set.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,7 @@ pub(crate) struct Chosen {
     range: f32,
     dropout: f64,
     colluding: f64,
+    anonymous: bool,
 }
 
 impl Chosen {
@@ -46,12 +47,13 @@ impl Chosen {
             range: settings.real("seal_range") as f32,
             dropout: settings.real("seal_dropout"),
             colluding: settings.real("seal_colluding"),
+            anonymous: settings.switch("anonymous"),
         }
     }
 
     /// Whether nothing protects updates beyond their owners' policies.
     pub(crate) fn is_none(&self) -> bool {
-        self.noise.is_none() && self.seal == "none"
+        self.noise.is_none() && self.seal == "none" && !self.anonymous
     }
 
     /// The server's part for rounds of so many updates, for which so many devices are asked at most; `None` if nothing
@@ -80,6 +82,9 @@ impl Chosen {
         }
         let protection = self.protection((expected, asked), key);
         protection.check()?;
+        if self.anonymous && protection.seal.is_some() {
+            return Err(ProtectionError::AnonymousSeal.into());
+        }
         let sampling = match (uniform, self.fixed) {
             (false, _) => Sampling::Uneven,
             (true, true) => Sampling::Fixed,
@@ -87,7 +92,8 @@ impl Chosen {
         };
         let accounts =
             protection.noise.map(|noise| Accounts::new(&noise, self.delta, self.budget)).transpose()?;
-        Ok(Some(Guardian::new(protection, expected, sampling, accounts, generator)))
+        let guardian = Guardian::new(protection, expected, sampling, accounts, generator);
+        Ok(Some(if self.anonymous { guardian.anonymous() } else { guardian }))
     }
 
     fn protection(&self, (expected, asked): (usize, usize), key: Option<&str>) -> Protection {
@@ -180,6 +186,11 @@ fn seals() -> Vec<Setting> {
             0.1,
             0.0..=0.9,
             "With seal = secagg: share of a cohort that may work with the server",
+        ),
+        Setting::switch(
+            "anonymous",
+            false,
+            "Without a seal: uploads carry a one-time token of their round instead of the device's credential",
         ),
     ]
 }

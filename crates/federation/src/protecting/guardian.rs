@@ -4,9 +4,13 @@ use super::Summed;
 use super::accounts::{Accounts, Spent};
 use crate::{Collected, FederationError};
 use sottovoce_core::{Rng, math};
+use sottovoce_privacy::tokens::{Blinded, Token};
 use sottovoce_privacy::{Generator, Placement, Protected, Protection};
 use sottovoce_protocol::{Layout, RoundId};
 use std::io::{self, Read, Write};
+
+/// Bytes that a device sends for and with its token, which is text there: two digits a byte.
+const TOKEN_BYTES: u64 = (Blinded::BYTES + 2 * Token::BYTES) as u64;
 
 /// How cohorts are drawn, which the accounts follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +32,8 @@ pub struct Guardian {
     sampling: Sampling,
     accounts: Option<Accounts>,
     generator: Generator,
+    /// Uploads do not say whose they are.
+    anonymous: bool,
 }
 
 impl Guardian {
@@ -39,7 +45,18 @@ impl Guardian {
         accounts: Option<Accounts>,
         generator: Generator,
     ) -> Self {
-        Self { protection, expected, sampling, accounts, generator }
+        Self { protection, expected, sampling, accounts, generator, anonymous: false }
+    }
+
+    /// The same where uploads do not say whose they are.
+    #[must_use]
+    pub fn anonymous(self) -> Self {
+        Self { anonymous: true, ..self }
+    }
+
+    /// Whether uploads do not say whose they are.
+    pub fn is_anonymous(&self) -> bool {
+        self.anonymous
     }
 
     /// Which layers there are.
@@ -51,7 +68,8 @@ impl Guardian {
     pub(crate) fn summed(&self, layout: &Layout) -> Result<Option<Summed>, FederationError> {
         let expected = self.protection.noise.map(|_| self.expected as u64);
         let protected = Protected::new(&self.protection, layout, 1)?;
-        Ok(protected.map(|protected| Summed { protected, expected }))
+        let beside = if self.anonymous { TOKEN_BYTES } else { 0 };
+        Ok(protected.map(|protected| Summed { protected, expected, beside }))
     }
 
     /// Whether noise is accounted for a whole cohort at once, so that how it is drawn matters.

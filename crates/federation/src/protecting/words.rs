@@ -11,6 +11,8 @@ pub(crate) struct Summed {
     pub(crate) protected: Protected,
     /// With noise: the updates that a mean is taken over, whoever came. `None`: as many as came.
     pub(crate) expected: Option<u64>,
+    /// Bytes that a device sends beside its update, so that it need not say whose it is.
+    pub(crate) beside: u64,
 }
 
 /// Words added modulo 2^32: in any order the same.

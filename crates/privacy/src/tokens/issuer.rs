@@ -90,7 +90,8 @@ impl Issuer {
         Ok(self.evaluate(request, generator))
     }
 
-    fn evaluate(&self, request: &Blinded, generator: &mut Generator) -> Issued {
+    /// The same for a server that keeps its own record of who has had a token, and has looked there.
+    pub fn evaluate(&self, request: &Blinded, generator: &mut Generator) -> Issued {
         let evaluated = self.secret * request.0;
         let random = voprf::random_scalar(|bytes| generator.fill(bytes));
         Issued { evaluated, proof: voprf::prove(&self.secret, &request.0, &evaluated, &random) }

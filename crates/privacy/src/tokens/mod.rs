@@ -29,11 +29,13 @@
 //! ```
 
 mod device;
+mod hex;
 mod issuer;
 mod message;
 mod voprf;
 
 pub use device::Request;
+pub use hex::{from_hex, to_hex};
 pub use issuer::{Issuer, Standing};
 pub use message::{Blinded, Issued, PublicKey, Scope, Token, TokenError};
 

@@ -1,5 +1,6 @@
 //! Opening and closing rounds.
 
+use super::anonymous::{self, Tokens};
 use super::round::Round;
 use super::{Federation, Published};
 use crate::clerk::{Clerk, ClerkError};
@@ -8,8 +9,8 @@ use crate::storage::{
     Change, Millis, RECEIPT_ROUNDS, RoundOpening, RoundRecord, Standing, Storage, StorageError, VersionRecord,
 };
 use crate::versions::{VersionState, Versions, VersionsError};
-use sottovoce_federation::{Collected, FederationError, TallyError};
-use sottovoce_protocol::codec;
+use sottovoce_federation::{Collected, FederationError, Tally, TallyError};
+use sottovoce_protocol::{Update, codec};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +85,37 @@ enum Added {
     NotOpened(String),
 }
 
+/// Is given the bytes of one update after the other, with the device if it is known.
+type VisitAny<'a> = dyn FnMut(Option<u32>, &[u8]) -> Result<(), StorageError> + 'a;
+
+/// Sums that are being made.
+enum Sums<'a> {
+    /// As the simulator makes them: one part of the cohort after the other.
+    ByDevice(Box<Tally<'a>>),
+    /// Of integers, which come out the same in whichever order.
+    InAnyOrder(Box<Collected>),
+}
+
+impl Sums<'_> {
+    fn add(&mut self, device: Option<u32>, update: &Update) -> Result<(), TallyError> {
+        match (self, device) {
+            (Self::ByDevice(tally), Some(device)) => tally.add(device, update),
+            (Self::ByDevice(_), None) => Err(TallyError::NotAsked(u32::MAX)),
+            (Self::InAnyOrder(collected), _) => {
+                collected.add(update);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self) -> Collected {
+        match self {
+            Self::ByDevice(tally) => tally.finish(),
+            Self::InAnyOrder(collected) => *collected,
+        }
+    }
+}
+
 /// Keeps a federation going until the task is dropped.
 pub(crate) async fn drive(federation: Arc<Federation>, tools: Tools) {
     let mut heard = now();
@@ -144,11 +176,14 @@ impl Federation {
             called => called?,
         };
         let Some((opening, terms)) = called else { return Ok(false) };
+        let tokens = self.anonymous.then(|| anonymous::issuer(&self.secret, self.id, opening.round));
+        let terms = tokens.iter().try_fold(terms, anonymous::with_key)?;
         tools.clerk.write(vec![Change::Open(opening.clone())]).await?;
         let (round, asked) = (opening.round, opening.cohort.len());
         let over_selection = self.coordinator().rules().over_selection;
         let mut under_way = Round::new(opening, Arc::new(terms), over_selection);
         under_way.sealing = self.seal(&under_way);
+        under_way.tokens = tokens.map(Tokens::new);
         let mut state = self.state();
         // Who left while this was written down will not answer.
         let gone = |device: &u32| state.members.get(*device).is_none_or(|member| member.revoked);
@@ -314,14 +349,14 @@ impl Federation {
         if let Some(length) = self.words {
             return self.add_words(storage, round, length);
         }
-        let mut tally = self.coordinator().tally(&cohort);
+        let mut sums = match self.anonymous {
+            true => Sums::InAnyOrder(Box::new(self.coordinator().collected())),
+            false => Sums::ByDevice(Box::new(self.coordinator().tally(&cohort))),
+        };
         let mut buffer = self.buffer();
         let mut criteria = vec![(0.0, 0u64); terms.criteria.len()];
-        storage.updates(self.id, round, &mut |device, bytes| {
-            let damaged = |reason: String| StorageError::Damaged {
-                what: format!("an update of round {round} of federation {}", self.name),
-                reason,
-            };
+        self.each_update(storage, round, &mut |device, bytes| {
+            let damaged = |reason: String| self.damaged(round, reason);
             codec::decode_update(bytes, &mut buffer).map_err(|error| damaged(error.to_string()))?;
             for &(index, value) in buffer.update().criteria() {
                 if let Some((sum, count)) = criteria.get_mut(index as usize) {
@@ -329,14 +364,34 @@ impl Federation {
                     *count += 1;
                 }
             }
-            tally.add(device, buffer.update()).map_err(|error| damaged(error.to_string()))
+            sums.add(device, buffer.update()).map_err(|error| damaged(error.to_string()))
         })?;
         let mean = |(asked, (sum, count)): (&sottovoce_protocol::Asked, (f64, u64))| {
             let value = serde_json::json!({"mean": sum / count as f64, "devices": count});
             (count > 0).then(|| (asked.name.clone(), value))
         };
         let criteria: serde_json::Map<_, _> = terms.criteria.iter().zip(criteria).filter_map(mean).collect();
-        Ok(Added::Up(tally.finish(), serde_json::Value::Object(criteria).to_string()))
+        Ok(Added::Up(sums.finish(), serde_json::Value::Object(criteria).to_string()))
+    }
+
+    /// Goes through what is stored of a round: by ascending device, or by nothing that says whose it is.
+    fn each_update(
+        &self,
+        storage: &dyn Storage,
+        round: u64,
+        visit: &mut VisitAny<'_>,
+    ) -> Result<(), StorageError> {
+        if self.anonymous {
+            return storage.anonymous_updates(self.id, round, &mut |_, bytes| visit(None, bytes));
+        }
+        storage.updates(self.id, round, &mut |device, bytes| visit(Some(device), bytes))
+    }
+
+    fn damaged(&self, round: u64, reason: String) -> StorageError {
+        StorageError::Damaged {
+            what: format!("an update of round {round} of federation {}", self.name),
+            reason,
+        }
     }
 
     /// What a seal was opened to.
@@ -357,12 +412,9 @@ impl Federation {
     /// The sum of updates that are words with noise.
     fn add_words(&self, storage: &dyn Storage, round: u64, length: usize) -> Result<Added, Trouble> {
         let (layout, mut collected) = (self.layout.fingerprint(), self.coordinator().collected());
-        storage.updates(self.id, round, &mut |_, bytes| {
-            let words =
-                codec::decode_words(bytes, layout, length).map_err(|error| StorageError::Damaged {
-                    what: format!("an update of round {round} of federation {}", self.name),
-                    reason: error.to_string(),
-                })?;
+        self.each_update(storage, round, &mut |_, bytes| {
+            let words = codec::decode_words(bytes, layout, length);
+            let words = words.map_err(|error| self.damaged(round, error.to_string()))?;
             collected.add_words(&words.words);
             Ok(())
         })?;
@@ -418,10 +470,14 @@ impl Federation {
         self.coordinator().skip();
         let mut state = self.state();
         state.next_round = round + 1;
-        if let Some(known) = state.round.take().map(Round::into_known) {
-            state.past.insert(round, known);
+        if let Some(mut over) = state.round.take() {
+            if let Some(tokens) = over.tokens.take() {
+                state.past_anonymous.insert(round, tokens.into_known());
+            }
+            state.past.insert(round, over.into_known());
         }
         state.past.retain(|past, _| past + RECEIPT_ROUNDS > round);
+        state.past_anonymous.retain(|past, _| past + RECEIPT_ROUNDS > round);
         if let Some((record, published)) = published {
             state.versions.insert(record.version, record);
             state.recent.insert(published.version.0, Arc::clone(&published));

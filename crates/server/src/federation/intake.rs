@@ -59,6 +59,15 @@ pub enum Refused {
         /// The bound.
         most: String,
     },
+    /// The device has had another token of this round.
+    #[error("another token of this round was given to this device; there is one each")]
+    TokenTaken,
+    /// Not a token of this round.
+    #[error("{0}")]
+    BadToken(String),
+    /// Uploads come in another way, as the round's terms say.
+    #[error("updates of this round come in another way: with a token or with a credential, as its terms say")]
+    OtherWay,
     /// Too much to do at the moment, or the same update is being stored: send the same again.
     #[error("busy; send the same again")]
     Busy,
@@ -81,6 +90,9 @@ impl Federation {
         now: Millis,
     ) -> Result<Taken, Refused> {
         let known = Known { key: key.to_owned(), digest: *blake3::hash(&bytes).as_bytes() };
+        if self.anonymous {
+            return Err(Refused::OtherWay);
+        }
         let Some(terms) = self.expects(device, round, &known, now)? else { return Ok(Taken::Repeated) };
         let looked_at = match self.look_at_sealed((device, round), &bytes) {
             Some(looked_at) => looked_at.map_err(Some),
@@ -165,7 +177,7 @@ impl Federation {
         no.map_or(Ok(()), |no| Err(told(no).err()))
     }
 
-    fn count_refused(&self, round: u64) {
+    pub(super) fn count_refused(&self, round: u64) {
         if let Some(under_way) = self.state().round.as_mut().filter(|each| each.opening.round == round) {
             under_way.refused += 1;
         }
@@ -180,7 +192,7 @@ impl Federation {
     }
 
     /// Decodes an update and checks it against the terms and the bound on rows.
-    fn look_at(&self, bytes: &[u8], terms: &RoundTerms) -> Result<(), Option<Refused>> {
+    pub(super) fn look_at(&self, bytes: &[u8], terms: &RoundTerms) -> Result<(), Option<Refused>> {
         let mut buffer = self.buffer();
         let looked_at = self.decode(bytes, terms, &mut buffer);
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -255,7 +267,7 @@ impl Federation {
 }
 
 /// What a device is told; a repetition is none of the refusals.
-fn told(no: No) -> Result<(), Refused> {
+pub(super) fn told(no: No) -> Result<(), Refused> {
     Err(match no {
         No::Repeated => return Ok(()),
         No::NotAsked => Refused::NotAsked,

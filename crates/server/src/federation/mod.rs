@@ -3,6 +3,7 @@
 //! Handlers change the state in memory under a short lock and hand what must not be forgotten to the clerk; one task a
 //! federation (`drive`) opens and closes rounds.
 
+mod anonymous;
 pub mod catalog;
 pub mod config;
 pub(crate) mod drive;
@@ -26,8 +27,10 @@ pub use view::{FederationView, RoundView};
 
 use crate::clerk::ClerkError;
 use crate::storage::{
-    DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Standing, VersionRecord,
+    AnonymousReceipt, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Standing,
+    VersionRecord,
 };
+use anonymous::Tokens;
 use bytes::Bytes;
 use members::Members;
 use round::{Answer, Known, Round};
@@ -64,6 +67,8 @@ pub struct Federation {
     layout: Layout,
     /// Words of an update, where devices send words in the open.
     words: Option<usize>,
+    /// Whether updates come with tokens instead of credentials.
+    anonymous: bool,
     /// The server's secret for what must be the same after a restart and unknown to devices.
     secret: Hash,
     upload_limit: u64,
@@ -81,6 +86,8 @@ struct State {
     round: Option<Round>,
     /// What is known of updates of rounds that were over lately, by round and device.
     past: BTreeMap<u64, BTreeMap<u32, Known>>,
+    /// The same of updates that came with tokens, by round and nullifier.
+    past_anonymous: BTreeMap<u64, BTreeMap<Hash, Known>>,
     current: Arc<Published>,
     recent: BTreeMap<u64, Arc<Published>>,
     versions: BTreeMap<u64, VersionRecord>,
@@ -128,6 +135,8 @@ pub struct Founded {
     pub round: Option<OpenRound>,
     /// Receipts of rounds over lately.
     pub receipts: Vec<(u64, Receipt)>,
+    /// The same of updates that came with tokens.
+    pub anonymous: Vec<(u64, AnonymousReceipt)>,
     /// Its versions.
     pub versions: Vec<VersionRecord>,
     /// A secret of the server's own.
@@ -156,14 +165,14 @@ impl Federation {
     /// # Errors
     /// If what is stored makes no sense.
     pub fn new(found: Founded, config: FederationConfig, hosted: Hosted) -> Result<Self, FoundError> {
-        let Founded { record, devices, round, receipts, versions, secret } = found;
+        let Founded { record, devices, round, receipts, anonymous, versions, secret } = found;
         let Hosted { mut coordinator, rounds } = hosted;
         let wrong = |reason: String| FoundError::Record { name: record.name.clone(), reason };
         let text = std::str::from_utf8(&record.catalog).map_err(|error| wrong(error.to_string()))?;
         let items = catalog::check(text).map_err(|error| wrong(error.to_string()))?.items;
         coordinator.go_on_with(RoundId(record.next_round));
         let current = Arc::new(Published::of(&coordinator)?);
-        let round = round.map(|found| resume_round(&mut coordinator, found)).transpose()?;
+        let round = round.map(|found| resume_round(&mut coordinator, found, &secret)).transpose()?;
         let protected = coordinator.protected();
         let in_the_open = protected.filter(|protected| protected.sends_words() && !protected.is_sealed());
         let words = in_the_open.map(|protected| protected.packing().length());
@@ -173,6 +182,10 @@ impl Federation {
         let mut past: BTreeMap<u64, BTreeMap<u32, Known>> = BTreeMap::new();
         for (round, Receipt { device, key, digest, .. }) in receipts {
             past.entry(round).or_default().insert(device, Known { key, digest });
+        }
+        let mut past_anonymous: BTreeMap<u64, BTreeMap<Hash, Known>> = BTreeMap::new();
+        for (round, AnonymousReceipt { nullifier, key, digest, .. }) in anonymous {
+            past_anonymous.entry(round).or_default().insert(nullifier, Known { key, digest });
         }
         let layout = coordinator.layout().clone();
         let values: u64 = layout.shapes().iter().map(|shape| 4 * shape.values() as u64).sum();
@@ -186,6 +199,7 @@ impl Federation {
             next_round: record.next_round,
             round,
             past,
+            past_anonymous,
             recent: BTreeMap::from([(current.version.0, Arc::clone(&current))]),
             current,
             versions: versions.into_iter().map(|version| (version.version, version)).collect(),
@@ -200,6 +214,7 @@ impl Federation {
             upload_limit: limit.min(sottovoce_protocol::limits::MESSAGE_BYTES),
             layout,
             words,
+            anonymous: coordinator.is_anonymous(),
             secret,
             state: Mutex::new(state),
             coordinator: Mutex::new(coordinator),
@@ -261,7 +276,8 @@ impl Federation {
         let devices = state.members.count();
         let seconds = pace::come_back(&self.config, devices, device, now / 1000);
         let answered = state.round.as_ref().is_some_and(|round| {
-            matches!(round.answer(device), Some(Answer::Stored(_) | Answer::Declined | Answer::Pending))
+            let answer = round.answer(device);
+            matches!(answer, Some(Answer::Stored(_) | Answer::Token | Answer::Declined | Answer::Pending))
         });
         let word = match state.standing {
             _ if answered => "done",
@@ -343,10 +359,23 @@ impl Federation {
 }
 
 /// Makes a round of what is stored of it.
-fn resume_round(coordinator: &mut Coordinator, found: OpenRound) -> Result<Round, FederationError> {
-    coordinator.go_on_with(RoundId(found.opening.round));
-    let terms = coordinator.terms(found.opening.cohort.len())?;
-    Ok(Round::restored(found, Arc::new(terms), coordinator.rules().over_selection))
+fn resume_round(
+    coordinator: &mut Coordinator,
+    found: OpenRound,
+    secret: &Hash,
+) -> Result<Round, FederationError> {
+    let (federation, round) = (found.opening.federation, found.opening.round);
+    coordinator.go_on_with(RoundId(round));
+    let mut terms = coordinator.terms(found.opening.cohort.len())?;
+    let mut tokens = None;
+    if coordinator.is_anonymous() {
+        let issuer = anonymous::issuer(secret, federation, round);
+        terms = anonymous::with_key(terms, &issuer)?;
+        tokens = Some(Tokens::remembering(issuer, &found));
+    }
+    let mut round = Round::restored(found, Arc::new(terms), coordinator.rules().over_selection);
+    round.tokens = tokens;
+    Ok(round)
 }
 
 /// A hash in hexadecimal.

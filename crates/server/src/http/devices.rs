@@ -6,7 +6,7 @@ use super::callers::{self, bearer};
 use super::problem::Problem;
 use super::sending::{self, Caching};
 use super::{Api, Body, WIRE};
-use crate::federation::{CheckIn, Heard, MOST_NOTE, Taken};
+use crate::federation::{CheckIn, Federation, Heard, MOST_NOTE, Taken};
 use crate::now;
 use axum::Json;
 use axum::extract::State;
@@ -14,6 +14,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use sottovoce_privacy::tokens::{Token, from_hex};
 use sottovoce_protocol::codec;
 
 /// The header that names the hash of the model to train on.
@@ -24,10 +25,14 @@ pub const STATE: HeaderName = HeaderName::from_static("sottovoce-state");
 pub const SEAT: HeaderName = HeaderName::from_static("sottovoce-seat");
 /// The header by which a repeated request is known.
 pub const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The header that carries a round's one-time token.
+pub const TOKEN: HeaderName = HeaderName::from_static("sottovoce-token");
 /// Letters of a key at most.
 const MOST_KEY: usize = 64;
 /// Seconds after which a device in a sealed round asks again at the latest.
 const SEAL_POLL_SECONDS: u32 = 2;
+/// Bytes of what a token is asked for with at most: more than it has, so that a longer one is told why.
+const MOST_BLINDED: u64 = 256;
 /// Bytes of a refusal at most.
 const MOST_REFUSAL: u64 = 4096;
 
@@ -145,7 +150,7 @@ pub(super) async fn difference(
     Ok(response)
 }
 
-fn count_sent(api: &Api, federation: &crate::federation::Federation, response: &Response) {
+fn count_sent(api: &Api, federation: &Federation, response: &Response) {
     let bytes = axum::body::HttpBody::size_hint(response.body()).exact().unwrap_or(0);
     federation.sent(bytes);
     api.server.metrics.sent(&federation.name, bytes);
@@ -165,6 +170,10 @@ pub(super) async fn update(
     let (bytes, _share) = body.read(federation.upload_limit(), &headers).await?;
     let size = bytes.len() as u64;
     let taken = federation.take_update(&api.server.clerk, (device, round), &key, bytes, now()).await?;
+    Ok(taken_in(&api, &federation, taken, size))
+}
+
+fn taken_in(api: &Api, federation: &Federation, taken: Taken, size: u64) -> Response {
     let (status, answer) = match taken {
         Taken::Stored => {
             api.server.metrics.received(&federation.name, size);
@@ -172,7 +181,43 @@ pub(super) async fn update(
         }
         Taken::Repeated => (StatusCode::OK, "{\"stored\":true,\"repeated\":true}"),
     };
-    Ok((status, [(CONTENT_TYPE, "application/json")], answer).into_response())
+    (status, [(CONTENT_TYPE, "application/json")], answer).into_response()
+}
+
+/// A device asks for its token of a round.
+pub(super) async fn token(
+    State(api): State<Api>,
+    At((name, round)): At<(String, u64)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let device = callers::device(&federation, &headers)?;
+    is_plain_wire(&headers)?;
+    let (bytes, _share) = body.read(MOST_BLINDED, &headers).await?;
+    let issued = federation.give_token(&api.server.clerk, (device, round), &bytes, now()).await?;
+    Ok(([(CONTENT_TYPE, WIRE), (CACHE_CONTROL, "no-store")], issued).into_response())
+}
+
+/// Somebody sends an update with a token, and does not say who.
+pub(super) async fn anonymous_update(
+    State(api): State<Api>,
+    At((name, round)): At<(String, u64)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let text = headers.get(TOKEN).ok_or_else(|| Problem::plain("no-token"))?;
+    let bytes = text.to_str().ok().and_then(from_hex).ok_or_else(|| Problem::plain("bad-token"))?;
+    let token = Token::from_bytes(&bytes).map_err(|error| Problem::new("bad-token", error.to_string()))?;
+    let key = key(&headers)?.to_owned();
+    is_plain_wire(&headers)?;
+    // Before anything of the body is held.
+    federation.check_token(round, &token)?;
+    let (bytes, _share) = body.read(federation.upload_limit(), &headers).await?;
+    let size = bytes.len() as u64;
+    let taken = federation.take_anonymous(&api.server.clerk, round, &token, &key, bytes, now()).await?;
+    Ok(taken_in(&api, &federation, taken, size))
 }
 
 /// A device says something so that a sealed sum can be opened.

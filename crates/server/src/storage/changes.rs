@@ -5,8 +5,8 @@
 
 use super::sql::{Batch, Fault, Sql, Value};
 use super::{
-    Change, DeviceRecord, FederationRecord, Purpose, RECEIPT_ROUNDS, RoundOpening, RoundRecord, SealNote,
-    Standing, TokenRecord, VersionRecord,
+    AnonymousReceipt, Change, DeviceRecord, FederationRecord, Hash, Purpose, RECEIPT_ROUNDS, RoundOpening,
+    RoundRecord, SealNote, Standing, TokenRecord, VersionRecord,
 };
 
 /// Uploads that go to the database in one statement, to bound what it must hold at once.
@@ -45,6 +45,12 @@ fn describe(run: &[Change]) -> String {
         [Change::Decline { federation, round, device }] => {
             of_round(&format!("device {device} declining"), *federation, *round)
         }
+        [Change::Issue { federation, round, device, .. }] => {
+            of_round(&format!("token of device {device}"), *federation, *round)
+        }
+        [Change::UploadAnonymous { federation, round, .. }] => {
+            of_round("upload with a token", *federation, *round)
+        }
         [Change::Seal { federation, round, .. }] => of_round("note of a seal", *federation, *round),
         [Change::Closing { federation, round }] => of_round("last call", *federation, *round),
         [Change::Close(record, _)] => of_round("end", record.federation, record.round),
@@ -79,6 +85,12 @@ fn apply_one(sql: &mut impl Sql, change: &Change) -> Result<(), Fault> {
         Change::Open(opening) => open(sql, opening),
         Change::Upload { .. } => upload_all(sql, std::slice::from_ref(change)),
         Change::Decline { federation, round, device } => decline(sql, *federation, *round, *device),
+        Change::Issue { federation, round, device, blinded } => {
+            issue(sql, (*federation, *round), *device, blinded)
+        }
+        Change::UploadAnonymous { federation, round, receipt, bytes } => {
+            upload_anonymous(sql, (*federation, *round), receipt, bytes)
+        }
         Change::Seal { federation, round, note } => seal(sql, *federation, *round, note),
         Change::Closing { federation, round } => closing(sql, *federation, *round),
         Change::Close(record, version) => close(sql, record, version.as_ref()),
@@ -192,6 +204,7 @@ fn withdraw(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Faul
             "DELETE FROM receipt WHERE federation = $1 AND round = $2 AND device = $3",
             "DELETE FROM decline WHERE federation = $1 AND round = $2 AND device = $3",
             "DELETE FROM seal_note WHERE federation = $1 AND round = $2 AND device = $3",
+            "DELETE FROM issued WHERE federation = $1 AND round = $2 AND device = $3",
         ] {
             sql.execute(delete, &key)?;
         }
@@ -348,6 +361,65 @@ fn decline(sql: &mut impl Sql, federation: u64, round: u64, device: u32) -> Resu
     Ok(())
 }
 
+fn takes_updates(sql: &mut impl Sql, key: &[Value<'_>; 2]) -> Result<(), Fault> {
+    let open = "SELECT round FROM open_round WHERE federation = $1 AND round = $2 AND closing = 0";
+    let found = sql.number(open, key)?;
+    found.map(drop).ok_or_else(|| Fault::Refused("the round takes no updates".into()))
+}
+
+fn issue(
+    sql: &mut impl Sql,
+    (federation, round): (u64, u64),
+    device: u32,
+    blinded: &Hash,
+) -> Result<(), Fault> {
+    let key = [Value::of(federation)?, Value::of(round)?];
+    takes_updates(sql, &key)?;
+    let refused = || Fault::Refused("the device is gone, shut out, or has had its token".into());
+    let given = sql.execute(
+        "INSERT INTO issued (federation, round, blinded, device)
+         SELECT $1, $2, $3, number FROM device WHERE federation = $1 AND number = $4 AND revoked = 0",
+        &[key[0], key[1], Value::Blob(blinded), device.into()],
+    );
+    match given {
+        Ok(1) => Ok(()),
+        Ok(_) | Err(Fault::Refused(_)) => Err(refused()),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn upload_anonymous(
+    sql: &mut impl Sql,
+    (federation, round): (u64, u64),
+    receipt: &AnonymousReceipt,
+    bytes: &[u8],
+) -> Result<(), Fault> {
+    let key = [Value::of(federation)?, Value::of(round)?];
+    takes_updates(sql, &key)?;
+    let nullifier = Value::Blob(&receipt.nullifier);
+    let stored = sql.execute(
+        "INSERT INTO anonymous_receipt (federation, round, nullifier, key, digest, bytes)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+        &[
+            key[0],
+            key[1],
+            nullifier,
+            Value::Text(&receipt.key),
+            Value::Blob(&receipt.digest),
+            Value::of(receipt.bytes)?,
+        ],
+    );
+    stored.map_err(|fault| match fault {
+        Fault::Refused(_) => Fault::Refused("the token is spent".into()),
+        fault => fault,
+    })?;
+    sql.execute(
+        "INSERT INTO anonymous_body (federation, round, nullifier, bytes) VALUES ($1, $2, $3, $4)",
+        &[key[0], key[1], nullifier, Value::Blob(bytes)],
+    )?;
+    Ok(())
+}
+
 /// Of a device that has withdrawn meanwhile nothing is written.
 fn seal(sql: &mut impl Sql, federation: u64, round: u64, note: &SealNote) -> Result<(), Fault> {
     let (federation, round) = (Value::of(federation)?, Value::of(round)?);
@@ -358,8 +430,8 @@ fn seal(sql: &mut impl Sql, federation: u64, round: u64, note: &SealNote) -> Res
     let bytes = Value::Blob(&note.bytes);
     match note.device {
         Some(device) => sql.execute(
-            "INSERT INTO seal_note (federation, round, device, bytes)
-             SELECT $1, $2, number, $3 FROM device WHERE federation = $1 AND number = $4",
+            "INSERT INTO seal_note (federation, round, bytes, device)
+             SELECT $1, $2, $3, number FROM device WHERE federation = $1 AND number = $4",
             &[federation, round, bytes, device.into()],
         ),
         None => sql.execute(
@@ -392,9 +464,12 @@ fn close(sql: &mut impl Sql, record: &RoundRecord, version: Option<&VersionRecor
     )?;
     sql.execute("DELETE FROM decline WHERE federation = $1 AND round = $2", &key)?;
     sql.execute("DELETE FROM seal_note WHERE federation = $1 AND round = $2", &key)?;
+    sql.execute("DELETE FROM issued WHERE federation = $1 AND round = $2", &key)?;
+    sql.execute("DELETE FROM anonymous_body WHERE federation = $1 AND round = $2", &key)?;
     if let Some(oldest) = record.round.checked_sub(RECEIPT_ROUNDS) {
         let key = [key[0], Value::of(oldest)?];
         sql.execute("DELETE FROM receipt WHERE federation = $1 AND round <= $2", &key)?;
+        sql.execute("DELETE FROM anonymous_receipt WHERE federation = $1 AND round <= $2", &key)?;
     }
     sql.execute("UPDATE federation SET next_round = $1 + 1 WHERE id = $2", &[key[1], key[0]])?;
     if let Some(version) = version {

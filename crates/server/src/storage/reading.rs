@@ -2,8 +2,8 @@
 
 use super::sql::{Fault, Row, Sql, Value};
 use super::{
-    DeviceRecord, FederationRecord, Hash, OpenRound, Purpose, Receipt, RoundOpening, RoundRecord, SealNote,
-    Standing, StorageError, Stored, TokenRecord, VersionRecord, Visit,
+    AnonymousReceipt, DeviceRecord, FederationRecord, Hash, OpenRound, Purpose, Receipt, RoundOpening,
+    RoundRecord, SealNote, Standing, StorageError, Stored, TokenRecord, VersionRecord, Visit, VisitAnonymous,
 };
 
 /// Everything but updates' bytes and rounds long over; to be called within one transaction.
@@ -15,6 +15,9 @@ pub(super) fn load(sql: &mut impl Sql) -> Result<Stored, Fault> {
         rounds: all(sql, OPEN_ROUNDS, &[], open_round)?,
         receipts: all(sql, RECEIPTS, &[], |row| {
             Ok((unsigned(row, 0)?, unsigned(row, 1)?, receipt(row, 2)?))
+        })?,
+        anonymous: all(sql, ANONYMOUS_RECEIPTS, &[], |row| {
+            Ok((unsigned(row, 0)?, unsigned(row, 1)?, anonymous(row, 2)?))
         })?,
         versions: all(sql, VERSIONS, &[], version)?,
         next_federation: counter(sql, "SELECT next_federation FROM server")?,
@@ -35,6 +38,14 @@ pub(super) fn load(sql: &mut impl Sql) -> Result<Stored, Fault> {
     })?;
     for (federation, note) in notes {
         of_round(&mut stored.rounds, federation)?.notes.push(note);
+    }
+    let issued = all(sql, ISSUED, &[], |row| Ok((unsigned(row, 0)?, (small(row, 1)?, hash(row, 2)?))))?;
+    for (federation, issued) in issued {
+        of_round(&mut stored.rounds, federation)?.issued.push(issued);
+    }
+    let received = all(sql, ANONYMOUS_RECEIVED, &[], |row| Ok((unsigned(row, 0)?, anonymous(row, 1)?)))?;
+    for (federation, receipt) in received {
+        of_round(&mut stored.rounds, federation)?.anonymous.push(receipt);
     }
     Ok(stored)
 }
@@ -80,6 +91,21 @@ pub(super) fn updates(
     )
 }
 
+/// A round's updates that came with a token, by ascending nullifier.
+pub(super) fn anonymous_updates(
+    sql: &mut impl Sql,
+    federation: u64,
+    round: u64,
+    visit: &mut VisitAnonymous<'_>,
+) -> Result<(), Stop> {
+    let key = [Value::of(federation)?, Value::of(round)?];
+    sql.query(
+        "SELECT nullifier, bytes FROM anonymous_body WHERE federation = $1 AND round = $2 ORDER BY nullifier",
+        &key,
+        &mut |row| visit(&hash(row, 0)?, row.blob(1)?).map_err(Stop::Visitor),
+    )
+}
+
 /// Rounds that are over, the latest first.
 pub(super) fn rounds(
     sql: &mut impl Sql,
@@ -110,6 +136,17 @@ const RECEIPTS: &str = "SELECT federation, round, device, key, digest, bytes FRO
 const NOTES: &str = "SELECT seal_note.federation, device, bytes FROM seal_note
      JOIN open_round ON open_round.federation = seal_note.federation AND open_round.round = seal_note.round
      ORDER BY seal_note.id";
+const ISSUED: &str = "SELECT federation, device, blinded FROM issued ORDER BY federation, device";
+const ANONYMOUS_RECEIVED: &str =
+    "SELECT anonymous_receipt.federation, nullifier, key, digest, bytes FROM anonymous_receipt
+     JOIN open_round ON open_round.federation = anonymous_receipt.federation
+         AND open_round.round = anonymous_receipt.round
+     ORDER BY anonymous_receipt.federation, nullifier";
+const ANONYMOUS_RECEIPTS: &str =
+    "SELECT federation, round, nullifier, key, digest, bytes FROM anonymous_receipt
+     WHERE NOT EXISTS (SELECT 1 FROM open_round
+         WHERE open_round.federation = anonymous_receipt.federation AND open_round.round = anonymous_receipt.round)
+     ORDER BY federation, round, nullifier";
 const DECLINED: &str = "SELECT federation, device FROM decline ORDER BY federation, device";
 const VERSIONS: &str =
     "SELECT federation, version, digest, bytes, created FROM version ORDER BY federation, version";
@@ -232,6 +269,8 @@ fn open_round(row: &dyn Row) -> Result<OpenRound, Fault> {
         declined: Vec::new(),
         received: Vec::new(),
         notes: Vec::new(),
+        issued: Vec::new(),
+        anonymous: Vec::new(),
     })
 }
 
@@ -239,6 +278,16 @@ fn open_round(row: &dyn Row) -> Result<OpenRound, Fault> {
 fn receipt(row: &dyn Row, from: usize) -> Result<Receipt, Fault> {
     Ok(Receipt {
         device: small(row, from)?,
+        key: row.text(from + 1)?.to_owned(),
+        digest: hash(row, from + 2)?,
+        bytes: unsigned(row, from + 3)?,
+    })
+}
+
+/// The columns of a receipt without a device, from one on.
+fn anonymous(row: &dyn Row, from: usize) -> Result<AnonymousReceipt, Fault> {
+    Ok(AnonymousReceipt {
+        nullifier: hash(row, from)?,
         key: row.text(from + 1)?.to_owned(),
         digest: hash(row, from + 2)?,
         bytes: unsigned(row, from + 3)?,

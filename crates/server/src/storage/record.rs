@@ -106,6 +106,19 @@ pub struct Receipt {
     pub bytes: u64,
 }
 
+/// An update that came with a one-time token: all but its bytes. It does not say whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnonymousReceipt {
+    /// The token's own part, by which it is known as spent.
+    pub nullifier: Hash,
+    /// The key by which a repetition is known.
+    pub key: String,
+    /// Hash of the bytes.
+    pub digest: Hash,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
 /// A round as it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundOpening {
@@ -149,6 +162,10 @@ pub struct OpenRound {
     pub received: Vec<Receipt>,
     /// What was said beside updates, in the order in which it was.
     pub notes: Vec<SealNote>,
+    /// Devices that have had a token of the round, ascending, and what each asked with. It says nothing of the token.
+    pub issued: Vec<(u32, Hash)>,
+    /// Updates that came with a token, by ascending nullifier.
+    pub anonymous: Vec<AnonymousReceipt>,
 }
 
 /// A round that is over.
@@ -210,6 +227,8 @@ pub struct Stored {
     pub rounds: Vec<OpenRound>,
     /// Receipts of rounds that were over lately, by federation and round.
     pub receipts: Vec<(u64, u64, Receipt)>,
+    /// The same of updates that came with a token.
+    pub anonymous: Vec<(u64, u64, AnonymousReceipt)>,
     /// All versions that are kept, by federation and version.
     pub versions: Vec<VersionRecord>,
     /// The number that the next federation gets.
@@ -244,7 +263,8 @@ pub enum Change {
         /// Its number.
         device: u32,
     },
-    /// A device withdraws: nothing of it is kept, receipts and updates of rounds under way included.
+    /// A device withdraws: nothing of it is kept, receipts and updates of rounds under way included; but for updates that
+    /// came with a token, of which nobody knows whose they are.
     Withdraw {
         /// Its federation.
         federation: u64,
@@ -286,6 +306,28 @@ pub enum Change {
         round: u64,
         /// The device.
         device: u32,
+    },
+    /// A device gets its token of a round. Refused if it has had one, or is shut out.
+    Issue {
+        /// Its federation.
+        federation: u64,
+        /// The round.
+        round: u64,
+        /// The device.
+        device: u32,
+        /// What it asks with.
+        blinded: Hash,
+    },
+    /// An update comes with a token.
+    UploadAnonymous {
+        /// Its federation.
+        federation: u64,
+        /// The round that it is for.
+        round: u64,
+        /// By what it is known again.
+        receipt: AnonymousReceipt,
+        /// The message.
+        bytes: bytes::Bytes,
     },
     /// Something is said so that a sealed sum can be opened.
     Seal {

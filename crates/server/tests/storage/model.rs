@@ -1,7 +1,8 @@
 //! The same rules in memory, written without a database.
 
 use sottovoce_server::storage::{
-    Change, FederationRecord, OpenRound, Purpose, RECEIPT_ROUNDS, RoundRecord, Stored, VersionRecord,
+    AnonymousReceipt, Change, FederationRecord, OpenRound, Purpose, RECEIPT_ROUNDS, RoundRecord, Stored,
+    VersionRecord,
 };
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ pub(crate) struct Model {
     pub(crate) stored: Stored,
     /// By federation, round and device.
     pub(crate) bodies: BTreeMap<(u64, u64, u32), Body>,
+    /// By federation, round and nullifier.
+    pub(crate) anonymous: BTreeMap<(u64, u64, [u8; 32]), Body>,
     pub(crate) rounds: Vec<RoundRecord>,
 }
 
@@ -91,6 +94,7 @@ impl Model {
                 {
                     open.declined.retain(|declined| declined != device);
                     open.notes.retain(|note| note.device != Some(*device));
+                    open.issued.retain(|(given, _)| given != device);
                 }
                 self.stored.receipts.retain(|(of, _, receipt)| (of, &receipt.device) != (federation, device));
                 self.stored
@@ -130,8 +134,9 @@ impl Model {
                 must(self.federation(opening.federation)?.next_round == opening.round)?;
                 must(self.round(opening.federation, opening.round).is_err())?;
                 let opening = opening.clone();
-                let (declined, received, notes) = Default::default();
-                self.stored.rounds.push(OpenRound { opening, closing: false, declined, received, notes });
+                let (closing, declined, received, notes, issued, anonymous) = Default::default();
+                let open = OpenRound { opening, closing, declined, received, notes, issued, anonymous };
+                self.stored.rounds.push(open);
                 self.stored.rounds.sort_by_key(|open| open.opening.federation);
                 Ok(())
             }
@@ -158,6 +163,25 @@ impl Model {
                 let open = self.round(*federation, *round)?;
                 must(!open.closing)?;
                 open.notes.extend(there.then(|| note.clone()));
+                Ok(())
+            }
+            Change::Issue { federation, round, device, blinded } => {
+                let is = |known: &&_| is_device(known, *federation, *device);
+                let known = self.stored.devices.iter().find(is).ok_or(Contradiction)?;
+                must(!known.revoked)?;
+                let open = self.round(*federation, *round)?;
+                must(!open.closing && open.issued.iter().all(|(given, _)| given != device))?;
+                open.issued.push((*device, *blinded));
+                open.issued.sort_unstable();
+                Ok(())
+            }
+            Change::UploadAnonymous { federation, round, receipt, bytes } => {
+                let open = self.round(*federation, *round)?;
+                let spent = |other: &AnonymousReceipt| other.nullifier == receipt.nullifier;
+                must(!open.closing && !open.anonymous.iter().any(spent))?;
+                open.anonymous.push(receipt.clone());
+                open.anonymous.sort_by_key(|receipt| receipt.nullifier);
+                self.anonymous.insert((*federation, *round, receipt.nullifier), bytes[..].into());
                 Ok(())
             }
             Change::Closing { federation, round } => {
@@ -220,6 +244,12 @@ impl Model {
         }
         self.stored.rounds.retain(|other| other.opening.federation != key.0);
         self.bodies.retain(|body, _| (body.0, body.1) != key);
+        self.anonymous.retain(|body, _| (body.0, body.1) != key);
+        self.stored.anonymous.extend(open.anonymous.into_iter().map(|receipt| (key.0, key.1, receipt)));
+        self.stored.anonymous.retain(|(of, round, _)| *of != key.0 || round + RECEIPT_ROUNDS > key.1);
+        self.stored
+            .anonymous
+            .sort_by_key(|(federation, round, receipt)| (*federation, *round, receipt.nullifier));
         self.stored.receipts.extend(open.received.into_iter().map(|receipt| (key.0, key.1, receipt)));
         self.stored.receipts.retain(|(of, round, _)| *of != key.0 || round + RECEIPT_ROUNDS > key.1);
         self.stored

@@ -3,7 +3,7 @@
 use crate::conformance::check;
 use crate::model::Model;
 use crate::place::Place;
-use crate::scene::{close, enrol, enrolment, found, opening, operator, upload};
+use crate::scene::{close, enrol, enrolment, found, hash, opening, operator, upload, upload_anonymous};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use sottovoce_server::storage::{Change, SealNote, Standing};
@@ -19,7 +19,7 @@ struct Move {
 }
 
 fn moves() -> impl Strategy<Value = Vec<Vec<Move>>> {
-    let one = (0u8..17, 0u64..2, 0u32..4, 0u8..20);
+    let one = (0u8..20, 0u64..2, 0u32..4, 0u8..20);
     let one = one.prop_map(|(kind, federation, device, luck)| Move { kind, federation, device, luck });
     proptest::collection::vec(proptest::collection::vec(one, 1..8), 1..14)
 }
@@ -51,6 +51,8 @@ fn change(model: &Model, step: &Move) -> Change {
         13 => Change::RemoveToken { id: token },
         14 => Change::Withdraw { federation, device },
         15 if luck < 10 => Change::Seen { federation, devices: vec![(device, luck.into()), (1, 99)] },
+        17 => Change::Issue { federation, round, device, blinded: hash(luck.into()) },
+        18 | 19 => upload_anonymous(federation, round, device),
         16 => {
             let device = (luck > 4).then_some(device);
             let note = SealNote { device, bytes: vec![luck; usize::from(luck)].into() };

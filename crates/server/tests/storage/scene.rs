@@ -1,8 +1,8 @@
 //! Records for tests: every field of its own value, so that none can stand for another.
 
 use sottovoce_server::storage::{
-    Change, DeviceRecord, FederationRecord, Purpose, Receipt, RoundOpening, RoundRecord, Standing,
-    TokenRecord, VersionRecord,
+    AnonymousReceipt, Change, DeviceRecord, FederationRecord, Purpose, Receipt, RoundOpening, RoundRecord,
+    Standing, TokenRecord, VersionRecord,
 };
 
 pub(crate) fn hash(of: u64) -> [u8; 32] {
@@ -95,6 +95,17 @@ pub(crate) fn body(device: u32) -> Vec<u8> {
 
 pub(crate) fn upload(federation: u64, round: u64, device: u32) -> Change {
     Change::Upload { federation, round, receipt: receipt(device), bytes: body(device).into() }
+}
+
+/// An upload with some token, of nobody.
+pub(crate) fn upload_anonymous(federation: u64, round: u64, token: u32) -> Change {
+    let Receipt { key, digest, bytes, .. } = receipt(token);
+    let receipt = AnonymousReceipt { nullifier: hash(u64::from(token) + 90), key, digest, bytes };
+    Change::UploadAnonymous { federation, round, receipt, bytes: body(token).into() }
+}
+
+pub(crate) fn issue(federation: u64, round: u64, device: u32) -> Change {
+    Change::Issue { federation, round, device, blinded: hash(u64::from(device) + 80) }
 }
 
 pub(crate) fn record(federation: u64, round: u64, version: Option<u64>) -> RoundRecord {

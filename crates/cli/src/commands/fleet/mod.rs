@@ -90,8 +90,8 @@ fn transport(args: &Fleet) -> Result<HttpTransport> {
 }
 
 fn get(transport: &dyn Transport, path: String, most: u64) -> Result<Response> {
-    let (bearer, idempotency_key, body) = (None, None, Arc::from([]));
-    let request = Request { method: Method::Get, path, bearer, idempotency_key, body, most };
+    let (bearer, round_token, idempotency_key, body) = (None, None, None, Arc::from([]));
+    let request = Request { method: Method::Get, path, bearer, round_token, idempotency_key, body, most };
     let response = transport.send(&request)?;
     if response.status != 200 {
         let (code, detail) = response.problem();
