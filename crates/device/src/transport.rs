@@ -76,7 +76,8 @@ pub struct Response {
 }
 
 /// Headers that a device looks at.
-pub const HEADERS: [&str; 3] = ["retry-after", "sottovoce-state", "sottovoce-model-digest"];
+pub const HEADERS: [&str; 5] =
+    ["retry-after", "sottovoce-state", "sottovoce-model-digest", "sottovoce-seat", "sottovoce-went-back"];
 
 impl Response {
     /// A header's value.
