@@ -314,10 +314,11 @@ impl Coordinator {
         memory: &mut dyn Read,
     ) -> io::Result<()> {
         let accounts = self.guardian.as_ref().and_then(Guardian::accounts).cloned();
-        self.resume(number, parameters, memory)?;
+        let resumed = self.resume(number, parameters, memory);
         if let Some(guardian) = &mut self.guardian {
             guardian.keep_accounts(accounts);
         }
+        resumed?;
         self.distribution.forget_past();
         Ok(())
     }

@@ -50,7 +50,7 @@ pub(super) enum Trouble {
     Federation(#[from] FederationError),
     #[error("a worker stopped: {0}")]
     Worker(#[from] tokio::task::JoinError),
-    #[error("its memory cannot be written: {0}")]
+    #[error("its memory cannot be written or read: {0}")]
     Memory(#[from] std::io::Error),
 }
 

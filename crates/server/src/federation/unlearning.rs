@@ -70,10 +70,11 @@ impl State {
     }
 }
 
-/// Versions beyond those that are kept, by the first's number where it is kept for good.
+/// Versions that were undone or are beyond those that are kept. The first is kept for good where training may go back.
 pub(super) fn superfluous(state: &State, keep: u32, unlearn: Unlearn) -> Vec<u64> {
-    let kept_for_good = |version: &u64| unlearn == Unlearn::Retrain && *version == 0;
-    let undone = state.undone_versions();
+    let goes_back = unlearn == Unlearn::Retrain;
+    let kept_for_good = |version: &u64| goes_back && *version == 0;
+    let undone = if goes_back { state.undone_versions() } else { Vec::new() };
     let there = |version: &&u64| !undone.contains(version);
     let old = state.versions.keys().rev().filter(there).skip(keep as usize).copied();
     let old: Vec<u64> = old.filter(|version| !kept_for_good(version)).collect();
