@@ -2,9 +2,11 @@
 
 mod device;
 mod service;
+mod unlearn;
 
 pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
 pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
+pub(crate) use unlearn::Unlearn;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use sottovoce_data::{Cleaning, Columns, Format, GraphPlan, LoadOptions, Repeats, Split};
@@ -69,6 +71,8 @@ pub(crate) enum Command {
     Recommend(Recommend),
     /// Score anybody's recommendation lists
     Evaluate(Evaluate),
+    /// Measure what is left in a model of people who withdraw
+    Unlearn(Unlearn),
     /// Run an experiment file: data sets x models x settings, one report; resumes after an interruption
     Run(Run),
     /// Be a device of a federation: enrol, take part, see and decide what leaves
