@@ -3,10 +3,12 @@
 mod audit;
 mod device;
 mod service;
+mod unlearn;
 
 pub(crate) use audit::{Audit, Sweep};
 pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
 pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
+pub(crate) use unlearn::Unlearn;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use sottovoce_data::{Cleaning, Columns, Format, GraphPlan, LoadOptions, Repeats, Split};
@@ -71,6 +73,8 @@ pub(crate) enum Command {
     Recommend(Recommend),
     /// Score anybody's recommendation lists
     Evaluate(Evaluate),
+    /// Measure what is left in a model of people who withdraw
+    Unlearn(Unlearn),
     /// Run an experiment file: data sets x models x settings, one report; resumes after an interruption
     Run(Run),
     /// Play the curious server: what could it rebuild of people's histories?

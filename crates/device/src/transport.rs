@@ -91,7 +91,8 @@ pub struct Response {
 }
 
 /// Headers that a device looks at.
-pub const HEADERS: [&str; 4] = ["retry-after", "sottovoce-state", "sottovoce-model-digest", "sottovoce-seat"];
+pub const HEADERS: [&str; 5] =
+    ["retry-after", "sottovoce-state", "sottovoce-model-digest", "sottovoce-seat", "sottovoce-went-back"];
 
 impl Response {
     /// A header's value.

@@ -80,6 +80,38 @@ fn simulated(
     (all, private)
 }
 
+/// The private model has learnt with versions that somebody who withdrew was in: it begins anew, once.
+#[test]
+fn when_training_goes_back_the_private_model_begins_anew() {
+    let server = Server::new();
+    let (mut device, _) = device(0);
+    let mut clock = NOW;
+    for _ in 0..2 {
+        go(&mut device, &server, &mut clock);
+        server.close_round();
+    }
+    let back = server.with(|world| {
+        let mut model = sottovoce_protocol::SharedModel::clone(&world.versions[0]);
+        model.version = sottovoce_protocol::ModelVersion(2);
+        world.versions[2] = Arc::new(model);
+        world.went_back = Some(2);
+        Arc::clone(&world.versions[2])
+    });
+    while device.last_round() != Some(2) {
+        go(&mut device, &server, &mut clock);
+    }
+    let terms = server.with(|world| RoundTerms::freeze(world.terms.clone()).unwrap());
+    let (_, private) = simulated(0, &[(2, Arc::clone(&back))], &terms);
+    assert_eq!(device.private().unwrap(), private);
+    server.close_round();
+    let next = server.with(|world| Arc::clone(world.versions.last().unwrap()));
+    while device.last_round() != Some(3) {
+        go(&mut device, &server, &mut clock);
+    }
+    let (_, private) = simulated(0, &[(2, back), (3, next)], &terms);
+    assert_eq!(device.private().unwrap(), private);
+}
+
 #[test]
 fn updates_and_private_models_are_the_simulators_to_the_byte() {
     let server = Server::new();

@@ -19,6 +19,7 @@ pub mod runner;
 pub mod search;
 pub mod study;
 pub mod trial;
+pub mod unlearning;
 mod values;
 mod watching;
 

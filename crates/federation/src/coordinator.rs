@@ -307,6 +307,27 @@ impl Coordinator {
         self.restore_memory(version, memory)
     }
 
+    /// Goes back to an earlier version, which gets a number of its own. Devices hold nothing that could be caught up from,
+    /// rounds go on counting, and what was spent of differential privacy stays spent: it was published.
+    ///
+    /// # Errors
+    /// As [`resume`](Self::resume).
+    pub fn go_back(
+        &mut self,
+        number: ModelVersion,
+        parameters: Parameters,
+        memory: &mut dyn Read,
+    ) -> io::Result<()> {
+        let accounts = self.guardian.as_ref().and_then(Guardian::accounts).cloned();
+        let resumed = self.resume(number, parameters, memory);
+        if let Some(guardian) = &mut self.guardian {
+            guardian.keep_accounts(accounts);
+        }
+        resumed?;
+        self.distribution.forget_past();
+        Ok(())
+    }
+
     fn restore_memory(&mut self, version: ModelVersion, from: &mut dyn Read) -> io::Result<()> {
         self.shared.version = version;
         self.distribution.restore(version, from)?;

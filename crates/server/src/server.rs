@@ -3,7 +3,8 @@
 use crate::clerk::{Clerk, ClerkError};
 use crate::federation::drive::{Tools, drive};
 use crate::federation::{
-    CatalogError, ConfigError, Federation, FederationConfig, FoundError, Founded, Published, catalog, config,
+    CatalogError, ConfigError, Federation, FederationConfig, FoundError, Founded, Published, Unlearn,
+    catalog, config,
 };
 use crate::metrics::Metrics;
 use crate::now;
@@ -230,6 +231,9 @@ impl Server {
             next_device: 0,
             next_round: 0,
             version: 0,
+            undone: 0,
+            went_back: None,
+            unlearn: None,
         };
         let change = Change::Found(Box::new(record.clone()), version.clone());
         self.clerk.write(vec![change]).await?;
@@ -263,7 +267,7 @@ impl Server {
         };
         let bytes = self.versions.put(&state, None).await?;
         let digest = Published::of(&hosted.coordinator)?.digest;
-        Ok(VersionRecord { federation: id, version: 0, digest, bytes, created: now() })
+        Ok(VersionRecord { federation: id, version: 0, digest, bytes, created: now(), rounds: 0 })
     }
 
     /// The federation of this name.
@@ -327,15 +331,9 @@ impl Server {
             return Err(EnrolError::UsedUp);
         }
         let (at, revoked) = (now(), false);
-        let (device, handed_in) = federation.number(|number| {
-            let device = DeviceRecord {
-                federation: federation.id,
-                number,
-                credential,
-                enrolled: at,
-                seen: at,
-                revoked,
-            };
+        let (device, handed_in) = federation.number(at, |number, enrolled| {
+            let device =
+                DeviceRecord { federation: federation.id, number, credential, enrolled, seen: at, revoked };
             let change = Change::Enrol { device: device.clone(), token };
             (device, self.clerk.hand_in(vec![change]))
         });
@@ -355,12 +353,13 @@ impl Server {
         Ok((device.number, false))
     }
 
-    /// A device withdraws: nothing of it is kept.
+    /// A device withdraws: nothing of it is kept, and where the configuration says so training goes back to before it.
     ///
     /// # Errors
     /// If that could not be written down.
     pub async fn withdraw(&self, federation: &Federation, device: u32) -> Result<(), ClerkError> {
-        self.clerk.write(vec![Change::Withdraw { federation: federation.id, device }]).await?;
+        let unlearn = federation.config.unlearn == Unlearn::Retrain;
+        self.clerk.write(vec![Change::Withdraw { federation: federation.id, device, unlearn }]).await?;
         federation.gone(device, false, now());
         Ok(())
     }

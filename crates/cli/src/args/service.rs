@@ -214,6 +214,12 @@ pub(crate) struct Create {
     /// Ask devices for a criterion, and say why: auc=\"to see whether it learns\"
     #[arg(long = "criterion", value_name = "NAME=WHY", action = ArgAction::Append)]
     pub(crate) criteria: Vec<String>,
+    /// What becomes of what was learnt from somebody who withdraws: it stays, or training goes back to before they enrolled
+    #[arg(long, value_name = "HOW", default_value = "none", value_parser = ["none", "retrain"])]
+    pub(crate) unlearn: String,
+    /// Versions of the shared model that are kept [default: 8]
+    #[arg(long, value_name = "N")]
+    pub(crate) keep_versions: Option<u32>,
     /// Give the shared model to enrolled devices only
     #[arg(long)]
     pub(crate) private_models: bool,

@@ -169,6 +169,7 @@ impl Device {
                 Ok(())
             })?;
         }
+        self.go_back(response.header("sottovoce-went-back").and_then(|version| version.parse().ok()))?;
         let considered = self.consider(&terms);
         let seat = response.header("sottovoce-seat").and_then(|seat| seat.parse().ok());
         let asked = Asked { terms, digest, seat, whole: false, catalog_is_new: false };
@@ -177,6 +178,19 @@ impl Device {
             self.refuse(&declined);
         }
         Ok(Meaning::GoOn)
+    }
+
+    /// Training went back with this version: a private model learnt with an earlier one begins anew, because it has taken up
+    /// something of whoever is being forgotten.
+    fn go_back(&mut self, with: Option<u64>) -> Result<(), DeviceError> {
+        let earlier = |with: &u64| self.held.as_ref().is_none_or(|held| held.model.version.0 < *with);
+        if self.state.private.is_none() || !with.as_ref().is_some_and(earlier) {
+            return Ok(());
+        }
+        self.change(|state| {
+            state.private = None;
+            Ok(())
+        })
     }
 
     /// Whether to take part, before anything is downloaded.

@@ -73,6 +73,7 @@ pub struct World {
     pub faults: Vec<Option<Fault>>,
     pub says: Says,
     pub state: &'static str,
+    pub went_back: Option<u64>,
 }
 
 /// A server of one federation; a round is closed by hand.
@@ -105,6 +106,7 @@ impl Server {
             faults: Vec::new(),
             says: |_| None,
             state: "waiting",
+            went_back: None,
         })))
     }
 
@@ -258,7 +260,10 @@ impl World {
         let mut body = Vec::new();
         codec::encode_terms(&RoundTerms::freeze(self.terms.clone()).unwrap(), &mut body);
         let digest = Digest::of(&self.versions.last().unwrap().parameters).to_string();
-        Response { status: 200, headers: vec![("sottovoce-model-digest".to_owned(), digest)], body }
+        let mut headers = vec![("sottovoce-model-digest".to_owned(), digest)];
+        let went_back = self.went_back.map(|version| ("sottovoce-went-back".to_owned(), version.to_string()));
+        headers.extend(went_back);
+        Response { status: 200, headers, body }
     }
 
     fn model(&self, version: usize) -> Response {

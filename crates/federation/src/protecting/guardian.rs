@@ -136,6 +136,15 @@ impl Guardian {
         self.accounts.as_ref().map(Accounts::spent)
     }
 
+    pub(crate) fn accounts(&self) -> Option<&Accounts> {
+        self.accounts.as_ref()
+    }
+
+    /// Goes on with these accounts, whatever was taken back besides.
+    pub(crate) fn keep_accounts(&mut self, accounts: Option<Accounts>) {
+        self.accounts = accounts;
+    }
+
     pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
         self.accounts.as_ref().map_or(Ok(()), |accounts| accounts.save(out))
     }

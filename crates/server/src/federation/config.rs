@@ -60,6 +60,9 @@ pub struct FederationConfig {
     /// Versions of the shared model that are kept.
     #[serde(default = "eight")]
     pub keep_versions: u32,
+    /// What becomes of what was learnt from somebody who withdraws.
+    #[serde(default)]
+    pub unlearn: Unlearn,
     /// Where updates are sealed: seconds after which a step but the first goes on without those who have not answered.
     #[serde(default = "minute")]
     pub seal_step_seconds: u32,
@@ -70,6 +73,17 @@ pub struct FederationConfig {
     /// Never for people's devices: who knows the seed can take the noise away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated_noise: bool,
+}
+
+/// What becomes of what was learnt from somebody who withdraws. Stored data goes at once in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unlearn {
+    /// It stays in the shared model.
+    #[default]
+    None,
+    /// Training goes back to before they enrolled, and is done again without them.
+    Retrain,
 }
 
 /// A criterion that devices are asked for.
@@ -160,6 +174,7 @@ impl FederationConfig {
             samples: false,
             criteria: Vec::new(),
             keep_versions: eight(),
+            unlearn: Unlearn::None,
             seal_step_seconds: minute(),
             seal_key_digest: None,
             simulated_noise: false,

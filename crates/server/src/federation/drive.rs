@@ -2,14 +2,15 @@
 
 use super::anonymous::{self, Tokens};
 use super::round::Round;
+use super::unlearning::{self, Pending};
 use super::{Federation, Published};
 use crate::clerk::{Clerk, ClerkError};
 use crate::now;
 use crate::storage::{
-    Change, Millis, RECEIPT_ROUNDS, RoundOpening, RoundRecord, Standing, Storage, StorageError, VersionRecord,
+    Change, Millis, RoundOpening, RoundRecord, Standing, Storage, StorageError, VersionRecord,
 };
 use crate::versions::{VersionState, Versions, VersionsError};
-use sottovoce_federation::{Collected, FederationError, Tally, TallyError};
+use sottovoce_federation::{Collected, Coordinator, FederationError, Tally, TallyError};
 use sottovoce_protocol::{Update, codec};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub(crate) trait Observer: Send + Sync {
 
 /// Why a round could not be opened or closed at this moment.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub(super) enum Trouble {
     #[error(transparent)]
     Clerk(#[from] ClerkError),
     #[error(transparent)]
@@ -50,7 +51,7 @@ enum Trouble {
     Federation(#[from] FederationError),
     #[error("a worker stopped: {0}")]
     Worker(#[from] tokio::task::JoinError),
-    #[error("its memory cannot be written: {0}")]
+    #[error("its memory cannot be written or read: {0}")]
     Memory(#[from] std::io::Error),
 }
 
@@ -60,6 +61,7 @@ enum Due {
     CloseStep,
     Close,
     Finish,
+    Unlearn,
     Nothing,
 }
 
@@ -119,12 +121,17 @@ impl Sums<'_> {
 /// Keeps a federation going until the task is dropped.
 pub(crate) async fn drive(federation: Arc<Federation>, tools: Tools) {
     let mut heard = now();
+    // What a server that was killed had not come to.
+    if let Err(trouble) = federation.forget_old_versions(&tools).await {
+        warn!(federation = %federation.name, %trouble, "old versions are not removed");
+    }
     loop {
         let done = match federation.due(now()) {
             Due::Open => federation.open(&tools).await,
             Due::CloseStep => federation.close_step(&tools.clerk).await.map(|()| true).map_err(Trouble::from),
             Due::Close => federation.close(&tools).await.map(|()| true),
             Due::Finish => federation.finish(&tools, Standing::Finished).await.map(|()| true),
+            Due::Unlearn => federation.unlearn(&tools).await.map(|()| true),
             Due::Nothing => Ok(false),
         };
         if now() - heard > 60_000 {
@@ -147,9 +154,14 @@ pub(crate) async fn drive(federation: Arc<Federation>, tools: Tools) {
 impl Federation {
     fn due(&self, now: Millis) -> Due {
         let mut state = self.state();
+        match Self::unlearning(&mut state) {
+            Pending::Due => return Due::Unlearn,
+            Pending::Settling => return Due::Nothing,
+            Pending::Nothing => (),
+        }
         let enough = state.members.count() >= self.config.devices as usize;
         let running = state.standing == Standing::Running;
-        let (next, goal) = (state.next_round, self.goal);
+        let (next, goal) = (state.next_round, self.goal + state.undone);
         let over = state
             .round
             .as_mut()
@@ -316,21 +328,7 @@ impl Federation {
         let mut state = self.state();
         let Some(round) = &mut state.round else { return Ok(None) };
         round.closing_for_good = true;
-        Ok(Some(RoundRecord {
-            federation: self.id,
-            round: round.opening.round,
-            version: None,
-            asked: round.opening.cohort.len() as u32,
-            counted: 0,
-            declined: round.declined,
-            refused: round.refused,
-            bytes_up: round.bytes_up,
-            bytes_down: round.bytes_down,
-            opened: round.opening.opened,
-            closed: now(),
-            criteria: "{}".to_owned(),
-            remark: String::new(),
-        }))
+        Ok(Some(round.record(self.id)))
     }
 
     /// The sum of what is stored, and the mean of each criterion as JSON.
@@ -430,12 +428,15 @@ impl Federation {
         let (state, published) = self.absorb(collected)?;
         let bytes = tools.versions.put(&state, Some(self.current().version.0)).await?;
         let published = Arc::new(published);
+        let mut state = self.state();
+        let before = state.versions.get(&state.current.version.0);
         let record = VersionRecord {
             federation: self.id,
             version: published.version.0,
             digest: published.digest,
             bytes,
-            created: now(),
+            rounds: before.map_or(0, |before| before.rounds) + 1,
+            created: state.stamp(now()),
         };
         Ok((record, published))
     }
@@ -451,18 +452,22 @@ impl Federation {
             coordinator.took_part(&cohort)?;
             coordinator.absorb(round, collected)?;
         }
+        Ok((self.version_state(&coordinator)?, Published::of(&coordinator)?))
+    }
+
+    /// All that is needed to go on from the coordinator's version.
+    pub(super) fn version_state(&self, coordinator: &Coordinator) -> Result<VersionState, Trouble> {
         let mut memory = Vec::new();
         coordinator.save_memory(&mut memory)?;
         let shared = coordinator.shared();
-        let state = VersionState {
+        Ok(VersionState {
             federation: self.id,
             version: shared.version.0,
             name: self.name.clone(),
             model: self.config.model.clone(),
             shared: shared.parameters.clone(),
             state: memory,
-        };
-        Ok((state, Published::of(&coordinator)?))
+        })
     }
 
     /// The round is over, which is written down.
@@ -470,14 +475,9 @@ impl Federation {
         self.coordinator().skip();
         let mut state = self.state();
         state.next_round = round + 1;
-        if let Some(mut over) = state.round.take() {
-            if let Some(tokens) = over.tokens.take() {
-                state.past_anonymous.insert(round, tokens.into_known());
-            }
-            state.past.insert(round, over.into_known());
+        if let Some(known) = state.round.take() {
+            state.keep_known(known);
         }
-        state.past.retain(|past, _| past + RECEIPT_ROUNDS > round);
-        state.past_anonymous.retain(|past, _| past + RECEIPT_ROUNDS > round);
         if let Some((record, published)) = published {
             state.versions.insert(record.version, record);
             state.recent.insert(published.version.0, Arc::clone(&published));
@@ -510,16 +510,12 @@ impl Federation {
         let change = Change::Stand { federation: self.id, standing: standing.clone() };
         tools.clerk.write(vec![change]).await?;
         self.state().standing = standing;
-        info!(federation = %self.name, rounds = self.goal, "finished");
+        info!(federation = %self.name, rounds = self.goal(), "finished");
         Ok(())
     }
 
-    async fn forget_old_versions(&self, tools: &Tools) -> Result<(), Trouble> {
-        let old: Vec<u64> = {
-            let state = self.state();
-            let keep = self.config.keep_versions as usize;
-            state.versions.keys().rev().skip(keep).copied().collect()
-        };
+    pub(super) async fn forget_old_versions(&self, tools: &Tools) -> Result<(), Trouble> {
+        let old = unlearning::superfluous(&self.state(), self.config.keep_versions, self.config.unlearn);
         for version in old {
             tools.versions.delete(self.id, version).await?;
             tools.clerk.write(vec![Change::RemoveVersion { federation: self.id, version }]).await?;

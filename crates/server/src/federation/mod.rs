@@ -13,10 +13,11 @@ mod pace;
 mod published;
 mod round;
 mod sealing;
+mod unlearning;
 mod view;
 
 pub use catalog::CatalogError;
-pub use config::{ConfigError, Criterion, FederationConfig};
+pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
 pub use intake::{Refused, Taken};
 pub use published::Published;
 pub use published::digest;
@@ -61,8 +62,8 @@ pub struct Federation {
     pub created: Millis,
     /// Items of the catalog.
     pub items: usize,
-    /// Rounds after which it is finished.
-    pub goal: u64,
+    /// Rounds after which it is finished, but for those that are held again.
+    goal: u64,
     pub(crate) catalog: Encoded,
     layout: Layout,
     /// Words of an update, where devices send words in the open.
@@ -91,6 +92,14 @@ struct State {
     current: Arc<Published>,
     recent: BTreeMap<u64, Arc<Published>>,
     versions: BTreeMap<u64, VersionRecord>,
+    /// Rounds that were undone, to be held again.
+    undone: u64,
+    /// The version with which training last went back.
+    went_back: Option<u64>,
+    /// Somebody who had enrolled then withdrew, and is to be unlearnt.
+    unlearn: Option<Millis>,
+    /// The latest moment that a version or a device was given.
+    latest: Millis,
 }
 
 /// The answer to a check-in.
@@ -104,6 +113,8 @@ pub enum CheckIn {
         model: Arc<Published>,
         /// The device's place in the cohort, where updates are sealed.
         seat: Option<u32>,
+        /// The version with which training last went back: private models from before it are of no use.
+        went_back: Option<u64>,
     },
     /// Nothing to do now.
     Later {
@@ -192,6 +203,8 @@ impl Federation {
         let indices: u64 = layout.shapes().iter().map(|shape| 5 * u64::from(shape.rows)).sum();
         let limit = config.upload_bytes.unwrap_or(sent.unwrap_or(values + indices) + UPLOAD_ALLOWANCE);
         let goal = config.rounds.unwrap_or(rounds);
+        let stamps = devices.iter().map(|device| device.enrolled);
+        let latest = stamps.chain(versions.iter().map(|version| version.created)).chain(record.unlearn).max();
         let state = State {
             standing: record.standing,
             members,
@@ -203,6 +216,10 @@ impl Federation {
             recent: BTreeMap::from([(current.version.0, Arc::clone(&current))]),
             current,
             versions: versions.into_iter().map(|version| (version.version, version)).collect(),
+            undone: record.undone,
+            went_back: record.went_back,
+            unlearn: record.unlearn,
+            latest: latest.unwrap_or(0),
         };
         Ok(Self {
             id: record.id,
@@ -247,11 +264,18 @@ impl Federation {
         }
     }
 
-    /// Gives the next number to a device that enrols and hands its enrolment in: numbers are written down in their order.
-    pub(crate) fn number<T>(&self, hand_in: impl FnOnce(u32) -> T) -> T {
+    /// Gives the next number and moment to a device that enrols and hands its enrolment in: numbers are written down in
+    /// their order.
+    pub(crate) fn number<T>(&self, now: Millis, hand_in: impl FnOnce(u32, Millis) -> T) -> T {
         let mut state = self.state();
+        let enrolled = state.stamp(now);
         state.next_device += 1;
-        hand_in(state.next_device - 1)
+        hand_in(state.next_device - 1, enrolled)
+    }
+
+    /// Rounds after which it is finished.
+    pub fn goal(&self) -> u64 {
+        self.goal + self.state().undone
     }
 
     /// A device is enrolled, which is written down.
@@ -271,7 +295,8 @@ impl Federation {
             && round.sealing.as_ref().is_none_or(Sealing::takes_newcomers)
         {
             let seat = round.seat(device).filter(|_| round.sealing.is_some());
-            return CheckIn::Asked { terms: round.encoded_terms(now), model: current, seat };
+            let terms = round.encoded_terms(now);
+            return CheckIn::Asked { terms, model: current, seat, went_back: state.went_back };
         }
         let devices = state.members.count();
         let seconds = pace::come_back(&self.config, devices, device, now / 1000);
@@ -340,6 +365,10 @@ impl Federation {
         if revoked {
             state.members.revoke(device);
         } else {
+            let enrolled = state.members.get(device).map(|member| member.enrolled);
+            if let Some(enrolled) = enrolled.filter(|_| self.config.unlearn == Unlearn::Retrain) {
+                state.unlearn = Some(state.unlearn.map_or(enrolled, |pending| pending.min(enrolled)));
+            }
             state.members.remove(device);
             state.past.values_mut().for_each(|known| {
                 known.remove(&device);

@@ -2,7 +2,7 @@
 
 use super::anonymous::Tokens;
 use super::sealing::Sealing;
-use crate::storage::{AnonymousReceipt, Hash, Millis, OpenRound, Receipt, RoundOpening};
+use crate::storage::{AnonymousReceipt, Hash, Millis, OpenRound, Receipt, RoundOpening, RoundRecord};
 use bytes::Bytes;
 use sottovoce_federation::{Closing, RoundRules};
 use sottovoce_protocol::{RoundTerms, codec};
@@ -286,6 +286,25 @@ impl Round {
             self.answers[place] = Answer::Declined;
             self.declined += 1;
             self.stored -= 1;
+        }
+    }
+
+    /// What there is to tell of it when it ends now and leads to nothing.
+    pub(crate) fn record(&self, federation: u64) -> RoundRecord {
+        RoundRecord {
+            federation,
+            round: self.opening.round,
+            version: None,
+            asked: self.opening.cohort.len() as u32,
+            counted: 0,
+            declined: self.declined,
+            refused: self.refused,
+            bytes_up: self.bytes_up,
+            bytes_down: self.bytes_down,
+            opened: self.opening.opened,
+            closed: crate::now(),
+            criteria: "{}".to_owned(),
+            remark: String::new(),
         }
     }
 

@@ -23,6 +23,8 @@ pub const DIGEST: HeaderName = HeaderName::from_static("sottovoce-model-digest")
 pub const STATE: HeaderName = HeaderName::from_static("sottovoce-state");
 /// The header that names a device's place in the cohort, where updates are sealed.
 pub const SEAT: HeaderName = HeaderName::from_static("sottovoce-seat");
+/// The header that names the version with which training last went back.
+pub const WENT_BACK: HeaderName = HeaderName::from_static("sottovoce-went-back");
 /// The header by which a repeated request is known.
 pub const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The header that carries a round's one-time token.
@@ -86,10 +88,13 @@ pub(super) async fn check_in(
     let federation = callers::federation(&api.server, &name)?;
     let device = callers::device(&federation, &headers)?;
     let mut response = match federation.check_in(device, now()) {
-        CheckIn::Asked { terms, model, seat } => {
+        CheckIn::Asked { terms, model, seat, went_back } => {
             let mut response = terms.into_response();
             if let Some(seat) = seat {
                 response.headers_mut().insert(SEAT, seat.into());
+            }
+            if let Some(version) = went_back {
+                response.headers_mut().insert(WENT_BACK, version.into());
             }
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(WIRE));
             response.headers_mut().insert(DIGEST, model.digest_header.clone());

@@ -23,7 +23,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use body::{Body, Room};
-pub use devices::{DIGEST, KEY, SEAT, STATE, TOKEN};
+pub use devices::{DIGEST, KEY, SEAT, STATE, TOKEN, WENT_BACK};
 use hyper::body::Incoming;
 pub use openapi::DOCUMENT;
 use patience::Patience;

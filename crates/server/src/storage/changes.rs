@@ -37,7 +37,8 @@ fn describe(run: &[Change]) -> String {
         [Change::Stand { federation, .. }] => format!("standing of federation {federation}"),
         [Change::Enrol { device, .. }] => of_device("enrolment", device.federation, device.number),
         [Change::Revoke { federation, device }] => of_device("revocation", *federation, *device),
-        [Change::Withdraw { federation, device }] => of_device("withdrawal", *federation, *device),
+        [Change::Withdraw { federation, device, .. }] => of_device("withdrawal", *federation, *device),
+        [Change::Unlearnt { federation, .. }] => format!("going back of federation {federation}"),
         [Change::Seen { federation, .. }] => format!("devices seen in federation {federation}"),
         [Change::AddToken(token)] => format!("new token {}", token.id),
         [Change::RemoveToken { id }] => format!("removal of token {id}"),
@@ -78,7 +79,8 @@ fn apply_one(sql: &mut impl Sql, change: &Change) -> Result<(), Fault> {
         Change::Stand { federation, standing } => stand(sql, *federation, standing),
         Change::Enrol { device, token } => enrol(sql, device, *token),
         Change::Revoke { federation, device } => revoke(sql, *federation, *device),
-        Change::Withdraw { federation, device } => withdraw(sql, *federation, *device),
+        Change::Withdraw { federation, device, unlearn } => withdraw(sql, *federation, *device, *unlearn),
+        Change::Unlearnt { federation, from, back } => unlearnt(sql, *federation, *from, back.as_ref()),
         Change::Seen { federation, devices } => seen(sql, *federation, devices),
         Change::AddToken(token) => add_token(sql, token),
         Change::RemoveToken { id } => remove_token(sql, *id),
@@ -115,8 +117,9 @@ fn found(sql: &mut impl Sql, federation: &FederationRecord, version: &VersionRec
         return Err(Fault::Refused(format!("there is a federation named {:?}", federation.name)));
     }
     sql.execute(
-        "INSERT INTO federation (id, name, config, catalog, created, standing, next_device, next_round, version)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        "INSERT INTO federation (id, name, config, catalog, created, standing, next_device, next_round, version,
+                                 undone, went_back, unlearn)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         &[
             id,
             Value::Text(&federation.name),
@@ -127,6 +130,9 @@ fn found(sql: &mut impl Sql, federation: &FederationRecord, version: &VersionRec
             federation.next_device.into(),
             Value::of(federation.next_round)?,
             Value::of(federation.version)?,
+            Value::of(federation.undone)?,
+            Value::of_optional(federation.went_back)?,
+            Value::of_optional(federation.unlearn)?,
         ],
     )?;
     add_version(sql, version)
@@ -191,8 +197,15 @@ fn revoke(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Fault>
     Ok(())
 }
 
-fn withdraw(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Fault> {
+fn withdraw(sql: &mut impl Sql, federation: u64, device: u32, unlearn: bool) -> Result<(), Fault> {
     let key = [Value::of(federation)?, device.into()];
+    let enrolled = "SELECT enrolled FROM device WHERE federation = $1 AND number = $2";
+    if let Some(enrolled) = sql.number(enrolled, &key)?.filter(|_| unlearn) {
+        sql.execute(
+            "UPDATE federation SET unlearn = $1 WHERE id = $2 AND (unlearn IS NULL OR unlearn > $1)",
+            &[Value::Int(enrolled), key[0]],
+        )?;
+    }
     let next = sql.number("SELECT next_round FROM federation WHERE id = $1", &key[..1])?;
     // Receipts are of these rounds only, and found by round first.
     let next = next.unwrap_or(0);
@@ -211,6 +224,27 @@ fn withdraw(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Faul
     }
     sql.execute("DELETE FROM device WHERE federation = $1 AND number = $2", &key)?;
     Ok(())
+}
+
+/// Somebody who enrolled before the moment and withdrew meanwhile is still to be unlearnt.
+fn unlearnt(
+    sql: &mut impl Sql,
+    federation: u64,
+    from: u64,
+    back: Option<&(VersionRecord, u64)>,
+) -> Result<(), Fault> {
+    let (id, from) = (Value::of(federation)?, Value::of(from)?);
+    sql.execute("UPDATE federation SET unlearn = NULL WHERE id = $1 AND unlearn >= $2", &[id, from])?;
+    let Some((version, undone)) = back else { return Ok(()) };
+    if version.federation != federation {
+        return Err(Fault::Refused("the version is another federation's".into()));
+    }
+    let moved = sql.execute(
+        "UPDATE federation SET version = $1, went_back = $1, undone = undone + $2 WHERE id = $3 AND version < $1",
+        &[Value::of(version.version)?, Value::of(*undone)?, id],
+    )?;
+    one(moved, || format!("version {} does not come after the current one", version.version))?;
+    add_version(sql, version)
 }
 
 static SEEN: Batch = Batch {
@@ -508,13 +542,14 @@ fn write_record(sql: &mut impl Sql, record: &RoundRecord) -> Result<(), Fault> {
 
 fn add_version(sql: &mut impl Sql, version: &VersionRecord) -> Result<(), Fault> {
     sql.execute(
-        "INSERT INTO version (federation, version, digest, bytes, created) VALUES ($1, $2, $3, $4, $5)",
+        "INSERT INTO version (federation, version, digest, bytes, created, rounds) VALUES ($1, $2, $3, $4, $5, $6)",
         &[
             Value::of(version.federation)?,
             Value::of(version.version)?,
             Value::Blob(&version.digest),
             Value::of(version.bytes)?,
             Value::of(version.created)?,
+            Value::of(version.rounds)?,
         ],
     )?;
     Ok(())

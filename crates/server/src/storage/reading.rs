@@ -118,7 +118,10 @@ pub(super) fn rounds(
     all(sql, ROUNDS, &key, round_record)
 }
 
-const FEDERATIONS: &str = "SELECT id, name, config, catalog, created, standing, next_device, next_round, version FROM federation ORDER BY id";
+const FEDERATIONS: &str =
+    "SELECT id, name, config, catalog, created, standing, next_device, next_round, version,
+         undone, went_back, unlearn
+     FROM federation ORDER BY id";
 const DEVICES: &str =
     "SELECT federation, number, credential, enrolled, seen, revoked FROM device ORDER BY federation, number";
 const TOKENS: &str =
@@ -149,7 +152,7 @@ const ANONYMOUS_RECEIPTS: &str =
      ORDER BY federation, round, nullifier";
 const DECLINED: &str = "SELECT federation, device FROM decline ORDER BY federation, device";
 const VERSIONS: &str =
-    "SELECT federation, version, digest, bytes, created FROM version ORDER BY federation, version";
+    "SELECT federation, version, digest, bytes, created, rounds FROM version ORDER BY federation, version";
 const ROUNDS: &str =
     "SELECT federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down,
          opened, closed, criteria, remark
@@ -206,6 +209,9 @@ fn federation(row: &dyn Row) -> Result<FederationRecord, Fault> {
         next_device: small(row, 6)?,
         next_round: unsigned(row, 7)?,
         version: unsigned(row, 8)?,
+        undone: unsigned(row, 9)?,
+        went_back: optional(row, 10)?,
+        unlearn: optional(row, 11)?,
     })
 }
 
@@ -301,6 +307,7 @@ fn version(row: &dyn Row) -> Result<VersionRecord, Fault> {
         digest: hash(row, 2)?,
         bytes: unsigned(row, 3)?,
         created: unsigned(row, 4)?,
+        rounds: unsigned(row, 5)?,
     })
 }
 

@@ -40,6 +40,12 @@ pub struct FederationRecord {
     pub next_round: u64,
     /// The current version of the shared model.
     pub version: u64,
+    /// Rounds that were undone so far, to be held again.
+    pub undone: u64,
+    /// The version with which training last went back.
+    pub went_back: Option<u64>,
+    /// Somebody withdrew who enrolled then, and training has not gone back yet.
+    pub unlearn: Option<Millis>,
 }
 
 /// A device that has enrolled and not withdrawn.
@@ -210,8 +216,10 @@ pub struct VersionRecord {
     pub digest: Hash,
     /// Bytes of its object.
     pub bytes: u64,
-    /// When it was made.
+    /// When its values were made: one that goes back to an earlier version has that one's time.
     pub created: Millis,
+    /// Rounds that are in it.
+    pub rounds: u64,
 }
 
 /// Everything that is kept in memory while the server runs.
@@ -270,6 +278,17 @@ pub enum Change {
         federation: u64,
         /// Its number.
         device: u32,
+        /// Whether training is to go back to before it enrolled.
+        unlearn: bool,
+    },
+    /// Nothing is left of those who enrolled from a moment on and withdrew.
+    Unlearnt {
+        /// The federation.
+        federation: u64,
+        /// The moment.
+        from: Millis,
+        /// The version with which training goes on, and rounds that are undone; `None` if none had to be.
+        back: Option<(VersionRecord, u64)>,
     },
     /// When devices were last heard of.
     Seen {

@@ -35,6 +35,7 @@ cases! {
     uploads_go_on_while_updates_are_read,
     receipts_are_kept_for_a_few_rounds,
     what_came_with_tokens_is_nobodys,
+    the_earliest_of_those_who_withdraw_is_unlearnt,
     rounds_are_listed_backwards,
     large_batches_and_large_updates_fit,
     a_second_server_is_turned_away_at_once,
@@ -129,7 +130,11 @@ fn every_change_is_there_at_once_and_after_reopening(place: &Place) {
         issue(0, 1, 2),
         upload_anonymous(0, 1, 7),
         Change::Revoke { federation: 0, device: 2 },
-        Change::Withdraw { federation: 0, device: 0 },
+        Change::Withdraw { federation: 0, device: 0, unlearn: true },
+        Change::Unlearnt { federation: 0, from: 91, back: None },
+        Change::Unlearnt { federation: 0, from: 90, back: Some((version(0, 5), 2)) },
+        Change::Withdraw { federation: 0, device: 1, unlearn: true },
+        Change::RemoveVersion { federation: 0, version: 4 },
         Change::RemoveToken { id: 0 },
         Change::Stand { federation: 1, standing: Standing::Finished },
     ];
@@ -150,7 +155,7 @@ fn what_is_taken_away_is_gone(place: &Place) {
         .commit(&[Change::Open(opening(0, 1)), upload(0, 1, 0), upload(0, 1, 1), upload(0, 1, 2)])
         .unwrap();
     storage.commit(&[Change::Decline { federation: 0, round: 1, device: 0 }]).unwrap();
-    storage.commit(&[Change::Withdraw { federation: 0, device: 0 }]).unwrap();
+    storage.commit(&[Change::Withdraw { federation: 0, device: 0, unlearn: false }]).unwrap();
     storage.commit(&[Change::Revoke { federation: 0, device: 1 }]).unwrap();
     let Model { stored, bodies, .. } = held(&*storage);
     assert_eq!(stored.devices.len(), 2);
@@ -162,8 +167,8 @@ fn what_is_taken_away_is_gone(place: &Place) {
     // Once more, and what never was there: nothing to do.
     storage
         .commit(&[
-            Change::Withdraw { federation: 0, device: 0 },
-            Change::Withdraw { federation: 9, device: 0 },
+            Change::Withdraw { federation: 0, device: 0, unlearn: false },
+            Change::Withdraw { federation: 9, device: 0, unlearn: false },
             Change::Revoke { federation: 0, device: 0 },
             Change::RemoveToken { id: 77 },
             Change::RemoveVersion { federation: 0, version: 77 },
@@ -206,6 +211,8 @@ fn each_contradiction_is_refused_by_name(place: &Place) {
     let refused = [
         (Change::Found(Box::new(namesake), version(2, 3)), "town-0"),
         (Change::Found(Box::new(federation(2)), version(1, 3)), "first version"),
+        (Change::Unlearnt { federation: 0, from: 1, back: Some((version(0, 3), 1)) }, "current one"),
+        (Change::Unlearnt { federation: 0, from: 1, back: Some((version(1, 9), 1)) }, "another federation"),
         (Change::Stand { federation: 7, standing: Standing::Paused }, "federation 7"),
         (enrol(0, 3, 9), "token 9"),
         (enrol(0, 3, 1), "token 1"),
@@ -247,10 +254,35 @@ fn each_contradiction_is_refused_by_name(place: &Place) {
     check(place, storage, &model);
 }
 
+fn the_earliest_of_those_who_withdraw_is_unlearnt(place: &Place) {
+    let storage = place.open();
+    let withdraw = |device, unlearn| Change::Withdraw { federation: 0, device, unlearn };
+    let pending = |storage: &dyn Storage| storage.load().unwrap().federations[0].unlearn;
+    storage.commit(&under_way()).unwrap();
+    storage.commit(&[withdraw(0, false)]).unwrap();
+    assert_eq!(pending(&*storage), None);
+    storage.commit(&[withdraw(2, true), withdraw(1, true), withdraw(1, true)]).unwrap();
+    assert_eq!(pending(&*storage), Some(88));
+    // Going back for somebody who came later leaves the earlier one to be unlearnt.
+    let unlearnt = |from| Change::Unlearnt { federation: 0, from, back: None };
+    storage.commit(&[unlearnt(89)]).unwrap();
+    assert_eq!(pending(&*storage), Some(88));
+    drop(storage);
+    let storage = place.open();
+    assert_eq!(pending(&*storage), Some(88));
+    storage.commit(&[unlearnt(88)]).unwrap();
+    assert_eq!(pending(&*storage), None);
+}
+
 fn numbers_are_never_used_again(place: &Place) {
     let storage = place.open();
     storage.commit(&under_way()).unwrap();
-    storage.commit(&[Change::Withdraw { federation: 0, device: 2 }, Change::RemoveToken { id: 0 }]).unwrap();
+    storage
+        .commit(&[
+            Change::Withdraw { federation: 0, device: 2, unlearn: false },
+            Change::RemoveToken { id: 0 },
+        ])
+        .unwrap();
     storage.commit(&[Change::AddToken(enrolment(4, 0, None))]).unwrap();
     drop(storage);
     let storage = place.open();
@@ -320,7 +352,9 @@ fn uploads_go_on_while_updates_are_read(place: &Place) {
     let mut seen = Vec::new();
     let mut visit = |device, _: &[u8]| {
         if seen.is_empty() {
-            storage.commit(&[upload(0, 0, 2), Change::Withdraw { federation: 0, device: 1 }]).unwrap();
+            storage
+                .commit(&[upload(0, 0, 2), Change::Withdraw { federation: 0, device: 1, unlearn: false }])
+                .unwrap();
         }
         seen.push(device);
         Ok(())
@@ -357,7 +391,7 @@ fn what_came_with_tokens_is_nobodys(place: &Place) {
     storage.commit(&under_way()).unwrap();
     let came = [issue(0, 0, 0), issue(0, 0, 1), upload_anonymous(0, 0, 4), upload_anonymous(0, 0, 2)];
     storage.commit(&came).unwrap();
-    storage.commit(&[Change::Withdraw { federation: 0, device: 0 }]).unwrap();
+    storage.commit(&[Change::Withdraw { federation: 0, device: 0, unlearn: false }]).unwrap();
     let open = &storage.load().unwrap().rounds[0];
     assert_eq!(open.issued, [(1, hash(81))]);
     assert_eq!(open.anonymous.iter().map(|each| each.nullifier).collect::<Vec<_>>(), [hash(92), hash(94)]);

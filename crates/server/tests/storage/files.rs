@@ -45,7 +45,7 @@ fn nothing_of_a_device_that_withdrew_stays_in_the_files() {
     };
     assert!(body(1).starts_with(b"update of device 000001;"));
     assert!(within(0) && within(1) && within(2));
-    storage.commit(&[Change::Withdraw { federation: 0, device: 1 }]).unwrap();
+    storage.commit(&[Change::Withdraw { federation: 0, device: 1, unlearn: true }]).unwrap();
     assert!(within(0) && !within(1) && within(2));
     storage.commit(&[Change::Revoke { federation: 0, device: 2 }]).unwrap();
     assert!(within(0) && !within(2));

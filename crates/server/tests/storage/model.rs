@@ -87,7 +87,13 @@ impl Model {
                 self.forget_answer(*federation, *device);
                 Ok(())
             }
-            Change::Withdraw { federation, device } => {
+            Change::Withdraw { federation, device, unlearn } => {
+                let leaves =
+                    self.stored.devices.iter().find(|known| is_device(known, *federation, *device)).cloned();
+                if let Some(leaves) = leaves.filter(|_| *unlearn) {
+                    let pending = &mut self.federation(*federation)?.unlearn;
+                    *pending = Some(pending.map_or(leaves.enrolled, |pending| pending.min(leaves.enrolled)));
+                }
                 self.forget_answer(*federation, *device);
                 for open in
                     self.stored.rounds.iter_mut().filter(|open| open.opening.federation == *federation)
@@ -189,6 +195,7 @@ impl Model {
                 Ok(())
             }
             Change::Close(record, version) => self.close(record, version.as_ref()),
+            Change::Unlearnt { federation, from, back } => self.unlearnt(*federation, *from, back.as_ref()),
             Change::RemoveVersion { federation, version } => {
                 must(self.federation(*federation).map_or(true, |current| current.version != *version))?;
                 let is = |kept: &VersionRecord| (kept.federation, kept.version) == (*federation, *version);
@@ -197,6 +204,25 @@ impl Model {
             }
             _ => Err(Contradiction),
         }
+    }
+
+    fn unlearnt(
+        &mut self,
+        id: u64,
+        from: u64,
+        back: Option<&(VersionRecord, u64)>,
+    ) -> Result<(), Contradiction> {
+        if let Ok(federation) = self.federation(id) {
+            federation.unlearn = federation.unlearn.filter(|pending| *pending < from);
+        }
+        let Some((version, undone)) = back else { return Ok(()) };
+        let federation = self.federation(id)?;
+        must(version.federation == id && version.version > federation.version)?;
+        (federation.version, federation.went_back) = (version.version, Some(version.version));
+        federation.undone += undone;
+        self.stored.versions.push(version.clone());
+        self.stored.versions.sort_by_key(|version| (version.federation, version.version));
+        Ok(())
     }
 
     fn found(&mut self, federation: &FederationRecord, version: &VersionRecord) -> Result<(), Contradiction> {

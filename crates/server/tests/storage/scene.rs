@@ -22,6 +22,9 @@ pub(crate) fn federation(id: u64) -> FederationRecord {
         next_device: 0,
         next_round: 0,
         version: 3,
+        undone: 5,
+        went_back: id.is_multiple_of(2).then_some(2),
+        unlearn: None,
     }
 }
 
@@ -32,6 +35,7 @@ pub(crate) fn version(federation: u64, version: u64) -> VersionRecord {
         digest: hash(100 * federation + version),
         bytes: 77 + version,
         created: 2_000 + version,
+        rounds: 6 + version,
     }
 }
 
@@ -58,7 +62,9 @@ pub(crate) fn operator(id: u64) -> TokenRecord {
 
 pub(crate) fn device(federation: u64, number: u32) -> DeviceRecord {
     let credential = hash(1_000 * federation + u64::from(number));
-    DeviceRecord { federation, number, credential, enrolled: 11, seen: 12, revoked: false }
+    // Who has a higher number enrolled earlier here, so that the order of numbers cannot stand for that of times.
+    let enrolled = 90 - u64::from(number.min(80));
+    DeviceRecord { federation, number, credential, enrolled, seen: 12, revoked: false }
 }
 
 pub(crate) fn enrol(federation: u64, number: u32, token: u64) -> Change {

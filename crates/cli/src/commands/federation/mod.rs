@@ -82,6 +82,7 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         "simulated_noise": args.simulated_noise,
         "samples": args.samples,
         "private_models": args.private_models,
+        "unlearn": args.unlearn,
         "criteria": criteria,
     });
     let key = key_file::read(args.federation_key.as_deref())?;
@@ -91,6 +92,7 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         ("minimum", args.minimum.map(Value::from)),
         ("present_within", args.present_within.map(Value::from)),
         ("row_norm", args.row_norm.map(Value::from)),
+        ("keep_versions", args.keep_versions.map(Value::from)),
     ];
     for (key, value) in given {
         if let Some(value) = value {
@@ -146,6 +148,9 @@ fn page(value: &Value) -> String {
         of("revoked")
     );
     let _ = writeln!(out, "model {} with {} items, version {}", of("model"), of("items"), of("version"));
+    if value["undone"].as_u64().unwrap_or(0) > 0 {
+        let _ = writeln!(out, "{} rounds are held again without people who withdrew", of("undone"));
+    }
     if let Some(why) = value["failure"].as_str() {
         let _ = writeln!(out, "it failed: {why}");
     }

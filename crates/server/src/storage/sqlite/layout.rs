@@ -8,7 +8,16 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 const APPLICATION: i32 = 0x534f_5456;
 
 /// Each makes the next layout of the one before; the first one starts from nothing. Never changed, only added to.
-const LAYOUTS: &[&str] = &[FIRST, SEALS, ANONYMOUS];
+const LAYOUTS: &[&str] = &[FIRST, SEALS, ANONYMOUS, GOING_BACK];
+
+/// Training that goes back when somebody withdraws. Before there was that, a version had as many rounds as its number says.
+const GOING_BACK: &str = "
+    ALTER TABLE federation ADD COLUMN undone INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE federation ADD COLUMN went_back INTEGER;
+    ALTER TABLE federation ADD COLUMN unlearn INTEGER;
+    ALTER TABLE version ADD COLUMN rounds INTEGER NOT NULL DEFAULT 0;
+    UPDATE version SET rounds = version;
+";
 
 /// What is said between devices and server beside the updates, where those are sealed.
 const SEALS: &str = "
