@@ -7,8 +7,14 @@ use std::path::Path;
 use std::process::Command;
 
 /// The crates that promise to build for wasm32.
-pub(crate) const CRATES: &[&str] =
-    &["sottovoce-core", "sottovoce-protocol", "sottovoce-neural", "sottovoce-models", "sottovoce-device"];
+pub(crate) const CRATES: &[&str] = &[
+    "sottovoce-core",
+    "sottovoce-protocol",
+    "sottovoce-privacy",
+    "sottovoce-neural",
+    "sottovoce-models",
+    "sottovoce-device",
+];
 
 const TARGET: &str = "wasm32-unknown-unknown";
 

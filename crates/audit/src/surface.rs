@@ -62,7 +62,7 @@ impl Surface {
         let Some(facts) = &self.facts else { return rows };
         let rarity: Vec<f32> = (0..facts.features()).map(|feature| rarity(facts, feature)).collect();
         let score = |item| {
-            let features = facts.of(item).iter().map(|&feature| feature as usize);
+            let features = facts.of(item).iter().map(|feature| feature as usize);
             let (sum, weight) = features.fold((0.0, 0.0), |(sum, weight), feature| {
                 (sum + rarity[feature] * rows[feature], weight + rarity[feature])
             });
@@ -82,7 +82,7 @@ impl Surface {
         let mean = |item| {
             let features = facts.of(item);
             let mut sum = vec![0.0; width];
-            for &feature in features {
+            for feature in features.iter() {
                 math::add_scaled(&mut sum, 1.0 / features.len() as f32, row(feature as usize));
             }
             sum

@@ -3,10 +3,12 @@
 mod audit;
 mod device;
 mod service;
+mod unlearn;
 
 pub(crate) use audit::{Audit, Sweep};
 pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
 pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
+pub(crate) use unlearn::Unlearn;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use sottovoce_data::{Cleaning, Columns, Format, GraphPlan, LoadOptions, Repeats, Split};
@@ -71,6 +73,8 @@ pub(crate) enum Command {
     Recommend(Recommend),
     /// Score anybody's recommendation lists
     Evaluate(Evaluate),
+    /// Measure what is left in a model of people who withdraw
+    Unlearn(Unlearn),
     /// Run an experiment file: data sets x models x settings, one report; resumes after an interruption
     Run(Run),
     /// Play the curious server: what could it rebuild of people's histories?
@@ -242,6 +246,10 @@ pub(crate) struct GraphArgs {
     /// What stands before an item's id in its entity's name, where no mapping does
     #[arg(long, value_name = "IRI", default_value = "", hide_default_value = true, requires = "graph")]
     pub(crate) graph_base: String,
+    /// Read the graph before cleaning: items with a feature are counted over the whole set, and items it does not know are
+    /// left out
+    #[arg(long, requires = "graph")]
+    pub(crate) graph_first: bool,
 }
 
 impl GraphArgs {
@@ -255,6 +263,7 @@ impl GraphArgs {
             drop: if self.graph_drop.is_empty() { usual.drop } else { self.graph_drop.clone() },
             inverse: self.graph_inverse,
             base: self.graph_base.clone(),
+            first: self.graph_first,
         })
     }
 }
@@ -325,6 +334,9 @@ pub(crate) struct SplitArgs {
     /// Take a validation part off the training part in the same way
     #[arg(long, value_name = "HOW")]
     pub(crate) validation: Option<Split>,
+    /// Count held-out ratings below R neither for nor against
+    #[arg(long, value_name = "R", allow_negative_numbers = true)]
+    pub(crate) relevant: Option<f32>,
 }
 
 /// `train`.

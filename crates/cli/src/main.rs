@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod folder;
+mod key_file;
 mod lists_file;
 mod measure;
 mod model_dir;

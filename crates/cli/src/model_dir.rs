@@ -187,7 +187,7 @@ fn facts(file: &SafeTensors<'_>, items: usize) -> Result<Facts> {
     let starts = std::iter::once(0).chain(ends.iter().map(|&end| end as usize));
     let lists: Option<Vec<&[u32]>> =
         starts.zip(&ends).map(|(start, &end)| members.get(start..end as usize)).collect();
-    Ok(Facts::new(names, hops, lists.context("facts do not end where they should")?))
+    Ok(Facts::new(&names, hops, lists.context("facts do not end where they should")?))
 }
 
 /// Arrays to be written, with their bytes.
@@ -227,12 +227,12 @@ impl Arrays {
     }
 
     fn push_facts(&mut self, facts: &Facts) {
-        self.push_names("features", facts.names());
+        self.push_names("features", &facts.names());
         let hops = (0..facts.features()).map(|feature| u32::from(facts.hops(feature))).collect();
         self.push_u32("features.hops", hops);
         let (mut ends, mut members) = (Vec::new(), Vec::new());
         for item in 0..facts.items() {
-            members.extend_from_slice(facts.of(item));
+            members.extend(facts.of(item).iter());
             ends.push(members.len() as u32);
         }
         self.push_u32("facts.ends", ends);

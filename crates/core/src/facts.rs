@@ -1,69 +1,34 @@
 //! What is known of the items as facts: the features that a knowledge graph, or plain attributes, give them.
 
 use crate::Names;
+use crate::numbers::{Lists, Numbers};
+use crate::words::Words;
+use std::sync::OnceLock;
 
 /// Which features each item has, by item and by feature.
 ///
 /// A feature is a chain of predicates and what it leads to: `director: Federico Fellini`, or, two hops away,
-/// `director > birth place: Rimini`. Features are numbered from 0; memory is a few bytes for each fact and each feature.
+/// `director > birth place: Rimini`. Features are numbered from 0; memory is two to four bytes for each fact each way, and what their words differ by.
 ///
 /// ```
 /// use sottovoce_core::Facts;
 /// let facts = Facts::of_lists(&[("type: park", 1), ("city > country: Italy", 2)], &[vec![0], vec![], vec![1, 0]]);
-/// assert_eq!((facts.of(2), facts.holders(0)), (&[0, 1][..], &[0, 2][..]));
-/// assert_eq!((facts.name(1), facts.hops(1)), ("city > country: Italy", 2));
+/// assert_eq!((facts.of(2).to_vec(), facts.holders(0).to_vec()), (vec![0, 1], vec![0, 2]));
+/// assert_eq!((facts.name(1).as_str(), facts.hops(1)), ("city > country: Italy", 2));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Facts {
-    names: Names,
+    words: Words,
     hops: Vec<u8>,
     /// By item: its features, ascending.
     by_item: Lists,
-    /// By feature: the items that have it, ascending.
-    by_feature: Lists,
+    /// By feature: the items that have it, ascending. Made when it is first asked for: who only trains never does.
+    by_feature: OnceLock<Lists>,
 }
 
-/// Lists of numbers, one after the other.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Lists {
-    ends: Vec<u32>,
-    members: Vec<u32>,
-}
-
-impl Lists {
-    fn push(&mut self, list: &[u32]) {
-        self.members.extend_from_slice(list);
-        self.ends.push(self.members.len() as u32);
-    }
-
-    #[inline]
-    fn of(&self, place: usize) -> &[u32] {
-        let start = if place == 0 { 0 } else { self.ends[place - 1] as usize };
-        &self.members[start..self.ends[place] as usize]
-    }
-
-    /// The same the other way round: for each number below `numbers`, the places of the lists that hold it.
-    fn turned(&self, numbers: usize) -> Lists {
-        let mut ends = vec![0u32; numbers];
-        self.members.iter().for_each(|&number| ends[number as usize] += 1);
-        let mut sum = 0;
-        for end in &mut ends {
-            // For the moment where the list begins; filling moves it to its end.
-            (*end, sum) = (sum, sum + *end);
-        }
-        let mut members = vec![0; self.members.len()];
-        for place in 0..self.ends.len() {
-            for &number in self.of(place) {
-                let at = &mut ends[number as usize];
-                members[*at as usize] = place as u32;
-                *at += 1;
-            }
-        }
-        Lists { ends, members }
-    }
-
-    fn heap_bytes(&self) -> usize {
-        (self.ends.capacity() + self.members.capacity()) * size_of::<u32>()
+impl PartialEq for Facts {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.words, &self.hops, &self.by_item) == (&other.words, &other.hops, &other.by_item)
     }
 }
 
@@ -73,25 +38,36 @@ impl Facts {
     /// # Panics
     /// If there is not one number of hops a feature, an item has a feature that is not there, or there are 2^32 facts.
     pub fn new<'a>(
-        names: Names,
+        names: &Names,
         hops: Vec<u8>,
         items: impl IntoIterator<Item = impl IntoIterator<Item = &'a u32>>,
     ) -> Self {
+        let mut facts = Self::of_features(names, hops);
+        items.into_iter().for_each(|features| facts.push(features.into_iter().copied().collect()));
+        facts.shrink();
+        facts
+    }
+
+    /// Features without items.
+    pub(crate) fn of_features(names: &Names, hops: Vec<u8>) -> Self {
         assert_eq!(names.len(), hops.len(), "hops of each feature");
-        let (mut by_item, mut own) = (Lists::default(), Vec::new());
-        for features in items {
-            own.clear();
-            own.extend(features.into_iter().copied());
-            own.sort_unstable();
-            own.dedup();
-            let last = own.last().copied();
-            assert!(last.is_none_or(|last| (last as usize) < names.len()), "feature of {}", names.len());
-            by_item.push(&own);
-        }
-        assert!(u32::try_from(by_item.members.len()).is_ok(), "facts hold at most 2^32");
-        by_item.members.shrink_to_fit();
-        let by_feature = by_item.turned(names.len());
-        Self { names, hops, by_item, by_feature }
+        let by_item = Lists::below(names.len());
+        Self { words: Words::new(names.iter()), hops, by_item, by_feature: OnceLock::new() }
+    }
+
+    /// The next item's features, in any order.
+    pub(crate) fn push(&mut self, mut features: Vec<u32>) {
+        features.sort_unstable();
+        features.dedup();
+        let last = features.last().copied();
+        assert!(last.is_none_or(|last| (last as usize) < self.features()), "feature of {}", self.features());
+        self.by_item.push(&features);
+        assert!(u32::try_from(self.len()).is_ok(), "facts hold at most 2^32");
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        self.by_item.shrink();
+        self.hops.shrink_to_fit();
     }
 
     /// The same from lists; for examples and tests.
@@ -99,13 +75,13 @@ impl Facts {
     /// # Panics
     /// As [`new`](Self::new).
     pub fn of_lists(features: &[(&str, u8)], items: &[Vec<u32>]) -> Self {
-        let names = features.iter().map(|(name, _)| name).collect();
-        Self::new(names, features.iter().map(|(_, hops)| *hops).collect(), items)
+        let names: Names = features.iter().map(|(name, _)| name).collect();
+        Self::new(&names, features.iter().map(|(_, hops)| *hops).collect(), items)
     }
 
     /// Number of items.
     pub fn items(&self) -> usize {
-        self.by_item.ends.len()
+        self.by_item.len()
     }
 
     /// Number of features.
@@ -115,12 +91,12 @@ impl Facts {
 
     /// Number of facts: pairs of an item and a feature.
     pub fn len(&self) -> usize {
-        self.by_item.members.len()
+        self.by_item.all()
     }
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.by_item.members.is_empty()
+        self.by_item.all() == 0
     }
 
     /// The features of an item, ascending.
@@ -128,7 +104,7 @@ impl Facts {
     /// # Panics
     /// If there is no such item.
     #[inline]
-    pub fn of(&self, item: usize) -> &[u32] {
+    pub fn of(&self, item: usize) -> Numbers<'_> {
         self.by_item.of(item)
     }
 
@@ -137,21 +113,21 @@ impl Facts {
     /// # Panics
     /// If there is no such feature.
     #[inline]
-    pub fn holders(&self, feature: usize) -> &[u32] {
-        self.by_feature.of(feature)
+    pub fn holders(&self, feature: usize) -> Numbers<'_> {
+        self.by_feature.get_or_init(|| self.by_item.turned(self.features())).of(feature)
     }
 
     /// A feature in words.
     ///
     /// # Panics
     /// If there is no such feature.
-    pub fn name(&self, feature: usize) -> &str {
-        &self.names[feature]
+    pub fn name(&self, feature: usize) -> String {
+        self.words.get(feature)
     }
 
     /// All features in words.
-    pub fn names(&self) -> &Names {
-        &self.names
+    pub fn names(&self) -> Names {
+        self.words.iter().collect()
     }
 
     /// How many hops away from an item a feature is, from 1.
@@ -165,14 +141,29 @@ impl Facts {
 
     /// The same for the items in `items`, in that order; features keep their numbers.
     pub fn select(&self, items: &[u32]) -> Facts {
-        let lists = items.iter().map(|&item| self.of(item as usize));
-        Facts::new(self.names.clone(), self.hops.clone(), lists)
+        let mut by_item = Lists::below(self.features());
+        items.iter().for_each(|&item| by_item.push(&self.of(item as usize).to_vec()));
+        by_item.shrink();
+        Facts { by_item, by_feature: OnceLock::new(), ..self.clone() }
+    }
+
+    /// The same without features that no item has; the others move up.
+    pub fn without_unheld(&self) -> Facts {
+        let kept: Vec<u32> =
+            (0..self.features() as u32).filter(|&f| !self.holders(f as usize).is_empty()).collect();
+        let mut numbers = vec![0; self.features()];
+        kept.iter().zip(0..).for_each(|(&old, new)| numbers[old as usize] = new);
+        let lists: Vec<Vec<u32>> = (0..self.items())
+            .map(|item| self.of(item).iter().map(|f| numbers[f as usize]).collect())
+            .collect();
+        let hops = kept.iter().map(|&feature| self.hops(feature as usize)).collect();
+        Facts::new(&self.names().select(&kept), hops, &lists)
     }
 
     /// Bytes held on the heap.
     pub fn heap_bytes(&self) -> usize {
-        let lists = self.by_item.heap_bytes() + self.by_feature.heap_bytes();
-        self.names.heap_bytes() + self.hops.capacity() + lists
+        let turned = self.by_feature.get().map_or(0, Lists::heap_bytes);
+        self.words.heap_bytes() + self.hops.capacity() + self.by_item.heap_bytes() + turned
     }
 }
 
@@ -187,12 +178,19 @@ mod tests {
             &[vec![2, 0, 2], vec![], vec![1], vec![1, 0]],
         );
         assert_eq!((facts.items(), facts.features(), facts.len()), (4, 4, 5));
-        assert_eq!((facts.of(0), facts.of(1)), (&[0, 2][..], &[][..]));
-        assert_eq!((facts.holders(1), facts.holders(3)), (&[2, 3][..], &[][..]));
+        let lists = |facts: &Facts, items: [usize; 2]| items.map(|item| facts.of(item).to_vec());
+        let holders =
+            |facts: &Facts, features: [usize; 2]| features.map(|feature| facts.holders(feature).to_vec());
+        assert_eq!(lists(&facts, [0, 1]), [vec![0, 2], vec![]]);
+        assert_eq!(holders(&facts, [1, 3]), [vec![2, 3], vec![]]);
         let fewer = facts.select(&[3, 0]);
-        assert_eq!((fewer.of(0), fewer.of(1)), (&[0, 1][..], &[0, 2][..]));
-        assert_eq!((fewer.holders(0), fewer.holders(1)), (&[0, 1][..], &[0][..]));
+        assert_eq!(lists(&fewer, [0, 1]), [vec![0, 1], vec![0, 2]]);
+        assert_eq!(holders(&fewer, [0, 1]), [vec![0, 1], vec![0]]);
         assert_eq!(fewer.name(2), "c");
+        let held = facts.select(&[0, 1]).without_unheld();
+        assert_eq!(lists(&held, [0, 1]), [vec![0, 1], vec![]]);
+        assert_eq!((held.name(1).as_str(), held.hops(1), held.features()), ("c", 1, 2));
+        assert_eq!(holders(&held, [0, 1]), [vec![0], vec![0]]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Facts {
     /// # Panics
     /// If there is no such item.
     pub fn item_text(&self, item: usize) -> String {
-        let numbers: Vec<String> = self.of(item).iter().map(ToString::to_string).collect();
+        let numbers: Vec<String> = self.of(item).iter().map(|number| number.to_string()).collect();
         numbers.join(" ")
     }
 
@@ -65,21 +65,23 @@ impl Facts {
         };
         let (items, features) = (&rest[..end], &rest[end + 1..]);
         let (names, hops) = read_features(features, count(items) + 3)?;
-        let mut lists: Vec<Vec<u32>> = Vec::with_capacity(count(items));
+        let mut facts = Facts::of_features(&names, hops);
         for (place, line) in items.lines().enumerate() {
             let own = line.split('\t').nth(3).unwrap_or_default();
             let numbers: Option<Vec<u32>> =
                 own.split_ascii_whitespace().map(|number| number.parse().ok()).collect();
-            let fits = |numbers: &Vec<u32>| numbers.iter().all(|&number| (number as usize) < names.len());
+            let fits =
+                |numbers: &Vec<u32>| numbers.iter().all(|&number| (number as usize) < facts.features());
             let Some(numbers) = numbers.filter(fits) else {
-                let expected =
-                    format!("the facts are not numbers below {}, the number of features", names.len());
+                let features = facts.features();
+                let expected = format!("the facts are not numbers below {features}, the number of features");
                 return Err(wrong(place + 2, &expected));
             };
-            lists.push(numbers);
+            facts.push(numbers);
         }
+        facts.shrink();
         let about_items = &text[..text.len() - rest.len() + end];
-        Ok(Some((Facts::new(names, hops, &lists), about_items)))
+        Ok(Some((facts, about_items)))
     }
 }
 

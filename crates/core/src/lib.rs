@@ -14,7 +14,9 @@ mod histories;
 mod images;
 pub mod math;
 mod names;
+mod numbers;
 mod rng;
+mod words;
 
 pub use catalog::{Catalog, Categories};
 pub use facts::Facts;
@@ -23,4 +25,5 @@ pub use fastest::{Work, fastest};
 pub use histories::{Histories, HistoriesBuilder, ShapeError};
 pub use images::{Images, ImagesError};
 pub use names::Names;
+pub use numbers::Numbers;
 pub use rng::Rng;

@@ -56,7 +56,7 @@ impl Interactions {
 
     /// Keeps the interactions `rows` (in that order), drops users and items left with none, and numbers the others
     /// canonically again.
-    pub(crate) fn select(&self, rows: &[u32]) -> Interactions {
+    pub fn select(&self, rows: &[u32]) -> Interactions {
         let (users, user_numbers) = survivors(&self.users, &self.user, rows);
         let (items, item_numbers) = survivors(&self.catalog.ids, &self.item, rows);
         let pick = |column: &[u32], numbers: &[u32]| -> Vec<u32> {

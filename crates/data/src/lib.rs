@@ -62,5 +62,5 @@ pub use interactions::{Dataset, Interactions, canonical_order};
 pub use known::{KNOWN_SETS, KnownSet, known_set};
 pub use load::{DATA_DIR, LoadOptions, load, load_bytes, open, read_catalog};
 pub use notes::Notes;
-pub use split::{Parts, Split, split};
+pub use split::{Parts, Split, Splitting, split, split_as};
 pub use write::{WrittenParts, write_parquet, write_parts, write_tsv};

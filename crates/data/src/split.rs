@@ -83,21 +83,46 @@ pub struct Parts {
     pub without_test: usize,
 }
 
+/// How a data set is parted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Splitting {
+    /// How the test part is held out.
+    pub test: Split,
+    /// How a validation part is taken off the training part.
+    pub validation: Option<Split>,
+    /// Held-out interactions rated below it are in no part: nothing is learnt from them, and nobody is expected to find
+    /// them. Without ratings in the set, it does nothing.
+    pub relevant: Option<f32>,
+    /// For random splits.
+    pub seed: u64,
+}
+
 /// Parts each user's history; `validation` parts the training part once more in the same way.
 ///
 /// Histories are in time order; equal times keep their input order. A random split is drawn for each user from the
 /// seed and the user's id alone, so other users and the order of rows make no difference to it.
 pub fn split(clean: &Interactions, how: Split, validation: Option<Split>, seed: u64) -> Parts {
+    split_as(clean, Splitting { test: how, validation, relevant: None, seed })
+}
+
+/// The same with all that can be said of it.
+pub fn split_as(clean: &Interactions, how: Splitting) -> Parts {
+    let Splitting { test: how, validation, relevant, seed } = how;
+    let relevant = relevant.filter(|_| !clean.rating.is_empty());
     let (starts, rows) = clean.rows_in_time();
     let mut parts = [Part::default(), Part::default(), Part::default()];
     let mut without_test = 0;
     for user in 0..clean.users.len() {
         let history = &rows[starts[user]..starts[user + 1]];
         let draw = |label| Rng::new(seed).stream(label, 0).stream(&clean.users[user], 0);
-        let (mut train, test) = divide(clean, history, how, || draw("test"));
+        let (mut train, mut test) = divide(clean, history, how, || draw("test"));
         let mut held = Vec::new();
         if let Some(how) = validation {
             (train, held) = divide(clean, &train, how, || draw("validation"));
+        }
+        if let Some(least) = relevant {
+            test.retain(|&row| clean.rating[row as usize] >= least);
+            held.retain(|&row| clean.rating[row as usize] >= least);
         }
         without_test += usize::from(test.is_empty());
         for (part, rows) in parts.iter_mut().zip([&train, &held, &test]) {

@@ -53,6 +53,8 @@ pub enum HttpError {
 #[derive(Clone, Debug)]
 pub struct HttpTransport {
     agent: Agent,
+    /// For requests without a name: never over a connection that has carried a credential, nor two over one.
+    apart: Agent,
     base: String,
 }
 
@@ -67,18 +69,23 @@ impl HttpTransport {
         if let Some(pem) = &options.ca {
             tls = tls.root_certs(RootCerts::Specific(Arc::new(certificates(pem)?)));
         }
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_connect(Some(options.connect))
-            .timeout_global(Some(options.whole))
-            .max_response_header_size(16 << 10)
-            .max_idle_connections(options.connections)
-            .max_idle_connections_per_host(options.connections)
-            .user_agent(concat!("sottovoce-device/", env!("CARGO_PKG_VERSION")))
-            .tls_config(tls.build());
-        Ok(Self { agent: config.build().new_agent(), base })
+        let tls = tls.build();
+        let config = |connections| {
+            Agent::config_builder()
+                .http_status_as_error(false)
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .timeout_connect(Some(options.connect))
+                .timeout_global(Some(options.whole))
+                .max_response_header_size(16 << 10)
+                .max_idle_connections(connections)
+                .max_idle_connections_per_host(connections)
+                .user_agent(concat!("sottovoce-device/", env!("CARGO_PKG_VERSION")))
+                .tls_config(tls.clone())
+                .build()
+                .new_agent()
+        };
+        Ok(Self { agent: config(options.connections), apart: config(0), base })
     }
 }
 
@@ -115,6 +122,9 @@ fn dressed<B>(mut builder: RequestBuilder<B>, request: &Request) -> RequestBuild
     if let Some(bearer) = &request.bearer {
         builder = builder.header("authorization", format!("Bearer {bearer}"));
     }
+    if let Some(token) = &request.round_token {
+        builder = builder.header("sottovoce-token", token);
+    }
     if let Some(key) = &request.idempotency_key {
         builder = builder.header("idempotency-key", key);
     }
@@ -124,11 +134,12 @@ fn dressed<B>(mut builder: RequestBuilder<B>, request: &Request) -> RequestBuild
 impl Transport for HttpTransport {
     fn send(&self, request: &Request) -> Result<Response, TransportError> {
         let url = format!("{}{}", self.base, request.path);
+        let agent = if request.round_token.is_some() { &self.apart } else { &self.agent };
         let sent = match request.method {
-            Method::Get => dressed(self.agent.get(url), request).call(),
-            Method::Delete => dressed(self.agent.delete(url), request).call(),
-            Method::Post if request.body.is_empty() => dressed(self.agent.post(url), request).send_empty(),
-            Method::Post => dressed(self.agent.post(url), request).content_type(WIRE).send(&request.body[..]),
+            Method::Get => dressed(agent.get(url), request).call(),
+            Method::Delete => dressed(agent.delete(url), request).call(),
+            Method::Post if request.body.is_empty() => dressed(agent.post(url), request).send_empty(),
+            Method::Post => dressed(agent.post(url), request).content_type(WIRE).send(&request.body[..]),
         };
         let failed = |error: ureq::Error| TransportError(format!("reaching {}: {error}", self.base));
         let mut response = sent.map_err(failed)?;

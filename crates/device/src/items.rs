@@ -96,6 +96,7 @@ impl Items {
                 return Err(CatalogError::Twice { id: items.id(pair[0] as usize).to_owned() });
             }
         }
+        items.starts.shrink_to_fit();
         items.by_id = by_id;
         Ok(items)
     }
@@ -139,6 +140,12 @@ impl Items {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
+    }
+
+    /// Bytes held on the heap, those of the facts included.
+    pub fn heap_bytes(&self) -> usize {
+        let facts = self.facts.as_ref().map_or(0, |facts| facts.heap_bytes());
+        self.text.capacity() + 4 * (self.starts.capacity() + self.by_id.capacity()) + facts
     }
 
     fn field(&self, row: usize, place: usize) -> &str {
@@ -207,7 +214,10 @@ mod tests {
         let text = "item\ttitle\tcategories\tfacts\n7\tHeat\tCrime\t0 1\n9\t\t\t\n\nhops\twords\n1\tby: Mann\n2\tby > in: Ohio\n";
         let items = Items::parse(text.as_bytes().to_vec()).unwrap();
         let facts = items.facts().unwrap();
-        assert_eq!((items.len(), facts.of(0), facts.name(1)), (2, &[0, 1][..], "by > in: Ohio"));
+        assert_eq!(
+            (items.len(), facts.of(0).to_vec(), facts.name(1).as_str()),
+            (2, vec![0, 1], "by > in: Ohio")
+        );
         assert_eq!((items.title(0), items.categories(0).collect::<Vec<_>>()), (Some("Heat"), vec!["Crime"]));
         assert_eq!(items.text(), text);
         assert_eq!(Items::parse(items.text().as_bytes().to_vec()).unwrap(), items);

@@ -73,9 +73,11 @@ mod items;
 mod models;
 mod round;
 mod schedule;
+mod sealing;
 mod seeds;
 mod state;
 mod store;
+mod ticket;
 mod transport;
 
 pub use bounds::{Bounds, ID_BYTES};

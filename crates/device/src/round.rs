@@ -3,12 +3,15 @@
 use crate::Items;
 use crate::criteria::{self, AUC, CLOSENESS, DIVERSITY, LOSS, RECENCY, SIZE};
 use crate::history::Rows;
+use crate::sealing::{self, Sealing};
 use crate::seeds::{Secret, Seeds};
 use crate::state::Private;
+use crate::ticket::Ticket;
 use sottovoce_models::learner::{LearnError, Learner};
 use sottovoce_models::{Lesson, criteria as figures};
+use sottovoce_privacy::{Generator, Protected, Protection, anonymous_key};
 use sottovoce_protocol::{
-    DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
+    Disclosed, DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
 };
 use std::sync::Arc;
 use thiserror::Error;
@@ -52,6 +55,12 @@ impl From<DisclosureError> for Declined {
     }
 }
 
+/// Terms that this device cannot follow.
+pub(crate) fn not_known(why: impl Into<Box<dyn std::error::Error>>) -> Declined {
+    let why: Box<dyn std::error::Error> = why.into();
+    Declined::Terms(why.to_string(), Refusal::Unstated)
+}
+
 /// What a round needs to know of the device.
 pub(crate) struct Work<'a> {
     pub(crate) terms: &'a RoundTerms,
@@ -62,6 +71,10 @@ pub(crate) struct Work<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) secret: &'a Secret,
     pub(crate) seeds: &'a Seeds,
+    /// The key that devices of the federation share, if it was given one.
+    pub(crate) key: Option<&'a [u8; 32]>,
+    /// Its place in the cohort, where updates are sealed.
+    pub(crate) seat: Option<u32>,
     /// Seconds, for the ledger.
     pub(crate) when: u64,
 }
@@ -69,7 +82,15 @@ pub(crate) struct Work<'a> {
 /// What came of it.
 pub(crate) struct Outcome {
     pub(crate) private: Private,
-    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) leaves: Leaves,
+}
+
+/// What leaves the device.
+pub(crate) enum Leaves {
+    /// One message; with a ticket, without saying whose it is.
+    Message(Arc<[u8]>, Option<Box<Ticket>>),
+    /// An update that is sealed, in steps.
+    Sealed(Sealing),
 }
 
 impl Work<'_> {
@@ -114,10 +135,48 @@ impl Work<'_> {
                 trained.report(index, value)?;
             }
         }
+        let protection = Protection::read(&terms.privacy).map_err(not_known)?;
+        let ticket = anonymous_key(&terms.privacy).map_err(not_known)?;
+        let ticket = ticket.map(|key| Box::new(Ticket::new(terms.federation, key)));
+        let layout = self.shared.parameters.layout();
+        let protected = Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
         let disclosed = trained.disclose(self.policy, terms, self.when, ledger, &mut rng)?;
-        let mut bytes = Vec::new();
-        codec::encode_update(&disclosed, &mut bytes);
-        Ok(Outcome { private: Private { model: terms.model.clone(), values: private }, bytes: bytes.into() })
+        let leaves = match protected.filter(Protected::sends_words) {
+            Some(protected) => self.seal(&protected, &disclosed, ticket)?,
+            None => {
+                let mut bytes = Vec::new();
+                codec::encode_update(&disclosed, &mut bytes);
+                Leaves::Message(bytes.into(), ticket)
+            }
+        };
+        Ok(Outcome { private: Private { model: terms.model.clone(), values: private }, leaves })
+    }
+
+    /// Turns what was disclosed into words, adds this device's noise, and wraps them as the terms say.
+    fn seal(
+        &self,
+        protected: &Protected,
+        disclosed: &Disclosed,
+        ticket: Option<Box<Ticket>>,
+    ) -> Result<Leaves, Declined> {
+        let (terms, mut words) = (self.terms, Vec::new());
+        let mut noise = self.seeds.noise(self.secret, &terms.model.name, terms.round);
+        protected.words(disclosed.update(), &mut noise, &mut words);
+        if protected.lock().is_some() {
+            let key = self.key.ok_or_else(|| not_known(sealing::Leaves::NoKey))?;
+            let mut generator = Generator::new(self.secret.key("lock", terms.round));
+            let sealing = Sealing::lock(terms, protected, key, &words, &mut generator);
+            return sealing.map(Leaves::Sealed).map_err(not_known);
+        }
+        let Some(masks) = protected.protection().masks(terms, words.len()) else {
+            let mut bytes = Vec::new();
+            codec::encode_words(disclosed, &words, &mut bytes);
+            return Ok(Leaves::Message(bytes.into(), ticket));
+        };
+        let seat =
+            self.seat.ok_or_else(|| not_known("the server does not say which seat this device has"))?;
+        let sealing = Sealing::begin(masks, seat, self.secret.key("seal", terms.round), words);
+        sealing.map(Leaves::Sealed).map_err(not_known)
     }
 
     /// What the device can say of itself. Items that never leave it are not counted.

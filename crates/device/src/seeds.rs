@@ -1,6 +1,7 @@
 //! Where a device's randomness comes from.
 
 use sottovoce_core::Rng;
+use sottovoce_privacy::Generator;
 use sottovoce_protocol::RoundId;
 
 /// Random bytes that a device is given at enrolment and never sends: what it draws and the keys under which it repeats
@@ -47,6 +48,11 @@ impl Secret {
         self.derive(label, &number.to_le_bytes()).to_hex().to_string()
     }
 
+    /// 32 bytes of a round, for what must be new in each and nobody else's.
+    pub(crate) fn key(&self, label: &str, round: RoundId) -> [u8; 32] {
+        *self.derive(label, &round.0.to_le_bytes()).as_bytes()
+    }
+
     pub(crate) fn rng(&self, label: &str, detail: &[u8]) -> Rng {
         let [a, b, c, d, e, f, g, h, ..] = *self.derive(label, detail).as_bytes();
         Rng::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
@@ -75,6 +81,17 @@ impl Seeds {
         match self {
             Self::Own => secret.rng("private", model.as_bytes()),
             Self::Simulated { seed, user } => root(*seed, model).stream("private", *user),
+        }
+    }
+
+    /// The noise of a round.
+    pub(crate) fn noise(&self, secret: &Secret, model: &str, round: RoundId) -> Generator {
+        match self {
+            Self::Own => Generator::new(secret.key("noise", round)),
+            Self::Simulated { seed, user } => {
+                let rounds = root(*seed, model).stream("rounds", 0).stream("round", round.0);
+                Generator::simulated(&rounds, "noise", *user)
+            }
         }
     }
 

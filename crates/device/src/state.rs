@@ -3,7 +3,9 @@
 use crate::bounds::Bounds;
 use crate::bytes::{Read, Reader, Writer};
 use crate::history::History;
+use crate::sealing::Sealing;
 use crate::seeds::{Secret, Seeds};
+use crate::ticket::Ticket;
 use sottovoce_protocol::{
     FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
 };
@@ -11,7 +13,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Version of the stored form.
-const VERSION: u8 = 1;
+const VERSION: u8 = 3;
+/// The form before updates could be sealed: all but the last three fields.
+const UNSEALED: u8 = 1;
+/// The form before updates could leave without a name: all but the last field.
+const NAMED: u8 = 2;
 
 /// Where the device stands with its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +48,8 @@ pub enum Membership {
 pub(crate) struct Pending {
     pub(crate) round: RoundId,
     pub(crate) bytes: Arc<[u8]>,
+    /// Where it leaves without the device's credential.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 /// The private model, and the model it belongs to.
@@ -73,6 +81,10 @@ pub(crate) struct State {
     /// The last round for which an update was made.
     pub(crate) answered: Option<RoundId>,
     pub(crate) pending: Option<Pending>,
+    /// A sealed update whose round is not over.
+    pub(crate) sealing: Option<Sealing>,
+    /// The key that devices of the federation share, and the server does not have.
+    pub(crate) key: Option<[u8; 32]>,
 }
 
 impl State {
@@ -98,6 +110,10 @@ impl State {
             out.number(pending.round.0);
             out.block(&pending.bytes);
         });
+        out.optional(self.sealing.as_ref(), |out, sealing| sealing.write(out));
+        out.optional(self.key.as_ref(), |out, key| out.0.extend_from_slice(key));
+        let ticket = self.pending.as_ref().and_then(|pending| pending.ticket.as_ref());
+        out.optional(ticket, |out, ticket| ticket.write(out));
         out.0
     }
 
@@ -105,16 +121,15 @@ impl State {
     pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Result<Self, String> {
         let mut from = Reader(bytes);
         match from.byte("version").map_err(|field| format!("the stored state ends at its {field}"))? {
-            VERSION => {
-                Self::read(&mut from, bounds).map_err(|field| format!("the stored state's {field} is wrong"))
-            }
+            form @ (UNSEALED | NAMED | VERSION) => Self::read(&mut from, form, bounds)
+                .map_err(|field| format!("the stored state's {field} is wrong")),
             found => Err(format!("the stored state has version {found}, this build reads {VERSION}")),
         }
     }
 
-    fn read(from: &mut Reader<'_>, bounds: &Bounds) -> Read<Self> {
+    fn read(from: &mut Reader<'_>, form: u8, bounds: &Bounds) -> Read<Self> {
         // Fields are read in the order in which they are written here.
-        let state = Self {
+        let mut state = Self {
             server: from.text("server")?.to_owned(),
             ca: from.text("certificate")?.to_owned(),
             name: from.text("federation's name")?.to_owned(),
@@ -130,9 +145,26 @@ impl State {
             answered: from.optional("last round", |from| Ok(RoundId(from.number("last round")?)))?,
             pending: from.optional("update", |from| {
                 let round = RoundId(from.number("update's round")?);
-                Ok(Pending { round, bytes: from.block("update")?.into() })
+                Ok(Pending { round, bytes: from.block("update")?.into(), ticket: None })
             })?,
+            sealing: match form {
+                UNSEALED => None,
+                _ => from.optional("sealed update", Sealing::read)?,
+            },
+            key: match form {
+                UNSEALED => None,
+                _ => from.optional("federation's key", |from| from.array("federation's key"))?,
+            },
         };
+        let ticket = match form {
+            UNSEALED | NAMED => None,
+            _ => from.optional("token", Ticket::read)?,
+        };
+        match &mut state.pending {
+            Some(pending) => pending.ticket = ticket,
+            None if ticket.is_some() => return Err("token"),
+            None => (),
+        }
         from.end("end")?;
         Ok(state)
     }
@@ -266,6 +298,7 @@ mod tests {
         policy.least_cohort = 20;
         policy.required_layers.insert("secagg".to_owned());
         let mut model = ModelSpec { name: "fpl".to_owned(), ..ModelSpec::default() };
+        let terms = sottovoce_privacy::secagg::Terms::new(FederationId(3), RoundId(9), 5, 3);
         model.settings.insert("factors".to_owned(), "2".to_owned());
         State {
             server: "https://example.org".to_owned(),
@@ -281,8 +314,27 @@ mod tests {
             history: Arc::new(History::of_ids(["a", "b"])),
             private: Some(Private { model, values: vec![0.1, -2.5e-30] }),
             answered: Some(RoundId(9)),
-            pending: Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into() }),
+            pending: Some(Pending {
+                round: RoundId(9),
+                bytes: vec![1, 2, 3].into(),
+                ticket: Some(Ticket::new(FederationId(3), crate::ticket::tests::issuer(9).key())),
+            }),
+            sealing: Some(Sealing::begin(terms, 3, [8; 32], vec![1, u32::MAX, 7]).unwrap()),
+            key: Some([9; 32]),
         }
+    }
+
+    #[test]
+    fn states_from_before_seals_and_tokens_are_read() {
+        let pending = Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), ticket: None });
+        let state = State { sealing: None, key: None, pending, ..state() };
+        let mut older = state.encode();
+        assert_eq!(older.pop(), Some(0));
+        older[0] = NAMED;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
+        assert_eq!((older.pop(), older.pop()), (Some(0), Some(0)));
+        older[0] = UNSEALED;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
     }
 
     #[test]
@@ -297,10 +349,10 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[2], &state().encode()[1..]].concat();
+        let newer = [&[4], &state().encode()[1..]].concat();
         assert_eq!(
             State::decode(&newer, &bounds).unwrap_err(),
-            "the stored state has version 2, this build reads 1"
+            "the stored state has version 4, this build reads 3"
         );
     }
 

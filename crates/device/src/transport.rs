@@ -38,6 +38,9 @@ pub struct Request {
     pub path: String,
     /// The token or credential to prove oneself with.
     pub bearer: Option<String>,
+    /// A round's one-time token, for the header `sottovoce-token`. Such a request has no bearer, and should not go over a
+    /// connection that has carried one.
+    pub round_token: Option<String>,
     /// Under which the server knows the request when it comes again.
     pub idempotency_key: Option<String>,
     /// A protocol message, of type [`WIRE`]; empty for none.
@@ -48,11 +51,23 @@ pub struct Request {
 
 impl Request {
     pub(crate) fn new(method: Method, path: String, most: u64) -> Self {
-        Self { method, path, bearer: None, idempotency_key: None, body: Arc::new([]), most }
+        Self {
+            method,
+            path,
+            bearer: None,
+            round_token: None,
+            idempotency_key: None,
+            body: Arc::new([]),
+            most,
+        }
     }
 
     pub(crate) fn with_bearer(self, bearer: &str) -> Self {
         Self { bearer: Some(bearer.to_owned()), ..self }
+    }
+
+    pub(crate) fn with_round_token(self, token: Option<String>) -> Self {
+        Self { round_token: token, ..self }
     }
 
     pub(crate) fn with_key(self, key: String) -> Self {
@@ -76,7 +91,8 @@ pub struct Response {
 }
 
 /// Headers that a device looks at.
-pub const HEADERS: [&str; 3] = ["retry-after", "sottovoce-state", "sottovoce-model-digest"];
+pub const HEADERS: [&str; 5] =
+    ["retry-after", "sottovoce-state", "sottovoce-model-digest", "sottovoce-seat", "sottovoce-went-back"];
 
 impl Response {
     /// A header's value.

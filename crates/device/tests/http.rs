@@ -16,7 +16,15 @@ const NOW: Duration = Duration::from_secs(1_000_000);
 
 fn get(most: u64) -> Request {
     let path = "/v1/federations/films/catalog".to_owned();
-    Request { method: Method::Get, path, bearer: None, idempotency_key: None, body: Arc::new([]), most }
+    Request {
+        method: Method::Get,
+        path,
+        bearer: None,
+        round_token: None,
+        idempotency_key: None,
+        body: Arc::new([]),
+        most,
+    }
 }
 
 #[test]

@@ -8,8 +8,10 @@ use sottovoce_device::{
     Conditions, Device, DeviceError, End, Items, Membership, MemoryStore, Next, Options, Rest, Together,
 };
 use sottovoce_models::{DevicePart, Task, fpl};
+use sottovoce_privacy::tokens::{Issuer, Scope};
 use sottovoce_protocol::{
-    Ledger, Policy, PolicyError, PrivacyLayer, Received, Refusal, Reportable, RoundTerms, Trained, codec,
+    FederationId, Ledger, Policy, PolicyError, PrivacyLayer, Received, Refusal, Reportable, RoundId,
+    RoundTerms, Trained, codec,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,6 +78,38 @@ fn simulated(
         all.push(bytes);
     }
     (all, private)
+}
+
+/// The private model has learnt with versions that somebody who withdrew was in: it begins anew, once.
+#[test]
+fn when_training_goes_back_the_private_model_begins_anew() {
+    let server = Server::new();
+    let (mut device, _) = device(0);
+    let mut clock = NOW;
+    for _ in 0..2 {
+        go(&mut device, &server, &mut clock);
+        server.close_round();
+    }
+    let back = server.with(|world| {
+        let mut model = sottovoce_protocol::SharedModel::clone(&world.versions[0]);
+        model.version = sottovoce_protocol::ModelVersion(2);
+        world.versions[2] = Arc::new(model);
+        world.went_back = Some(2);
+        Arc::clone(&world.versions[2])
+    });
+    while device.last_round() != Some(2) {
+        go(&mut device, &server, &mut clock);
+    }
+    let terms = server.with(|world| RoundTerms::freeze(world.terms.clone()).unwrap());
+    let (_, private) = simulated(0, &[(2, Arc::clone(&back))], &terms);
+    assert_eq!(device.private().unwrap(), private);
+    server.close_round();
+    let next = server.with(|world| Arc::clone(world.versions.last().unwrap()));
+    while device.last_round() != Some(3) {
+        go(&mut device, &server, &mut clock);
+    }
+    let (_, private) = simulated(0, &[(2, back), (3, next)], &terms);
+    assert_eq!(device.private().unwrap(), private);
 }
 
 #[test]
@@ -490,4 +524,50 @@ fn names_that_would_change_a_path_are_refused() {
         let made = Device::enrol(Box::new(MemoryStore::new()), enrolment, options());
         assert!(matches!(made, Err(DeviceError::Name(_))), "{name}");
     }
+}
+
+fn issuer(round: u64, master: u8) -> Issuer {
+    let scope = Scope { federation: FederationId(9), round: RoundId(round) };
+    Issuer::new([master; 32], scope)
+}
+
+#[test]
+fn an_update_without_a_name_goes_with_a_token_and_without_the_credential() {
+    let server = Server::new();
+    server.without_names(&issuer(0, 1).key(), issuer(0, 1));
+    let (mut device, store) = device(0);
+    let mut clock = NOW;
+    // The answer to the request for the token is lost, then the device is killed, then the answer to the upload is lost.
+    let lost = Some(Fault::After);
+    server.with(|world| world.faults = vec![None, None, None, None, lost]);
+    let failed = device.step(&*server, clock).unwrap();
+    assert!(matches!(failed, Next::After(_, Rest::Failed { .. })), "{failed:?}");
+    assert!(device.has_pending());
+    drop(device);
+    let mut device = Device::open(Box::new(store.clone()), options()).unwrap();
+    server.with(|world| world.faults = vec![None, lost]);
+    assert_eq!(go(&mut device, &server, &mut clock), done(0));
+    let asked: Vec<_> = server.with(|world| {
+        world.requests.iter().filter(|request| request.path.ends_with("/token")).cloned().collect()
+    });
+    assert_eq!(asked.len(), 2);
+    assert!(asked.iter().all(|request| request.bearer.is_some() && request.body.len() == 32));
+    assert_eq!(asked[0].body, asked[1].body, "a killed device asks for the same token");
+    let spent: Vec<usize> = server.with(|world| world.anonymous.values().map(|(_, times)| *times).collect());
+    assert_eq!(spent, [2], "one token, the same bytes twice");
+    assert!(server.with(|world| world.updates.is_empty()));
+    assert!(!device.has_pending() && device.ledger().totals().updates == 1);
+}
+
+#[test]
+fn a_token_of_another_key_than_the_terms_is_not_used() {
+    let server = Server::new();
+    server.without_names(&issuer(0, 1).key(), issuer(0, 2));
+    let (mut device, _) = device(0);
+    let mut clock = NOW;
+    let next = go(&mut device, &server, &mut clock);
+    let Next::After(_, Rest::Dropped { round: 0, why }) = next else { panic!("{next:?}") };
+    assert!(why.contains("not made with the key"), "{why}");
+    assert!(server.with(|world| world.anonymous.is_empty() && world.updates.is_empty()));
+    assert!(!server.paths().iter().any(|path| path.ends_with("updates")));
 }

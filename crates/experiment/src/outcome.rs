@@ -1,5 +1,6 @@
 //! What a trial gives back.
 
+use crate::kept::Weighed;
 use serde::{Deserialize, Serialize};
 use sottovoce_evaluate::{Evaluation, Key, Metrics, report};
 use std::collections::BTreeMap;
@@ -26,6 +27,9 @@ pub struct Summary {
     /// Other figures by name: `bytes_up`, `bytes_down`, ...
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
+    /// What people decide by, in their histories and in their lists, where something is known of the items.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cloud: Vec<Weighed>,
     /// How good the model was on the way, if it was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<CurvePoint>,

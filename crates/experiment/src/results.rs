@@ -3,6 +3,7 @@
 use crate::engine::{Line, RunError};
 use crate::file::{DataSet, Experiment};
 use crate::journal::{Journal, Recorded};
+use crate::kept::Weighed;
 use crate::outcome::{Cost, CurvePoint, DataCard, Summary, Values};
 use crate::plan::Trial;
 use serde::Serialize;
@@ -65,6 +66,9 @@ pub struct Row {
     pub bias_disparity: BTreeMap<String, f64>,
     /// Other figures over the seeds: epochs, triples, ...
     pub figures: BTreeMap<String, Spread>,
+    /// What people decide by, in their histories and in their lists, with the first seed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cloud: Vec<Weighed>,
     /// One a seed.
     pub finals: Vec<Final>,
     /// What was tried on the validation part, in order.
@@ -203,6 +207,7 @@ impl Row {
             metrics: metrics(&done),
             bias_disparity: bias_disparity(&done, line.place.protocol.cutoffs[0]),
             figures: figures(&done),
+            cloud: done.first().map(|summary| summary.cloud.clone()).unwrap_or_default(),
             finals: recorded.iter().map(|(trial, outcome)| Final::of(trial.seed, outcome)).collect(),
             tried: line.candidates.iter().map(|candidate| Tried::of(line, candidate, journal)).collect(),
             chosen: line.chosen.as_ref().and_then(|chosen| chosen.candidate),

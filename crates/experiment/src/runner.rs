@@ -2,12 +2,13 @@
 
 use crate::engine::{Observer, Trials};
 use crate::file::DataSet;
+use crate::kept::{Kept, kept};
 use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
 use crate::plan::{Stage, Trial, hash};
 use crate::trial::{Checks, Keeping, ModelPlan, PrepareError, evaluate, load_clean, train_keeping};
 use crate::witness;
 use sottovoce_core::Histories;
-use sottovoce_data::{CleaningNotes, Description, LoadOptions, Parts, describe, split};
+use sottovoce_data::{CleaningNotes, Description, LoadOptions, Parts, Splitting, describe, split_as};
 use sottovoce_evaluate::{Question, report};
 use sottovoce_federation::Recorder;
 use sottovoce_models::{Flow, ModelError};
@@ -55,7 +56,9 @@ impl Runner {
         let started = Instant::now();
         let load = LoadOptions { graph: data.graph.clone(), ..self.load.clone() };
         let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning())?;
-        let parts = |validation| split(&dataset.interactions, data.split, validation, data.split_seed);
+        let DataSet { split: test, relevant, split_seed: seed, .. } = *data;
+        let parts =
+            |validation| split_as(&dataset.interactions, Splitting { test, validation, relevant, seed });
         Ok(Prepared {
             whole: parts(None),
             held: parts(Some(data.validation)),
@@ -100,7 +103,7 @@ impl Prepared {
             span: about.first_time.zip(about.last_time),
             fingerprint: about.fingerprint.clone(),
             filters: self.cleaned.lines(),
-            split: format!("{}, validation {}", data.split, data.validation),
+            split: split_in_words(data),
             parts: sizes
                 .into_iter()
                 .filter_map(|(name, part)| Some((name.to_owned(), part?.interactions() as u64)))
@@ -186,6 +189,13 @@ impl Trials for Runner {
         let main_cutoff = trial.protocol.cutoffs.first().copied().unwrap_or(10);
         let mut figures = figures(&trained.summary);
         figures.extend(witness.into_iter().flat_map(|witness| witness::figures(&witness)));
+        let Kept { figures: of_lists, cloud } = match &data.whole.catalog.facts {
+            Some(facts) if trial.stage.is_final() && !evaluation.is_sampled() => {
+                kept(facts, histories, &evaluation.lists, main_cutoff, trial.data.split_seed)
+            }
+            _ => Kept::default(),
+        };
+        figures.extend(of_lists);
         let values = Values::of(&evaluation, main_cutoff, trained.summary.updates_by_item);
         Ok(Outcome {
             summary: Summary {
@@ -193,12 +203,19 @@ impl Trials for Runner {
                 epochs: trained.summary.epochs,
                 triples: trained.summary.triples,
                 figures,
+                cloud,
                 curve: trained.curve,
                 cost,
             },
             values,
         })
     }
+}
+
+fn split_in_words(data: &DataSet) -> String {
+    let relevant =
+        data.relevant.map_or_else(String::new, |least| format!(", held out: rated {least} or more"));
+    format!("{}, validation {}{relevant}", data.split, data.validation)
 }
 
 /// What a federated training sent, and who took part; nothing for others.
@@ -220,9 +237,11 @@ fn figures(summary: &sottovoce_models::Summary) -> BTreeMap<String, f64> {
     ];
     let came = came.map(|(name, devices)| (name, devices as f64));
     let time = [("virtual_time", turnout.seconds)];
+    let spent = summary.privacy.iter().flat_map(|spent| [("epsilon", spent.epsilon), ("delta", spent.delta)]);
     sent.into_iter()
         .chain(came)
         .chain(time)
+        .chain(spent)
         .filter(|(_, value)| *value > 0.0)
         .map(|(name, value)| (name.to_owned(), value))
         .collect()

@@ -6,8 +6,8 @@ use crate::outcome::CurvePoint;
 use crate::watching::{Best, Watcher};
 use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_data::{
-    Cleaning, CleaningNotes, DataError, Dataset, Description, LoadOptions, Notes, Parts, Split, clean,
-    describe, load, read_graph, split,
+    Cleaning, CleaningNotes, DataError, Dataset, Description, GraphPlan, Interactions, LoadOptions, Notes,
+    Parts, Split, Splitting, clean, describe, load, read_graph, split_as,
 };
 use sottovoce_evaluate::{EvaluateError, Evaluation, Protocol, Question, judge};
 use sottovoce_federation::{Recorder, registry};
@@ -31,6 +31,8 @@ pub struct DataPlan {
     pub split: Option<Split>,
     /// How a validation part is taken off the training part.
     pub validation: Option<Split>,
+    /// Held-out interactions rated below it do not count.
+    pub relevant: Option<f32>,
     /// For random splits.
     pub seed: u64,
 }
@@ -63,7 +65,8 @@ pub fn prepare(plan: &DataPlan) -> Result<Prepared, PrepareError> {
     let (dataset, cleaned) = load_clean(&plan.source, &plan.load, &plan.cleaning)?;
     let description = describe(&dataset);
     let how = plan.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
-    let parts = split(&dataset.interactions, how, plan.validation, plan.seed);
+    let DataPlan { validation, relevant, seed, .. } = *plan;
+    let parts = split_as(&dataset.interactions, Splitting { test: how, validation, relevant, seed });
     Ok(Prepared {
         name: dataset.name,
         parts,
@@ -101,18 +104,42 @@ pub fn load_clean(
     cleaning: &Cleaning,
 ) -> Result<(Dataset, CleaningNotes), PrepareError> {
     let mut dataset = load(source, options)?;
+    let first = options.graph.as_ref().filter(|plan| plan.first);
+    if let Some(plan) = first {
+        learn_of_items(&mut dataset, plan, options)?;
+        dataset.interactions = only_known(dataset.interactions);
+    }
     let (kept, notes) = clean(dataset.interactions, cleaning);
     dataset.interactions = kept;
     if dataset.interactions.is_empty() {
         return Err(PrepareError::NothingLeft { source_name: dataset.name, lines: notes.lines() });
     }
-    if let Some(plan) = &options.graph {
-        let catalog = &dataset.interactions.catalog;
-        let (facts, met) = read_graph(plan, &dataset.name, catalog, options)?;
-        dataset.notes.remarks.extend(met.lines(&facts));
-        dataset.interactions.catalog.facts = Some(Arc::new(facts));
+    match (&options.graph, first) {
+        (Some(plan), None) => learn_of_items(&mut dataset, plan, options)?,
+        (_, Some(_)) => {
+            let facts = &mut dataset.interactions.catalog.facts;
+            *facts = facts.take().map(|facts| Arc::new(facts.without_unheld()));
+        }
+        (None, None) => (),
     }
     Ok((dataset, notes))
+}
+
+/// Puts what a graph knows of the items into the catalog.
+fn learn_of_items(dataset: &mut Dataset, plan: &GraphPlan, options: &LoadOptions) -> Result<(), DataError> {
+    let catalog = &dataset.interactions.catalog;
+    let (facts, met) = read_graph(plan, &dataset.name, catalog, options)?;
+    dataset.notes.remarks.extend(met.lines(&facts));
+    dataset.interactions.catalog.facts = Some(Arc::new(facts));
+    Ok(())
+}
+
+/// The interactions with items of which something is known.
+fn only_known(all: Interactions) -> Interactions {
+    let Some(facts) = all.catalog.facts.clone() else { return all };
+    let known = |row: &u32| !facts.of(all.item[*row as usize] as usize).is_empty();
+    let rows: Vec<u32> = (0..all.len() as u32).filter(known).collect();
+    all.select(&rows)
 }
 
 /// Time order where there is time, chance where there is none.
@@ -245,6 +272,7 @@ mod tests {
             cleaning: Cleaning::default(),
             split: None,
             validation: Some(Split::Temporal(0.8)),
+            relevant: None,
             seed: 1,
         };
         prepare(&plan).unwrap()
@@ -279,6 +307,7 @@ mod tests {
             cleaning: Cleaning { min_interactions: Some(1_000_000), ..Cleaning::default() },
             split: None,
             validation: None,
+            relevant: None,
             seed: 1,
         };
         let message = prepare(&plan).unwrap_err().to_string();

@@ -20,6 +20,7 @@ fn town() -> Prepared {
         cleaning: Cleaning::default(),
         split: None,
         validation: Some(Split::Temporal(0.8)),
+        relevant: None,
         seed: 1,
     };
     prepare(&plan).unwrap()

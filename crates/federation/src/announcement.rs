@@ -1,6 +1,6 @@
 //! The terms of one round after the other.
 
-use sottovoce_protocol::{ModelVersion, RoundId, RoundTerms, Terms, TermsError, codec};
+use sottovoce_protocol::{ModelVersion, PrivacyTerms, RoundId, RoundTerms, Terms, TermsError, codec};
 
 /// The terms of the next round, and their length on the wire.
 pub(crate) struct Announcement {
@@ -16,6 +16,13 @@ pub(crate) struct Announcement {
 impl Announcement {
     pub(crate) fn new(draft: Terms) -> Self {
         Self { draft, checked: None, round: RoundId(0), cohort: 0, encoded: Vec::new() }
+    }
+
+    /// Updates are protected so from the next round on.
+    pub(crate) fn protect(&mut self, privacy: PrivacyTerms) {
+        self.draft.privacy = privacy;
+        self.checked = None;
+        self.encoded.clear();
     }
 
     /// The round that is next.

@@ -53,6 +53,11 @@ impl Attending {
         self.rules
     }
 
+    /// Whether all devices are as likely to be asked.
+    pub(crate) fn is_uniform(&self) -> bool {
+        self.selection == Selection::Uniform
+    }
+
     /// From checked settings.
     pub(crate) fn read(settings: &Settings) -> Self {
         let file = |key| PathBuf::from(settings.word(key));

@@ -1,7 +1,10 @@
 //! What a cohort sent, added up.
 
 use crate::counting::{Counting, Guard, Kept, KeptUpdates, Layers, clipping};
+use crate::protecting::Words;
 use sottovoce_core::{Work, fastest, math};
+use sottovoce_privacy::Generator;
+use sottovoce_privacy::packing::Unreadable;
 use sottovoce_protocol::{Layout, Rows, Update};
 
 /// The sum of a cohort's updates, by table and row. Where updates do not count alike, it is the weighted mean times their
@@ -16,6 +19,8 @@ pub struct Collected {
     updates_kept: KeptUpdates,
     /// Where updates are weighed by what they say.
     layers: Option<Box<Layers>>,
+    /// Where updates are protected: their sum as integers.
+    words: Option<Box<Words>>,
     /// Updates added.
     pub updates: u64,
 }
@@ -54,7 +59,8 @@ impl Collected {
         let weighed = counting.weighing().values() > 0 && !counting.keeps_updates();
         let layers = weighed.then(|| Box::new(Layers::new(layout, counting.weighing())));
         let updates_kept = KeptUpdates::default();
-        Self { tables, counting: counting.clone(), kept, updates_kept, layers, updates: 0 }
+        let words = counting.protection().map(|protected| Box::new(Words::new(protected)));
+        Self { tables, counting: counting.clone(), kept, updates_kept, layers, words, updates: 0 }
     }
 
     /// How it is added up.
@@ -78,7 +84,26 @@ impl Collected {
         }
     }
 
+    /// Adds a device's words, noise and all, where updates are protected.
+    pub fn add_words(&mut self, words: &[u32]) {
+        self.updates += 1;
+        if let Some(sum) = &mut self.words {
+            sum.add_words(words);
+        }
+    }
+
+    /// Takes up the sum of so many devices' words, as a seal was opened to it.
+    pub fn take_sum(&mut self, words: &[u32], updates: u64) {
+        self.updates += updates;
+        if let Some(sum) = &mut self.words {
+            sum.add_words(words);
+        }
+    }
+
     fn add_counted(&mut self, update: &Update) {
+        if let Some(words) = &mut self.words {
+            return words.add(update);
+        }
         if self.counting.keeps_updates() {
             return self.updates_kept.add(update, &self.counting);
         }
@@ -107,6 +132,20 @@ impl Collected {
                 }
             }
         }
+    }
+
+    /// Ends the adding up of protected updates: adds the server's noise, if that is where it is added, and reads the sums.
+    /// Does nothing the second time.
+    ///
+    /// # Errors
+    /// If the cohort touched more rows than its buckets hold.
+    pub(crate) fn open(&mut self, generator: &mut Generator) -> Result<(), Unreadable> {
+        let Some(words) = &mut self.words else { return Ok(()) };
+        let tables = &mut self.tables;
+        words.read(&mut self.updates, generator, |table, row, count, values| {
+            tables[table].count(row, count);
+            tables[table].add(row, values);
+        })
     }
 
     /// Ends the adding up, where it needs all updates for it; does nothing the second time.
@@ -181,6 +220,9 @@ impl Collected {
             kept.append(others);
         }
         self.updates_kept.append(&mut other.updates_kept);
+        if let (Some(words), Some(others)) = (&mut self.words, &mut other.words) {
+            words.drain(others);
+        }
         self.updates += other.updates;
         other.updates = 0;
     }
@@ -196,6 +238,9 @@ impl Collected {
         self.tables.iter_mut().for_each(Sums::clear);
         self.kept.iter_mut().for_each(Kept::clear);
         self.updates_kept.clear();
+        if let Some(words) = &mut self.words {
+            words.clear();
+        }
         self.updates = 0;
     }
 }

@@ -8,12 +8,14 @@ use crate::announcement::Announcement;
 use crate::distribution::Distribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use crate::{
-    Cohort, Collected, Counting, Downloads, Drawn, FederationError, Offer, RoundRules, Selector, Strategy,
-    Tally,
+    Cohort, Collected, Counting, Downloads, Drawn, FederationError, Guardian, Offer, RoundRules, Selector,
+    Spent, Strategy, Tally,
 };
 use sottovoce_core::{Rng, math};
+use sottovoce_privacy::Protected;
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, Terms};
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 /// Shared model, strategy, and the rules by which devices are asked.
 pub struct Coordinator {
@@ -26,6 +28,7 @@ pub struct Coordinator {
     pub(crate) selector: Selector,
     pub(crate) rules: RoundRules,
     counting: Counting,
+    pub(crate) guardian: Option<Guardian>,
     rng: Rng,
 }
 
@@ -50,6 +53,7 @@ impl Coordinator {
             selector: Selector::new(Vec::new()),
             rules: RoundRules::default(),
             counting: Counting::default(),
+            guardian: None,
             rng,
         }
     }
@@ -66,6 +70,42 @@ impl Coordinator {
     pub fn counting(mut self, counting: Counting) -> Self {
         self.counting = counting;
         self
+    }
+
+    /// The same with updates protected so.
+    ///
+    /// # Errors
+    /// If the layers do not go together or with how updates are added up, or leave no room for so many devices.
+    pub fn protecting(mut self, guardian: Guardian) -> Result<Self, FederationError> {
+        if let Some(summed) = guardian.summed(&self.layout)? {
+            self.counting = self.counting.protected(Arc::new(summed))?;
+        }
+        self.announcement.protect(guardian.protection().terms());
+        self.guardian = Some(guardian);
+        Ok(self)
+    }
+
+    /// How updates are protected, if they are.
+    pub fn protected(&self) -> Option<&Protected> {
+        self.counting.protection().map(|summed| &summed.protected)
+    }
+
+    /// Whether uploads do not say whose they are: a server then gives each device of a cohort one token.
+    pub fn is_anonymous(&self) -> bool {
+        self.guardian.as_ref().is_some_and(Guardian::is_anonymous)
+    }
+
+    /// These devices took part in the round: to be said before [`absorb`](Self::absorb).
+    ///
+    /// # Errors
+    /// If the accounts of differential privacy cannot be kept.
+    pub fn took_part(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
+        self.guardian.as_mut().map_or(Ok(()), |guardian| guardian.took_part(cohort))
+    }
+
+    /// What was spent of differential privacy so far, if there is any.
+    pub fn spent(&self) -> Option<Spent> {
+        self.guardian.as_ref().and_then(Guardian::spent)
     }
 
     /// The same with another way to bring the shared model to devices.
@@ -119,7 +159,24 @@ impl Coordinator {
 
     /// Updates that the next round wants.
     pub fn wanted(&self) -> usize {
-        self.cohort.size(self.selector.population().len())
+        let population = self.selector.population().len();
+        let wanted = self.cohort.size(population);
+        match &self.guardian {
+            Some(guardian) => guardian.wanted(wanted, population, &self.randomness()),
+            None => wanted,
+        }
+    }
+
+    /// Whether another round may be held: not if it would spend more than there is.
+    ///
+    /// # Errors
+    /// If the budget of differential privacy does not allow it.
+    pub fn may_go_on(&self) -> Result<(), FederationError> {
+        let population = self.selector.population().len();
+        match &self.guardian {
+            Some(guardian) => guardian.may_spend(self.cohort.size(population), population),
+            None => Ok(()),
+        }
     }
 
     /// What to change after divergence.
@@ -179,6 +236,10 @@ impl Coordinator {
     /// # Errors
     /// If the shared model is no longer finite, or cannot be sent.
     pub fn absorb(&mut self, round: RoundId, collected: &mut Collected) -> Result<(), FederationError> {
+        if let Some(guardian) = &mut self.guardian {
+            let population = self.selector.population().len();
+            guardian.open(round, collected, (self.cohort.size(population), population))?;
+        }
         collected.settle();
         self.strategy.absorb(&mut self.shared.parameters, collected);
         self.shared.version = ModelVersion(self.shared.version.0 + 1);
@@ -210,7 +271,8 @@ impl Coordinator {
     /// If it cannot be written.
     pub fn save_memory(&self, out: &mut dyn Write) -> io::Result<()> {
         self.distribution.save(out)?;
-        self.strategy.save(out)
+        self.strategy.save(out)?;
+        self.guardian.as_ref().map_or(Ok(()), |guardian| guardian.save(out))
     }
 
     /// Takes back what [`save`](Self::save) wrote, of a coordinator made alike. After an error this one is of no use.
@@ -245,10 +307,32 @@ impl Coordinator {
         self.restore_memory(version, memory)
     }
 
+    /// Goes back to an earlier version, which gets a number of its own. Devices hold nothing that could be caught up from,
+    /// rounds go on counting, and what was spent of differential privacy stays spent: it was published.
+    ///
+    /// # Errors
+    /// As [`resume`](Self::resume).
+    pub fn go_back(
+        &mut self,
+        number: ModelVersion,
+        parameters: Parameters,
+        memory: &mut dyn Read,
+    ) -> io::Result<()> {
+        let accounts = self.guardian.as_ref().and_then(Guardian::accounts).cloned();
+        let resumed = self.resume(number, parameters, memory);
+        if let Some(guardian) = &mut self.guardian {
+            guardian.keep_accounts(accounts);
+        }
+        resumed?;
+        self.distribution.forget_past();
+        Ok(())
+    }
+
     fn restore_memory(&mut self, version: ModelVersion, from: &mut dyn Read) -> io::Result<()> {
         self.shared.version = version;
         self.distribution.restore(version, from)?;
-        self.strategy.restore(&self.shared.parameters, from)
+        self.strategy.restore(&self.shared.parameters, from)?;
+        self.guardian.as_mut().map_or(Ok(()), |guardian| guardian.restore(from))
     }
 }
 

@@ -1,6 +1,8 @@
 //! What can go wrong in a federation.
 
-use crate::{CountingError, HistoryFileError, WeightsError};
+use crate::{CountingError, HistoryFileError, ProtectedCounting, WeightsError};
+use sottovoce_privacy::ProtectionError;
+use sottovoce_privacy::dp::DpError;
 use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError};
 use std::fmt;
 use thiserror::Error;
@@ -92,6 +94,26 @@ pub enum FederationError {
     /// A guard that does not know weights.
     #[error(transparent)]
     Counting(#[from] CountingError),
+    /// A guard or a weighing for updates that are protected.
+    #[error(transparent)]
+    ProtectedCounting(#[from] ProtectedCounting),
+    /// Layers that do not go together.
+    #[error(transparent)]
+    Protection(#[from] ProtectionError),
+    /// Accounts that cannot be kept.
+    #[error(transparent)]
+    Accounts(#[from] DpError),
+    /// A sum that could not be opened or read.
+    #[error("round {round}: the sum of the updates cannot be read: {reason}")]
+    Sealed {
+        /// The round, from 0.
+        round: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Differential privacy that is used up.
+    #[error("{0}")]
+    Budget(String),
     /// The file that histories are in.
     #[error(transparent)]
     Histories(#[from] HistoryFileError),

@@ -7,6 +7,7 @@ use crate::{Coordinator, FederationError, Population};
 use sottovoce_core::{Catalog, Facts, Rng};
 use sottovoce_models::SharedPart;
 use sottovoce_models::settings::Settings;
+use sottovoce_privacy::Generator;
 use sottovoce_protocol::{Asked, FederationId, Terms};
 use std::sync::Arc;
 
@@ -27,6 +28,10 @@ pub struct Hosting {
     pub samples: bool,
     /// Criteria that devices are asked for.
     pub criteria: Vec<Asked>,
+    /// What the server's noise follows from: fresh and secret. `None`: from the seed, to be held against the simulator.
+    pub noise: Option<[u8; 32]>,
+    /// Where updates are encrypted: the digest of the key that devices share.
+    pub key_digest: Option<String>,
 }
 
 /// A model ready to be trained by devices that come and go.
@@ -46,7 +51,8 @@ pub(crate) fn is_of_devices(key: &str) -> bool {
 /// The server's half of a model, by its settings.
 pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
     let mut model = M::new(settings);
-    let Hosting { federation, items, ref facts, devices, seed, samples, ref criteria } = *hosting;
+    let Hosting { federation, items, ref facts, devices, seed, samples, ref criteria, noise, ref key_digest } =
+        *hosting;
     model.know(Some(&Catalog { facts: facts.clone(), ..Catalog::default() }))?;
     let share = model.samples_a_device().ok_or(FederationError::Unhosted {
         key: "triples",
@@ -73,7 +79,13 @@ pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &Hosting) ->
     let rounds = (plan.rounds * common.epochs) as u64;
     let coordinator =
         Coordinator::new(model.strategy(devices), start, terms, plan.cohort, rng.stream("rounds", 0));
-    let coordinator =
-        coordinator.under(rules).counting(common.counting.counting()?).distributing(common.downloads)?;
+    let expected = plan.cohort.size(devices);
+    let generator = noise.map_or_else(|| Generator::simulated(&rng, "guardian", 0), Generator::new);
+    let guardian = common.guardian((expected, rules.ask(expected)), key_digest.as_deref(), generator)?;
+    let mut coordinator = coordinator.under(rules).counting(common.counting.counting()?);
+    if let Some(guardian) = guardian {
+        coordinator = coordinator.protecting(guardian)?;
+    }
+    let coordinator = coordinator.distributing(common.downloads)?;
     Ok(Hosted { coordinator, rounds })
 }

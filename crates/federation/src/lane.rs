@@ -7,8 +7,10 @@ use crate::{
 };
 use sottovoce_core::Rng;
 use sottovoce_models::{DevicePart, Task};
+use sottovoce_privacy::packing::signed;
+use sottovoce_privacy::{Generator, Protected};
 use sottovoce_protocol::{
-    Disclosed, Layout, Ledger, Parameters, Policy, Received, RoundTerms, Trained, codec,
+    Disclosed, Keyed, Layout, Ledger, Mark, Parameters, Policy, Received, RoundTerms, Trained, codec,
 };
 
 /// What all devices of a round see or are.
@@ -62,6 +64,8 @@ pub(crate) struct Lane<S> {
     /// For delivery by bytes.
     bytes: Vec<u8>,
     received: Received,
+    /// For updates that go as integers with noise.
+    words: Vec<u32>,
     /// For histories in a file.
     page: Page,
 }
@@ -69,8 +73,9 @@ pub(crate) struct Lane<S> {
 impl<S> Lane<S> {
     pub(crate) fn new(scratch: S, policy: Policy, layout: &Layout) -> Self {
         let (trained, received) = (Trained::new(layout), Received::new(layout));
-        let (ledger, bytes, page) = (Ledger::totals_only(), Vec::new(), Page::default());
-        Self { scratch, policy, ledger, trained, bytes, received, page }
+        let (ledger, page) = (Ledger::totals_only(), Page::default());
+        let (bytes, words) = Default::default();
+        Self { scratch, policy, ledger, trained, bytes, received, words, page }
     }
 
     /// Trains a part of the cohort.
@@ -89,7 +94,11 @@ impl<S> Lane<S> {
         }
         let after = self.ledger.totals();
         attendance.rows = after.rows - before.rows;
-        attendance.bytes = after.bytes - before.bytes;
+        attendance.bytes = match into.how().protects().filter(|protected| protected.sends_words()) {
+            Some(protected) => attendance.sent * protected.upload_bytes(round.terms.cohort_size),
+            None => after.bytes - before.bytes,
+        };
+        attendance.bytes += attendance.sent * into.how().protection().map_or(0, |summed| summed.beside);
         Ok(attendance)
     }
 
@@ -147,9 +156,41 @@ impl<S> Lane<S> {
             self.trained = disclosed.recycle();
             return Ok(());
         }
+        if into.how().protects().is_some_and(Protected::sends_words) {
+            self.send_words(round, device, disclosed, into);
+            return Ok(());
+        }
         let seen = round.recorder.map(|recorder| (recorder, device));
         self.deliver(round.delivery, disclosed, seen, into)
             .map_err(|error| FederationError::receiving(device, &error))
+    }
+
+    /// Adds all words of an update, as a seal would be opened to them: sums of integers are the same however they come about.
+    fn send_words<D: DevicePart<Scratch = S>>(
+        &mut self,
+        round: &Round<'_, D>,
+        device: u32,
+        disclosed: Disclosed,
+        into: &mut Collected,
+    ) {
+        match into.how().protects().filter(|protected| protected.adds_noise()) {
+            Some(protected) => {
+                let mut generator = Generator::simulated(round.rng, "noise", u64::from(device));
+                protected.words(disclosed.update(), &mut generator, &mut self.words);
+                into.add_words(&self.words);
+            }
+            None => into.add(disclosed.update()),
+        }
+        if let (Some(recorder), Some(protected)) = (round.recorder, into.how().protects()) {
+            let number = round.terms.round.0;
+            match protected.is_sealed() {
+                true => recorder.sealed(number, device),
+                false => {
+                    recorder.upload(number, device, as_seen(&self.words, protected, round.shared).update());
+                }
+            }
+        }
+        self.trained = disclosed.recycle();
     }
 
     fn deliver(
@@ -179,4 +220,23 @@ impl<S> Lane<S> {
         into.add(self.received.update());
         Ok(())
     }
+}
+
+/// What the server reads in the words of one device: all rows, with that device's noise.
+fn as_seen(words: &[u32], protected: &Protected, shared: &Parameters) -> Trained {
+    let layout = shared.layout();
+    let mut seen = Trained::new(&layout);
+    let read = protected.packing().unpack(&signed(words), 1, |table, row, _, values| {
+        let into = match layout.shapes()[table].keyed {
+            Keyed::Dense if row == 0 => seen.whole(table),
+            Keyed::Dense => Ok(seen.values_mut(table)),
+            _ => seen.push_row(table, row as u32, Mark::Other),
+        };
+        if let Ok(into) = into {
+            let start = if layout.shapes()[table].keyed == Keyed::Dense { row * values.len() } else { 0 };
+            into[start..][..values.len()].copy_from_slice(values);
+        }
+    });
+    debug_assert!(read.is_ok(), "noise goes with whole tables only");
+    seen
 }

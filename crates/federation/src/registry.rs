@@ -109,6 +109,9 @@ pub enum HostError {
         "setting {0} is about simulated devices or is their owners' to choose: a server has no say in it"
     )]
     NotTheServers(String),
+    /// There is no noise to be had.
+    #[error("the machine gives no random numbers: {0}")]
+    Randomness(String),
     /// The model cannot be started.
     #[error(transparent)]
     Start(#[from] FederationError),

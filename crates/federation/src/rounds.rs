@@ -2,8 +2,8 @@
 
 use crate::gathering::gather;
 use crate::{
-    Attendance, Call, Collected, Coordinator, Counting, Downloads, FederationError, Fleet, Observer, Offer,
-    Plan, Population, RoundReport, RoundRules, RowUpdates, Strategy,
+    Attendance, Call, Collected, Coordinator, Counting, Downloads, FederationError, Fleet, Guardian,
+    Observer, Offer, Plan, Population, RoundReport, RoundRules, RowUpdates, Spent, Strategy,
 };
 use sottovoce_core::Rng;
 use sottovoce_protocol::{Asked, ModelSpec, Parameters, Terms, ValueEncoding};
@@ -105,6 +105,23 @@ impl<F: Fleet> Federation<F> {
         self
     }
 
+    /// The same with updates protected so.
+    ///
+    /// # Errors
+    /// If the layers do not go together or with how updates are added up.
+    pub fn protecting(mut self, guardian: Option<Guardian>) -> Result<Self, FederationError> {
+        if let Some(guardian) = guardian {
+            self.coordinator = self.coordinator.protecting(guardian)?;
+            self.collected = self.coordinator.collected();
+        }
+        Ok(self)
+    }
+
+    /// What was spent of differential privacy so far, if there is any.
+    pub fn spent(&self) -> Option<Spent> {
+        self.coordinator.spent()
+    }
+
     /// The same with another way to bring the shared model to devices.
     ///
     /// # Errors
@@ -173,6 +190,7 @@ impl<F: Fleet> Federation<F> {
     }
 
     fn round_before(&mut self, observer: &mut dyn Observer) -> Result<(Attendance, u64), FederationError> {
+        self.coordinator.may_go_on()?;
         let Self { fleet, coordinator: server, collected, .. } = self;
         let (round, rng, wanted) = (server.round(), server.randomness(), server.wanted());
         let ask = server.rules.ask(wanted);
@@ -188,6 +206,9 @@ impl<F: Fleet> Federation<F> {
         attended.seconds += gathered.waited;
         self.clock += attended.seconds;
         let down = attended.asked * server.announcement.bytes() + attended.downloaded;
+        if let Some(guardian) = &mut server.guardian {
+            guardian.took_part(cohort)?;
+        }
         let changed = server.absorb(round, collected);
         let report = RoundReport { round: round.0, attendance: &attended, down, collected };
         self.row_updates.after_round(&report);

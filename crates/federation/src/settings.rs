@@ -2,9 +2,11 @@
 
 use crate::attending::Attending;
 use crate::counting::Chosen;
-use crate::{Cohort, Disclosure, Downloads, FederationError, PiSpread};
+use crate::protecting;
+use crate::{Cohort, Disclosure, Downloads, FederationError, Guardian, PiSpread};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::{Setting, Settings};
+use sottovoce_privacy::Generator;
 use sottovoce_protocol::{Policy, ValueEncoding};
 
 /// Ways to write values.
@@ -29,6 +31,8 @@ pub(crate) struct Common {
     pub(crate) downloads: Downloads,
     /// How updates are added up.
     pub(crate) counting: Chosen,
+    /// How updates are protected.
+    pub(crate) protecting: protecting::Chosen,
     /// Share of owners who let figures be reported.
     pub(crate) reporting: f64,
 }
@@ -70,6 +74,7 @@ impl Common {
             ),
         ];
         all.extend(Chosen::settings());
+        all.extend(protecting::Chosen::settings());
         all.push(Setting::real(
             "reporting",
             1.0,
@@ -95,8 +100,19 @@ impl Common {
                 least_change: settings.real("least_change") as f32,
             },
             counting: Chosen::read(settings),
+            protecting: protecting::Chosen::read(settings),
             reporting: settings.real("reporting"),
         }
+    }
+
+    /// The server's part of protecting rounds of so many updates, of so many devices asked.
+    pub(crate) fn guardian(
+        &self,
+        sizes: (usize, usize),
+        key: Option<&str>,
+        generator: Generator,
+    ) -> Result<Option<Guardian>, FederationError> {
+        self.protecting.guardian(sizes, self.attending.is_uniform(), key, generator)
     }
 
     /// The policies of a population.

@@ -15,10 +15,11 @@ use sottovoce_core::{Catalog, Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
 use sottovoce_models::settings::Settings;
 use sottovoce_models::{
-    DevicePart, Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, SharedPart, Summary, Tensor,
-    stored,
+    DevicePart, Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, SharedPart, Summary, Task,
+    Tensor, stored,
 };
-use sottovoce_protocol::{Keyed, ModelSpec, Parameters};
+use sottovoce_privacy::Generator;
+use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Trained};
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -29,6 +30,20 @@ pub trait Streaming: Recommender {
     /// # Errors
     /// As [`Recommender::fit`], and if the file cannot be read or is damaged.
     fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError>;
+
+    /// Scores for somebody with this history (items ascending, each once) whom the model does not know: a private model that
+    /// begins anew and learns for so many lessons while the shared model is held still. It takes what everybody has who has
+    /// the shared model, and nothing else.
+    ///
+    /// # Errors
+    /// If the model was not fitted, or the history cannot be learnt from.
+    fn score_newcomer(
+        &self,
+        history: &[u32],
+        lessons: usize,
+        rng: &Rng,
+        into: &mut [f32],
+    ) -> Result<(), ModelError>;
 }
 
 /// What a model adds to what all federated ones have.
@@ -212,7 +227,12 @@ impl<M: FederatedModel> Simulated<M> {
             guessing_loss,
         };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
-        let federation = federation.counting(common.counting.counting()?).distributing(common.downloads)?;
+        let asked = common.attending.rules().ask(cohort);
+        let guardian = common.guardian((cohort, asked), None, Generator::simulated(&rng, "guardian", 0))?;
+        let federation = federation
+            .counting(common.counting.counting()?)
+            .protecting(guardian)?
+            .distributing(common.downloads)?;
         Ok((common.attending.apply(federation, (&lengths, &devices), fit.watch.users())?, vectors))
     }
 
@@ -259,12 +279,17 @@ impl<M: FederatedModel> Simulated<M> {
     /// Trains in `self.learnt`, so that the watch sees the model as it is.
     fn learn(&mut self, vectors: f64, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let epochs = self.model.common().epochs;
-        let mut summary = self.take_up(fit)?;
+        let (mut summary, mut ended) = (self.take_up(fit)?, None);
         while summary.epochs < epochs {
             let Learnt::Federation(federation) = &mut self.learnt else { break };
             let epoch = summary.epochs + 1;
-            let report =
-                federation.step(&mut ()).map_err(|error| failure(error, epoch, &federation.advice()))?;
+            let report = match federation.step(&mut ()) {
+                Err(FederationError::Budget(why)) => {
+                    ended = Some(why);
+                    break;
+                }
+                step => step.map_err(|error| failure(error, epoch, &federation.advice()))?,
+            };
             let rounds = federation.rounds();
             if let Some(report) = report {
                 count(&mut summary, &report, epoch, vectors);
@@ -282,6 +307,8 @@ impl<M: FederatedModel> Simulated<M> {
             }
         }
         if let Learnt::Federation(federation) = &self.learnt {
+            summary.turnout.rounds = federation.rounds();
+            summary.privacy = federation.spent().map(|spent| spent.told(ended));
             let layout = federation.distributed().layout();
             let by_item = layout.shapes().iter().position(|shape| shape.keyed == Keyed::Items);
             summary.updates_by_item =
@@ -347,6 +374,33 @@ fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
 impl<M: FederatedModel> Streaming for Simulated<M> {
     fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         self.fit_from(histories.into(), None, fit)
+    }
+
+    fn score_newcomer(
+        &self,
+        history: &[u32],
+        lessons: usize,
+        rng: &Rng,
+        into: &mut [f32],
+    ) -> Result<(), ModelError> {
+        let (shared, items) = (self.shared(), self.histories().catalog_size());
+        if shared.tables().is_empty() || into.len() != items {
+            return Err(ModelError::Data("a newcomer is scored by a model that was fitted".to_owned()));
+        }
+        let unlearnable = |error: &dyn std::fmt::Display| ModelError::Data(format!("a newcomer: {error}"));
+        let lengths = self.histories().lengths().map_err(|error| unlearnable(&error))?;
+        let device = self.model.device(Some(&self.model.plan(&Population::of_lengths(&lengths, items))));
+        let mut private = vec![0.0; device.private_values()];
+        device.start(&mut private, &mut rng.stream("private", 0));
+        let (prepared, mut scratch) = (device.prepare(shared), device.scratch(items));
+        for lesson in 0..lessons as u64 {
+            let mut trained = Trained::new(&shared.layout());
+            let task = Task { shared, prepared: &prepared, private: &mut private, history, hidden: &[] };
+            let mut rng = rng.stream("lesson", lesson);
+            device.train(task, &mut scratch, &mut rng, &mut trained).map_err(|error| unlearnable(&error))?;
+        }
+        device.score(shared, &private, history, into);
+        Ok(())
     }
 }
 

@@ -4,9 +4,9 @@ use crate::state::{put_f64s, put_u64s, take_numbers, take_reals};
 use sottovoce_models::{Summary, Traffic, Turnout};
 use std::io::{self, Read, Write};
 
-/// Writes a summary; updates by item are the federation's to keep.
+/// Writes a summary; updates by item and accounts of privacy are the federation's to keep.
 pub(crate) fn save(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
-    let Summary { epochs, triples, traffic, turnout, updates_by_item: _ } = summary;
+    let Summary { epochs, triples, traffic, turnout, updates_by_item: _, privacy: _ } = summary;
     let Traffic { down, up, vectors } = *traffic;
     let Turnout { rounds, asked, unavailable, dropped, late, received, seconds } = *turnout;
     put_u64s(out, &[*epochs as u64, *triples, down, up])?;
@@ -25,5 +25,6 @@ pub(crate) fn restore(from: &mut dyn Read) -> io::Result<Summary> {
         traffic: Traffic { down, up, vectors },
         turnout: Turnout { rounds, asked, unavailable, dropped, late, received, seconds },
         updates_by_item: Vec::new(),
+        privacy: None,
     })
 }

@@ -103,7 +103,18 @@ fn download(held: &mut Option<SharedModel>, server: &Coordinator) {
 
 fn hosting(devices: usize, items: usize) -> Hosting {
     let (federation, criteria) = (FederationId(5), Vec::new());
-    Hosting { federation, items, facts: None, devices, seed: SEED, samples: false, criteria }
+    let (noise, key_digest) = (None, None);
+    Hosting {
+        federation,
+        items,
+        facts: None,
+        devices,
+        seed: SEED,
+        samples: false,
+        criteria,
+        noise,
+        key_digest,
+    }
 }
 
 /// A round over real messages that come in any order.

@@ -27,7 +27,7 @@ fn people(catalog: &Catalog) -> Histories {
     let mut lists: Vec<Vec<u32>> = (0..40)
         .map(|_| {
             let liked = [rng.below(20), rng.below(20)];
-            let likes = |item: &u32| facts.of(*item as usize).iter().any(|feature| liked.contains(feature));
+            let likes = |item: &u32| facts.of(*item as usize).iter().any(|feature| liked.contains(&feature));
             (0..ITEMS as u32).filter(likes).filter(|_| rng.chance(0.6)).collect()
         })
         .collect();
@@ -116,7 +116,7 @@ fn who_or_what_nothing_is_known_of_gets_what_people_like_in_general() {
     let bias = floats(&*model, "bias");
     let general = |item: usize| {
         let own = facts.of(item);
-        own.iter().map(|&feature| bias[feature as usize]).sum::<f32>() / own.len().max(1) as f32
+        own.iter().map(|feature| bias[feature as usize]).sum::<f32>() / own.len().max(1) as f32
     };
     // Nothing had; only items without facts.
     for user in [7, 8] {

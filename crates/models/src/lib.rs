@@ -28,7 +28,7 @@ pub use federated::{DevicePart, Lesson, SharedPart, Task};
 pub use knowing::facts_of;
 pub use negatives::Negatives;
 pub use recommender::{
-    Because, Fit, Flow, Milestone, ModelError, Progress, Quiet, Reason, Recommender, Summary, Tensor,
-    TensorData, Traffic, Turnout, Watch,
+    Because, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary,
+    Tensor, TensorData, Traffic, Turnout, Watch,
 };
 pub use spec::SpecError;

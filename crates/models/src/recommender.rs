@@ -179,6 +179,27 @@ pub struct Summary {
     pub turnout: Turnout,
     /// How many updates had each item's row, by item index; empty for models that are trained in one place.
     pub updates_by_item: Vec<u64>,
+    /// What was spent of differential privacy, where there is any.
+    pub privacy: Option<Privacy>,
+}
+
+/// What a training spent of differential privacy of whole histories.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Privacy {
+    /// Epsilon, by tight accounts.
+    pub epsilon: f64,
+    /// Epsilon by Rényi differential privacy.
+    pub epsilon_rdp: f64,
+    /// Delta.
+    pub delta: f64,
+    /// Rounds that were accounted for.
+    pub rounds: u64,
+    /// Where noise was added: `central`, `local` or `distributed`.
+    pub placement: &'static str,
+    /// Its standard deviation, in clips.
+    pub multiplier: f64,
+    /// Why training ended before its last epoch, if the budget ended it.
+    pub ended: Option<String>,
 }
 
 /// Who took part in a federated training, over all rounds.

@@ -25,6 +25,17 @@ impl Generator {
         Self { seed, source: ChaCha20Rng::from_seed(seed) }
     }
 
+    /// One that follows from an ordinary random stream: for the simulator, and for devices that are held against it. Who knows
+    /// the seed of that stream knows all that this draws.
+    pub fn simulated(rng: &sottovoce_core::Rng, label: &str, index: u64) -> Self {
+        let mut stream = rng.stream(label, index);
+        let mut seed = [0; 32];
+        for part in seed.chunks_exact_mut(8) {
+            part.copy_from_slice(&stream.next_u64().to_le_bytes());
+        }
+        Self::new(seed)
+    }
+
     /// An independent generator named by a label and a number; does not advance this one.
     #[must_use]
     pub fn stream(&self, label: &str, index: u64) -> Self {

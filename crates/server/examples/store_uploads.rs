@@ -124,8 +124,12 @@ fn prepare(storage: &dyn Storage) -> Result<(), Box<dyn Error>> {
         next_device: 0,
         next_round: 0,
         version: 0,
+        undone: 0,
+        went_back: None,
+        unlearn: None,
     };
-    let version = VersionRecord { federation: 0, version: 0, digest: [0; 32], bytes: 0, created: 0 };
+    let version =
+        VersionRecord { federation: 0, version: 0, digest: [0; 32], bytes: 0, created: 0, rounds: 0 };
     let purpose = Purpose::Enrolment { federation: 0, uses: None };
     let token =
         TokenRecord { id: 0, purpose, hash: [0; 32], label: String::new(), created: 0, expires: None };

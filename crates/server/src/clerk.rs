@@ -132,7 +132,10 @@ type Waiting = (std::ops::Range<usize>, oneshot::Sender<Result<(), ClerkError>>)
 /// Takes an order in; returns the bytes of its uploads.
 fn take(order: Order, changes: &mut Vec<Change>, waiting: &mut Vec<Waiting>) -> usize {
     let start = changes.len();
-    let size = |change: &Change| if let Change::Upload { bytes, .. } = change { bytes.len() } else { 0 };
+    let size = |change: &Change| match change {
+        Change::Upload { bytes, .. } | Change::UploadAnonymous { bytes, .. } => bytes.len(),
+        _ => 0,
+    };
     let bytes = order.changes.iter().map(size).sum();
     changes.extend(order.changes);
     waiting.push((start..changes.len(), order.done));

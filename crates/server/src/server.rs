@@ -3,14 +3,15 @@
 use crate::clerk::{Clerk, ClerkError};
 use crate::federation::drive::{Tools, drive};
 use crate::federation::{
-    CatalogError, ConfigError, Federation, FederationConfig, FoundError, Founded, Published, catalog, config,
+    CatalogError, ConfigError, Federation, FederationConfig, FoundError, Founded, Published, Unlearn,
+    catalog, config,
 };
 use crate::metrics::Metrics;
 use crate::now;
 use crate::secret::{self, Kind, NoRandomness};
 use crate::storage::{
-    Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Purpose, Receipt, RoundRecord, Standing,
-    Storage, StorageError, TokenRecord, VersionRecord,
+    AnonymousReceipt, Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Purpose, Receipt,
+    RoundRecord, Standing, Storage, StorageError, TokenRecord, VersionRecord,
 };
 use crate::tokens::{Role, TokenView, Tokens};
 use crate::versions::{VersionState, Versions, VersionsError};
@@ -153,10 +154,11 @@ impl Server {
             devices: stored.devices,
             rounds: stored.rounds,
             receipts: stored.receipts,
+            anonymous: stored.anonymous,
             versions: stored.versions,
         };
         for record in stored.federations {
-            let found = parts.take(record);
+            let found = parts.take(record, secret);
             server.go_on(found).await?;
         }
         Ok(server)
@@ -175,7 +177,13 @@ impl Server {
             self.versions.get(record.id, record.version).await?;
         let resumed = hosted.coordinator.resume(ModelVersion(version), shared, &mut &state[..]);
         resumed.map_err(|error| wrong(format!("version {version}: {error}")))?;
-        self.host(Federation::new(found, config, hosted)?);
+        let notes = found.round.as_ref().map(|round| round.notes.clone()).unwrap_or_default();
+        let federation = Federation::new(found, config, hosted)?;
+        let storage = Arc::clone(&self.storage);
+        let again = tokio::task::spawn_blocking(move || {
+            federation.hear_again(&notes, storage.as_ref()).map(|()| federation)
+        });
+        self.host(again.await.map_err(std::io::Error::other)??);
         Ok(())
     }
 
@@ -223,12 +231,16 @@ impl Server {
             next_device: 0,
             next_round: 0,
             version: 0,
+            undone: 0,
+            went_back: None,
+            unlearn: None,
         };
         let change = Change::Found(Box::new(record.clone()), version.clone());
         self.clerk.write(vec![change]).await?;
         *next += 1;
-        let (devices, round, receipts, versions) = (Vec::new(), None, Vec::new(), vec![version]);
-        let found = Founded { record, devices, round, receipts, versions };
+        let (devices, round, versions) = (Vec::new(), None, vec![version]);
+        let (receipts, anonymous, secret) = (Vec::new(), Vec::new(), self.secret);
+        let found = Founded { record, devices, round, receipts, anonymous, versions, secret };
         tracing::info!(federation = name, model = %config.model, items = catalog.items, "federation created");
         Ok(self.host(Federation::new(found, config, hosted)?))
     }
@@ -255,7 +267,7 @@ impl Server {
         };
         let bytes = self.versions.put(&state, None).await?;
         let digest = Published::of(&hosted.coordinator)?.digest;
-        Ok(VersionRecord { federation: id, version: 0, digest, bytes, created: now() })
+        Ok(VersionRecord { federation: id, version: 0, digest, bytes, created: now(), rounds: 0 })
     }
 
     /// The federation of this name.
@@ -319,15 +331,9 @@ impl Server {
             return Err(EnrolError::UsedUp);
         }
         let (at, revoked) = (now(), false);
-        let (device, handed_in) = federation.number(|number| {
-            let device = DeviceRecord {
-                federation: federation.id,
-                number,
-                credential,
-                enrolled: at,
-                seen: at,
-                revoked,
-            };
+        let (device, handed_in) = federation.number(at, |number, enrolled| {
+            let device =
+                DeviceRecord { federation: federation.id, number, credential, enrolled, seen: at, revoked };
             let change = Change::Enrol { device: device.clone(), token };
             (device, self.clerk.hand_in(vec![change]))
         });
@@ -347,12 +353,13 @@ impl Server {
         Ok((device.number, false))
     }
 
-    /// A device withdraws: nothing of it is kept.
+    /// A device withdraws: nothing of it is kept, and where the configuration says so training goes back to before it.
     ///
     /// # Errors
     /// If that could not be written down.
     pub async fn withdraw(&self, federation: &Federation, device: u32) -> Result<(), ClerkError> {
-        self.clerk.write(vec![Change::Withdraw { federation: federation.id, device }]).await?;
+        let unlearn = federation.config.unlearn == Unlearn::Retrain;
+        self.clerk.write(vec![Change::Withdraw { federation: federation.id, device, unlearn }]).await?;
         federation.gone(device, false, now());
         Ok(())
     }
@@ -472,17 +479,20 @@ struct Parts {
     devices: Vec<DeviceRecord>,
     rounds: Vec<OpenRound>,
     receipts: Vec<(u64, u64, Receipt)>,
+    anonymous: Vec<(u64, u64, AnonymousReceipt)>,
     versions: Vec<VersionRecord>,
 }
 
 impl Parts {
-    fn take(&mut self, record: FederationRecord) -> Founded {
+    fn take(&mut self, record: FederationRecord, secret: Hash) -> Founded {
         let id = record.id;
         let devices = self.devices.extract_if(.., |device| device.federation == id).collect();
         let round = self.rounds.extract_if(.., |round| round.opening.federation == id).next();
         let receipts = self.receipts.extract_if(.., |(federation, ..)| *federation == id);
         let receipts = receipts.map(|(_, round, receipt)| (round, receipt)).collect();
+        let anonymous = self.anonymous.extract_if(.., |(federation, ..)| *federation == id);
+        let anonymous = anonymous.map(|(_, round, receipt)| (round, receipt)).collect();
         let versions = self.versions.extract_if(.., |version| version.federation == id).collect();
-        Founded { record, devices, round, receipts, versions }
+        Founded { record, devices, round, receipts, anonymous, versions, secret }
     }
 }

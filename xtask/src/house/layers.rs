@@ -93,7 +93,7 @@ mod tests {
         let wrong = [member("core", &["data"], &[]), member("models", &["core", "evaluate"], &[])];
         let expected = [
             "core: depends on data, but may depend on no other crate only",
-            "models: depends on evaluate, but may depend on core, protocol, neural only",
+            "models: depends on evaluate, but may depend on core, protocol, neural, privacy only",
         ];
         assert_eq!(violations(&wrong), expected);
     }

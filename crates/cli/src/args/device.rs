@@ -2,10 +2,14 @@
 
 use super::cutoff;
 use clap::{Args, Subcommand};
+use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION};
 use std::path::PathBuf;
 
 /// What a device can tell of itself.
 const FIGURES: [&str; 6] = ["auc", "loss", "size", "diversity", "closeness", "recency"];
+
+/// Layers that an owner can demand.
+const LAYERS: [&str; 4] = [SECURE_AGGREGATION, ENCRYPTION, NOISE, ANONYMOUS];
 
 /// `device`.
 #[derive(Debug, Subcommand)]
@@ -109,6 +113,9 @@ pub(crate) struct Enrol {
     /// A certificate authority to trust for this server instead of the web's, as PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+    /// The key that devices of the federation share, where updates are encrypted
+    #[arg(long, value_name = "FILE")]
+    pub(crate) federation_key: Option<PathBuf>,
     /// Probability with which the row of an item you have leaves in a round
     #[arg(long, value_name = "X", default_value_t = 0.5)]
     pub(crate) pi: f64,
@@ -147,6 +154,12 @@ pub(crate) struct ChangePolicy {
     /// Stay out of rounds with fewer devices than this
     #[arg(long, value_name = "N")]
     pub(crate) least_cohort: Option<u32>,
+    /// Refuse rounds without this layer of protection
+    #[arg(long, value_name = "LAYER", value_parser = LAYERS)]
+    pub(crate) require: Vec<String>,
+    /// Do without this layer again
+    #[arg(long, value_name = "LAYER", value_parser = LAYERS)]
+    pub(crate) no_require: Vec<String>,
     /// A figure that may be told when a round asks for it
     #[arg(long, value_name = "FIGURE", value_parser = FIGURES)]
     pub(crate) report: Vec<String>,

@@ -73,6 +73,18 @@ pub(crate) enum Federation {
 
 The settings are the model's (`sottovoce models fpl`); cohort, over_selection, deadline and guard among them.")]
     Create(Box<Create>),
+    /// Make a key that devices share and the server never sees, for updates that are encrypted
+    #[command(after_help = "Example:
+  sottovoce federation key --out films.key
+  sottovoce federation create films --model fpl --set triples=20 --set seal=bfv --federation-key films.key ...
+  sottovoce device enrol --federation films --federation-key films.key ...
+
+Give the file to devices past the server. Who has it can open updates that the server holds.")]
+    Key {
+        /// The file to write; it must not be there yet
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
     /// All federations
     List {
         #[command(flatten)]
@@ -184,6 +196,15 @@ pub(crate) struct Create {
     /// Mean time between check-ins of a device that has nothing to do
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) check_in_seconds: u32,
+    /// Where updates are sealed: how long a step but the first waits for devices
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) seal_step_seconds: u32,
+    /// The key of `federation key` under which devices encrypt; only its digest is sent
+    #[arg(long, value_name = "FILE")]
+    pub(crate) federation_key: Option<PathBuf>,
+    /// Let the server's noise follow from the seed, to hold a federation against the simulator; never for people's devices
+    #[arg(long)]
+    pub(crate) simulated_noise: bool,
     /// Refuse updates that have a row of a larger norm [default: none is refused for that]
     #[arg(long, value_name = "NORM")]
     pub(crate) row_norm: Option<f32>,
@@ -193,6 +214,12 @@ pub(crate) struct Create {
     /// Ask devices for a criterion, and say why: auc=\"to see whether it learns\"
     #[arg(long = "criterion", value_name = "NAME=WHY", action = ArgAction::Append)]
     pub(crate) criteria: Vec<String>,
+    /// What becomes of what was learnt from somebody who withdraws: it stays, or training goes back to before they enrolled
+    #[arg(long, value_name = "HOW", default_value = "none", value_parser = ["none", "retrain"])]
+    pub(crate) unlearn: String,
+    /// Versions of the shared model that are kept [default: 8]
+    #[arg(long, value_name = "N")]
+    pub(crate) keep_versions: Option<u32>,
     /// Give the shared model to enrolled devices only
     #[arg(long)]
     pub(crate) private_models: bool,
@@ -225,6 +252,9 @@ pub(crate) struct Fleet {
     /// A certificate to trust, in PEM
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_CA")]
     pub(crate) ca: Option<PathBuf>,
+    /// The key of `federation key` under which devices encrypt
+    #[arg(long, value_name = "FILE")]
+    pub(crate) federation_key: Option<PathBuf>,
     /// Whose histories the devices have: a file, a folder, a bare name, or synth:town[:users=N]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,

@@ -49,7 +49,15 @@ struct Audited {
     /// The privacy loss that differential privacy bounds; none where there is no differential privacy.
     epsilon: Option<f64>,
     metrics: BTreeMap<usize, Metrics>,
+    /// What travelled in training.
+    bytes: Bytes,
     seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Bytes {
+    down: u64,
+    up: u64,
 }
 
 /// A setting at several values.
@@ -120,6 +128,7 @@ fn prepare(args: &Audit, common: &Common) -> Result<Prepared> {
         cleaning: args.cleaning.cleaning(),
         split: args.split.split,
         validation: args.split.validation,
+        relevant: args.split.relevant,
         seed: common.seed,
     };
     let data = trial::prepare(&plan)?;
@@ -154,8 +163,7 @@ impl Auditor<'_> {
         let (started, parts) = (Instant::now(), &self.data.parts);
         let surface = Surface::of(self.model.name, parts.catalog.facts.as_ref())
             .map_err(|error| Usage(error.to_string()))?;
-        let rounds = if self.args.rounds.is_empty() { usual_rounds() } else { ascending(&self.args.rounds) };
-        let witness = Arc::new(Witness::new(surface, self.subjects(), self.args.view, rounds));
+        let witness = Arc::new(Witness::new(surface, self.subjects(), self.args.view, rounds(self.args)));
         let mut bar = Bar::new(&format!("training {}", self.model.name), 1, self.common.quiet);
         let mut on_epoch = |done: usize, all: usize| {
             bar.set(done as u64, all as u64);
@@ -181,7 +189,9 @@ impl Auditor<'_> {
         let metrics = trial::evaluate(&question, &protocol, trained.recommender.as_ref())?.at;
         let seconds = started.elapsed().as_secs_f64();
         let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect();
-        Ok(Audited { settings, findings, epsilon: None, metrics, seconds })
+        let epsilon = trained.summary.privacy.as_ref().map(|spent| spent.epsilon);
+        let (down, up) = (trained.summary.traffic.down, trained.summary.traffic.up);
+        Ok(Audited { settings, findings, epsilon, metrics, bytes: Bytes { down, up }, seconds })
     }
 }
 

@@ -11,8 +11,8 @@ use anyhow::Result;
 use serde_json::json;
 use sottovoce_data::town::{Town, TownError, TownSpec, Written};
 use sottovoce_data::{
-    Dataset, Description, FactsDescription, LoadOptions, describe, describe_facts, split, write_parquet,
-    write_parts, write_tsv,
+    Dataset, Description, FactsDescription, LoadOptions, Splitting, describe, describe_facts, split_as,
+    write_parquet, write_parts, write_tsv,
 };
 use sottovoce_experiment::trial::{default_split, load_clean};
 use std::fmt::Write;
@@ -262,7 +262,9 @@ fn divide(
 ) -> Result<()> {
     let dataset = read(source, cleaning, common)?;
     let chosen = how.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
-    let parts = split(&dataset.interactions, chosen, how.validation, common.seed);
+    let SplitArgs { validation, relevant, .. } = how;
+    let splitting = Splitting { test: chosen, validation, relevant, seed: common.seed };
+    let parts = split_as(&dataset.interactions, splitting);
     let ending = match to {
         FileKind::Tsv => "tsv",
         FileKind::Parquet => "parquet",

@@ -14,6 +14,7 @@ mod run;
 mod serve;
 mod shell;
 mod train;
+mod unlearn;
 
 use crate::args::{Command, Program};
 use anyhow::{Context, Result};
@@ -33,6 +34,7 @@ pub(crate) fn run(program: Program) -> Result<()> {
         Command::Train(args) => train::run(&args, &common),
         Command::Recommend(args) => recommend::run(&args, &common),
         Command::Evaluate(args) => evaluate::run(&args, &common),
+        Command::Unlearn(args) => unlearn::run(&args, &common),
         Command::Run(args) => run::run(&args, &common),
         Command::Audit(args) => audit::run(&args, &common),
         Command::Device(args) => device::run(&args, &common),

@@ -100,7 +100,7 @@ fn in_words(stored: &Stored, reason: &Reason) -> String {
         Because::Neighbours { people } => format!("{people} people with a like history have it"),
         Because::Fact(feature) => {
             let facts = stored.catalog.facts.as_ref();
-            facts.map_or_else(String::new, |facts| facts.name(feature as usize).to_owned())
+            facts.map_or_else(String::new, |facts| facts.name(feature as usize))
         }
     }
 }

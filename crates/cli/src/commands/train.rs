@@ -49,6 +49,9 @@ pub(crate) struct Outcome<'a> {
     /// Who took part, for federated models.
     #[serde(skip_serializing_if = "Option::is_none")]
     turnout: Option<Turnout>,
+    /// What was spent of differential privacy, where there is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    privacy: Option<Privacy>,
     seconds: Seconds,
     peak_rss_bytes: Option<u64>,
 }
@@ -111,6 +114,49 @@ impl Turnout {
     }
 }
 
+/// Differential privacy of whole histories.
+#[derive(Serialize)]
+struct Privacy {
+    epsilon: f64,
+    epsilon_rdp: f64,
+    delta: f64,
+    rounds: u64,
+    placement: &'static str,
+    noise_multiplier: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<String>,
+}
+
+impl Privacy {
+    fn of(spent: &sottovoce_models::Privacy) -> Self {
+        Self {
+            epsilon: spent.epsilon,
+            epsilon_rdp: spent.epsilon_rdp,
+            delta: spent.delta,
+            rounds: spent.rounds,
+            placement: spent.placement,
+            noise_multiplier: spent.multiplier,
+            ended: spent.ended.clone(),
+        }
+    }
+
+    fn told(&self) -> String {
+        let mut text = format!(
+            "epsilon {:.3} at delta {:e} ({} noise of {} clips, {} rounds; {:.3} by Rényi accounts)",
+            self.epsilon,
+            self.delta,
+            self.placement,
+            self.noise_multiplier,
+            output::grouped(self.rounds),
+            self.epsilon_rdp,
+        );
+        if let Some(ended) = &self.ended {
+            text.push_str(&format!("\ntraining ended before its last epoch: {ended}"));
+        }
+        text
+    }
+}
+
 #[derive(Serialize)]
 struct Seconds {
     load: f64,
@@ -146,6 +192,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         bytes: Bytes { down: traffic.down, up: traffic.up },
         vectors: (traffic.vectors > 0.0).then_some(traffic.vectors),
         turnout: Turnout::of(&trained.summary.turnout),
+        privacy: trained.summary.privacy.as_ref().map(Privacy::of),
         seconds,
         peak_rss_bytes: measure::peak_rss_bytes(),
     };
@@ -162,6 +209,7 @@ fn prepare(args: &Train, common: &Common) -> Result<Prepared> {
         cleaning: args.cleaning.cleaning(),
         split: args.split.split,
         validation: args.split.validation,
+        relevant: args.split.relevant,
         seed: common.seed,
     };
     let data = trial::prepare(&plan)?;
@@ -246,6 +294,7 @@ fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, d
         ("graph", facts_fingerprint(data)),
         ("split", data.split.to_string()),
         ("validation", args.split.validation.map_or("none".to_owned(), |split| split.to_string())),
+        ("relevant", args.split.relevant.map_or("all".to_owned(), |least| least.to_string())),
         ("patience", args.patience.map_or("none".to_owned(), |patience| patience.to_string())),
     ];
     let files = (model.settings)().into_iter().filter(|setting| matches!(setting.domain, Domain::Text));
@@ -375,6 +424,9 @@ fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
     }
     if let Some(turnout) = &outcome.turnout {
         output::print_line(&turnout.told())?;
+    }
+    if let Some(privacy) = &outcome.privacy {
+        output::print_line(&privacy.told())?;
     }
     if let Some(out) = &args.out {
         output::print_line(&format!("model written to {}", out.display()))?;

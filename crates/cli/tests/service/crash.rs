@@ -45,12 +45,11 @@ fn check(place: &Place, told: &Value, simulated: &Simulated) {
     assert!(deployed.iter().zip(&simulated.model).all(|(a, b)| a.to_bits() == b.to_bits()));
 }
 
-fn server_is_killed(database: Database, kills: usize) {
+fn server_is_killed(database: Database, kills: usize, settings: &[String]) {
     let place = Place::new(database);
-    let settings = settings(kills);
-    let simulated = simulated(&place, &settings);
+    let simulated = simulated(&place, settings);
     let mut serving = place.serve();
-    found(&place, &settings, simulated.rounds);
+    found(&place, settings, simulated.rounds);
     let mut fleet = place.fleet("town", &["--data", TOWN]);
     let fleet = fleet.stdout(Stdio::piped()).spawn().unwrap();
     let mut rng = Rng::new(4);
@@ -79,7 +78,16 @@ fn server_is_killed(database: Database, kills: usize) {
 #[test]
 fn a_server_killed_at_any_moment_loses_nothing_and_counts_nothing_twice() {
     for database in Database::all("server-killed") {
-        server_is_killed(database, kills(50));
+        server_is_killed(database, kills(50), &settings(kills(50)));
+    }
+}
+
+/// Among others between a token and the upload that it is for: a device gets the same one again, and spends it once.
+#[test]
+fn so_it_is_with_updates_that_do_not_say_whose_they_are() {
+    let settings = [settings(40), vec!["anonymous=true".to_owned()]].concat();
+    for database in Database::all("server-killed-anonymous") {
+        server_is_killed(database, 12, &settings);
     }
 }
 

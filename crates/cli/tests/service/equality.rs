@@ -1,5 +1,6 @@
 //! Simulated equals deployed.
 
+use crate::common::program;
 use crate::harness::{Database, Place, printed, simulate};
 use serde_json::Value;
 
@@ -32,13 +33,19 @@ fn compare_knowing(model: &str, knowing: &[&str], settings: &[&'static str]) {
     let rounds = simulated.rounds.to_string();
     let mut create =
         vec!["--model", model, "--catalog-of", &town, "--devices", &devices, "--check-in-seconds", "0"];
-    create.extend(["--rounds", &rounds]);
+    create.extend(["--rounds", &rounds, "--simulated-noise"]);
     create.extend(as_arguments(settings));
     create.extend(knowing);
+    let key = place.path("town.key");
+    let key = ["--federation-key", key.to_str().unwrap()];
+    let mut fleet = vec!["--data", &town, "--report", "all"];
+    if settings.iter().any(|setting| ["seal=bfv", "seal=ckks"].contains(setting)) {
+        printed(program().args(["federation", "key", "--out", key[1]]));
+        create.extend(key);
+        fleet.extend(key);
+    }
     place.found("town", &create);
-    let told: Value =
-        serde_json::from_str(&printed(&mut place.fleet("town", &["--data", &town, "--report", "all"])))
-            .unwrap();
+    let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &fleet))).unwrap();
     assert_eq!(
         (told["devices"].as_u64(), told["version"].as_u64()),
         (devices.parse().ok(), Some(simulated.rounds))
@@ -101,5 +108,73 @@ fn so_they_do_with_a_network_and_adaptive_steps_along_means() {
 #[test]
 fn so_they_do_with_rows_that_are_features() {
     let settings = ["factors=4", "triples=8", "cohort=90", "epochs=1", "one_hop=20", "more_hops=20"];
+    compare_knowing("kgflex", &["--graph", "town"], &settings);
+}
+
+#[test]
+fn so_they_do_where_only_sums_can_be_opened() {
+    let masks = "seal=secagg";
+    compare("fpl", &["factors=4", "triples=8", "cohort=30", "epochs=1", masks]);
+    compare("fcf", &["factors=4", "epochs=3", "cohort=60", masks, "buckets=3000"]);
+}
+
+#[test]
+fn so_they_do_where_only_sums_of_features_can_be_opened() {
+    let settings =
+        ["factors=4", "triples=8", "cohort=60", "epochs=1", "one_hop=20", "more_hops=20", "seal=secagg"];
+    compare_knowing("kgflex", &["--graph", "town"], &settings);
+}
+
+#[test]
+fn so_they_do_with_noise_wherever_it_is_added() {
+    let common = ["factors=4", "triples=8", "cohort=40", "epochs=1", "clip=0.5"];
+    for noise in [&["noise=central"][..], &["noise=local"], &["noise=distributed", "seal=secagg"]] {
+        compare("fpl", &[&common[..], noise].concat());
+    }
+    compare("fcf", &["factors=4", "epochs=3", "cohort=60", "clip=2", "noise=central", "sampling=fixed"]);
+}
+
+#[test]
+fn so_they_do_with_noise_on_features() {
+    let settings = [
+        "factors=4",
+        "triples=8",
+        "cohort=60",
+        "epochs=1",
+        "one_hop=20",
+        "more_hops=20",
+        "clip=0.5",
+        "noise=distributed",
+        "seal=secagg",
+    ];
+    compare_knowing("kgflex", &["--graph", "town"], &settings);
+}
+
+#[test]
+fn so_they_do_with_sums_that_devices_open() {
+    compare("fpl", &["factors=4", "triples=8", "cohort=40", "epochs=1", "seal=bfv"]);
+    compare("fcf", &["factors=4", "epochs=3", "cohort=60", "seal=ckks"]);
+}
+
+#[test]
+fn so_they_do_with_sums_of_features_that_devices_open() {
+    let settings =
+        ["factors=4", "triples=8", "cohort=60", "epochs=1", "one_hop=20", "more_hops=20", "seal=ckks"];
+    compare_knowing("kgflex", &["--graph", "town"], &settings);
+}
+
+#[test]
+fn so_they_do_where_uploads_do_not_say_whose_they_are() {
+    let common = ["factors=4", "triples=8", "cohort=40", "epochs=1", "anonymous=true"];
+    for noise in [&[][..], &["noise=central", "clip=0.5"], &["noise=local", "clip=0.5"]] {
+        compare("fpl", &[&common[..], noise].concat());
+    }
+    compare("fcf", &["factors=4", "epochs=3", "cohort=60", "anonymous=true"]);
+}
+
+#[test]
+fn so_they_do_with_features_of_nobody() {
+    let settings =
+        ["factors=4", "triples=8", "cohort=60", "epochs=1", "one_hop=20", "more_hops=20", "anonymous=true"];
     compare_knowing("kgflex", &["--graph", "town"], &settings);
 }

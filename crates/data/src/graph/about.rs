@@ -69,7 +69,7 @@ pub fn describe_facts(facts: &Facts) -> FactsDescription {
         frequent: features
             .iter()
             .take(TOLD)
-            .map(|&(items, feature)| Frequent { feature: facts.name(feature).to_owned(), items })
+            .map(|&(items, feature)| Frequent { feature: facts.name(feature), items })
             .collect(),
     }
 }

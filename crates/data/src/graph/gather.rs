@@ -139,5 +139,5 @@ fn finish(
         start = end;
         own
     });
-    Facts::new(names, hops, lists)
+    Facts::new(&names, hops, lists)
 }

@@ -16,7 +16,7 @@
 //! let catalog = Catalog::of_ids(["7", "8", "9"].into_iter().collect());
 //! let plan = GraphPlan { least_items: 2, ..GraphPlan::default() };
 //! let (facts, notes) = graph_of_bytes(&plan, &[("facts.tsv", text)], &catalog, &LoadOptions::default())?;
-//! assert_eq!((facts.name(0), facts.holders(0)), ("director: Fellini", &[0, 2][..]));
+//! assert_eq!((facts.name(0).as_str(), facts.holders(0).to_vec()), ("director: Fellini", vec![0, 2]));
 //! assert_eq!((notes.linked, notes.rare), (2, 1));
 //! # Ok::<(), sottovoce_data::DataError>(())
 //! ```
@@ -71,6 +71,10 @@ pub struct GraphPlan {
     pub inverse: bool,
     /// What stands before an item's id in its entity's name, where no mapping does.
     pub base: String,
+    /// Whether the graph comes before cleaning: the items that have a feature are counted over the whole set, and items of
+    /// which nothing is known are left out of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub first: bool,
 }
 
 impl Default for GraphPlan {
@@ -82,6 +86,7 @@ impl Default for GraphPlan {
             drop: AUXILIARY.iter().map(|&name| name.to_owned()).collect(),
             inverse: false,
             base: String::new(),
+            first: false,
         }
     }
 }

@@ -1,10 +1,12 @@
-//! Broken inputs: examples of every format, damaged at random, and what must hold whatever they are.
+//! Broken inputs: examples of every format and kind of graph, damaged at random, and what must hold whatever they are.
 //!
 //! Used by the test-suite with few cases, by `examples/mutate.rs` with millions, and by the fuzz targets. A case is
 //! fully determined by its seed, so whatever is found can be built again.
 
+mod graphs;
 mod seeds;
 
+pub use graphs::{check_graph, graphs};
 pub use seeds::{Seed, seeds};
 
 use crate::clean::{Cleaning, Repeats, clean};
@@ -93,12 +95,16 @@ fn check_interactions(all: &Interactions) {
 /// # Errors
 /// With the first case that panics.
 pub fn run(count: u64, seed: u64) -> Result<Tally, Box<Found>> {
-    let seeds = seeds();
+    let sets: Vec<Case> = seeds().into_iter().map(|seed| seed.case).collect();
+    let graphs = graphs();
     let mut tally = Tally::default();
     for number in 0..count {
         let mut rng = Rng::new(seed).stream("mutation", number);
-        let case = mutate(&seeds, &mut rng);
-        match catch_unwind(AssertUnwindSafe(|| check(&case, rng.chance(0.5)))) {
+        let of_graphs = rng.chance(0.2);
+        let case = mutate(if of_graphs { &graphs } else { &sets }, &mut rng);
+        let skip_bad = rng.chance(0.5);
+        let load = if of_graphs { check_graph } else { check };
+        match catch_unwind(AssertUnwindSafe(|| load(&case, skip_bad))) {
             Ok(true) => tally.loaded += 1,
             Ok(false) => tally.refused += 1,
             Err(_) => return Err(Box::new(Found { number, case })),
@@ -108,10 +114,10 @@ pub fn run(count: u64, seed: u64) -> Result<Tally, Box<Found>> {
 }
 
 /// An example with up to six changes in one or more of its files.
-pub fn mutate(seeds: &[Seed], rng: &mut Rng) -> Case {
-    let mut case = seeds[rng.index(seeds.len())].case.clone();
+pub fn mutate(examples: &[Case], rng: &mut Rng) -> Case {
+    let mut case = examples[rng.index(examples.len())].clone();
     for _ in 0..=rng.below(6) {
-        let other = &seeds[rng.index(seeds.len())].case.files;
+        let other = &examples[rng.index(examples.len())].files;
         let other = &other[rng.index(other.len())].1;
         let file = rng.index(case.files.len());
         damage(&mut case.files[file].1, other, rng);

@@ -3,13 +3,15 @@
 use super::errands::{Asked, Errand, Phase};
 use super::{Device, Held};
 use crate::models::Digest;
-use crate::round::Declined;
+use crate::round::{Declined, not_known};
 use crate::schedule::{End, Next, Rest};
+use crate::sealing::Sealing;
 use crate::state::Membership;
 use crate::transport::{Response, TransportError};
 use crate::{DeviceError, Items};
 use serde_json::Value;
-use sottovoce_protocol::{DecodeError, Refusal, RoundTerms, SharedModel, codec};
+use sottovoce_privacy::{Generator, Protected, Protection, Seal, anonymous_key, key_digest};
+use sottovoce_protocol::{DecodeError, Refusal, RoundId, RoundTerms, SharedModel, codec};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,6 +86,10 @@ impl Device {
             Errand::Difference => self.take_difference(&response),
             Errand::Refuse => Ok(self.refused()),
             Errand::Upload => self.uploaded(&response),
+            Errand::Token => self.take_token(&response),
+            Errand::UploadAnonymously => self.uploaded_anonymously(&response),
+            Errand::Say => self.said_it(&response),
+            Errand::Hear => self.heard(&response),
             Errand::Withdraw => self.withdrawn(&response),
         }
     }
@@ -163,12 +169,28 @@ impl Device {
                 Ok(())
             })?;
         }
+        self.go_back(response.header("sottovoce-went-back").and_then(|version| version.parse().ok()))?;
         let considered = self.consider(&terms);
-        self.phase = Phase::Asked(Box::new(Asked { terms, digest, whole: false, catalog_is_new: false }));
+        let seat = response.header("sottovoce-seat").and_then(|seat| seat.parse().ok());
+        let asked = Asked { terms, digest, seat, whole: false, catalog_is_new: false };
+        self.phase = Phase::Asked(Box::new(asked));
         if let Err(declined) = considered {
             self.refuse(&declined);
         }
         Ok(Meaning::GoOn)
+    }
+
+    /// Training went back with this version: a private model learnt with an earlier one begins anew, because it has taken up
+    /// something of whoever is being forgotten.
+    fn go_back(&mut self, with: Option<u64>) -> Result<(), DeviceError> {
+        let earlier = |with: &u64| self.held.as_ref().is_none_or(|held| held.model.version.0 < *with);
+        if self.state.private.is_none() || !with.as_ref().is_some_and(earlier) {
+            return Ok(());
+        }
+        self.change(|state| {
+            state.private = None;
+            Ok(())
+        })
     }
 
     /// Whether to take part, before anything is downloaded.
@@ -178,8 +200,15 @@ impl Device {
         if self.state.answered.is_some_and(|answered| terms.round <= answered) {
             return unstated("this device has made its update for it already".to_owned());
         }
-        if let Some(layer) = terms.privacy.layers.first() {
-            return unstated(format!("privacy layer {:?} is not known here", layer.name));
+        let protection = Protection::read(&terms.privacy).map_err(not_known)?;
+        anonymous_key(&terms.privacy).map_err(not_known)?;
+        if let Some(Seal::Encryption { key, .. }) = &protection.seal {
+            let own = self.state.key.as_ref().map(key_digest);
+            if own.as_deref() != Some(key) {
+                return unstated(
+                    "updates are encrypted under a key that this device does not have".to_owned(),
+                );
+            }
         }
         if self.rows.rows.is_empty() {
             return Err(Declined::NoHistory);
@@ -192,6 +221,7 @@ impl Device {
         match layout {
             Err(error) => unstated(error.to_string()),
             Ok(layout) => {
+                Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
                 let bytes: u64 = layout.shapes().iter().map(|shape| 4 * shape.values() as u64).sum();
                 if bytes > most {
                     return unstated(format!("a model of {bytes} bytes, at most {most} are held here"));
@@ -307,6 +337,113 @@ impl Device {
             403 if code == "revoked" => turned_away(response),
             _ => Meaning::Rest(Rest::Dropped { round, why: said(response) }, None),
         })
+    }
+
+    /// The token for the update that is pending, if it was made with the key of the round's terms: a token of another key
+    /// would say whose it is.
+    fn take_token(&mut self, response: &Response) -> Understood {
+        let Some((round, ticket)) =
+            self.state.pending.as_ref().and_then(|pending| Some((pending.round, pending.ticket?)))
+        else {
+            return Ok(Meaning::GoOn);
+        };
+        match response.status {
+            200 => (),
+            201..=299 => return self.drop_pending(said(response)),
+            _ => return self.uploaded(response),
+        }
+        match ticket.finish(&self.state.secret, round, &response.body) {
+            Ok(ticket) => {
+                self.change(|state| {
+                    if let Some(pending) = &mut state.pending {
+                        pending.ticket = Some(ticket);
+                    }
+                    Ok(())
+                })?;
+                Ok(Meaning::GoOn)
+            }
+            Err(error) => self.drop_pending(error.to_string()),
+        }
+    }
+
+    /// As for an upload with a name, but what is not known is the token then, not the device.
+    fn uploaded_anonymously(&mut self, response: &Response) -> Understood {
+        match response.status {
+            200..=299 => self.uploaded(response),
+            _ => self.drop_pending(said(response)),
+        }
+    }
+
+    fn drop_pending(&mut self, why: String) -> Understood {
+        let round = self.state.pending.as_ref().map_or(0, |pending| pending.round.0);
+        self.change(|state| {
+            state.pending = None;
+            Ok(())
+        })?;
+        Ok(Meaning::Rest(Rest::Dropped { round, why }, None))
+    }
+
+    /// The server has what was said in a sealed round, or does not want it.
+    fn said_it(&mut self, response: &Response) -> Understood {
+        let Some(sealing) = self.state.sealing.clone() else { return Ok(Meaning::GoOn) };
+        if response.status == 401 {
+            return Ok(turned_away(response));
+        }
+        if !matches!(response.status, 200..=299) {
+            return self.leave_sealed(said(response));
+        }
+        let round = sealing.round.0;
+        let goes_on = sealing.acknowledged();
+        let done = goes_on.is_none();
+        self.change(|state| {
+            state.sealing = goes_on;
+            Ok(())
+        })?;
+        Ok(if done { Meaning::Rest(Rest::Done { round }, None) } else { Meaning::GoOn })
+    }
+
+    /// What there is to hear in a sealed round, if there is something yet.
+    fn heard(&mut self, response: &Response) -> Understood {
+        let Some(sealing) = &self.state.sealing else { return Ok(Meaning::GoOn) };
+        match response.status {
+            200 => {
+                match sealing.hear(&response.body, self.state.key.as_ref(), &mut self.flooding(sealing.round))
+                {
+                    Ok(next) => {
+                        self.change(|state| {
+                            state.sealing = Some(next);
+                            Ok(())
+                        })?;
+                        Ok(Meaning::GoOn)
+                    }
+                    Err(refusal) => self.leave_sealed(refusal.to_string()),
+                }
+            }
+            204 => {
+                let waits = Rest::Idle { state: "sealing".to_owned() };
+                Ok(Meaning::Rest(waits, Some(self.options.pace.check_in)))
+            }
+            401 => Ok(turned_away(response)),
+            _ => self.leave_sealed(said(response)),
+        }
+    }
+
+    /// Noise for what is opened of an encrypted sum.
+    fn flooding(&self, round: RoundId) -> Generator {
+        Generator::new(self.state.secret.key("flooding", round))
+    }
+
+    /// Takes no more part in a sealed round; others can open the sum without this device.
+    fn leave_sealed(&mut self, why: String) -> Understood {
+        let sealing = self.state.sealing.as_ref();
+        let round = sealing.map_or(0, |sealing| sealing.round.0);
+        let counted = sealing.is_some_and(Sealing::is_counted);
+        self.change(|state| {
+            state.sealing = None;
+            Ok(())
+        })?;
+        let rest = if counted { Rest::Done { round } } else { Rest::Dropped { round, why } };
+        Ok(Meaning::Rest(rest, None))
     }
 
     fn withdrawn(&mut self, response: &Response) -> Understood {

@@ -3,8 +3,9 @@
 use super::Device;
 use crate::DeviceError;
 use crate::models::Digest;
-use crate::round::{Declined, Outcome, Work};
+use crate::round::{Declined, Leaves, Outcome, Work};
 use crate::schedule::{End, Next, Rest};
+use crate::sealing::Sealing;
 use crate::state::{Membership, Pending};
 use crate::transport::{Method, Request, Transport};
 use sottovoce_protocol::{ModelVersion, Participation, RoundId, RoundTerms, codec};
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 /// Bytes of an answer that is no model and no catalog.
 const SMALL: u64 = 1 << 20;
+/// Times as long as a model an encrypted sum may be.
+const SEALED: u64 = 16;
 
 /// What the caller does for the device.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +38,14 @@ pub(super) enum Errand {
     Difference,
     Refuse,
     Upload,
+    /// Asks for the token that an upload without a name needs.
+    Token,
+    /// Sends the update with the token, and without a name.
+    UploadAnonymously,
+    /// Says something in a sealed round.
+    Say,
+    /// Asks what there is to hear in a sealed round.
+    Hear,
     Withdraw,
 }
 
@@ -42,6 +53,8 @@ pub(super) enum Errand {
 pub(super) struct Asked {
     pub(super) terms: RoundTerms,
     pub(super) digest: Digest,
+    /// The device's place in the cohort, where updates are sealed.
+    pub(super) seat: Option<u32>,
     /// No difference to be had, or one that led elsewhere: take the whole model.
     pub(super) whole: bool,
     /// The catalog was fetched anew for this round.
@@ -128,7 +141,18 @@ impl Device {
             Membership::Enrolled { .. } if self.policy.participation() == Participation::Paused => {
                 wait(Rest::Paused)
             }
-            Membership::Enrolled { .. } if self.state.pending.is_some() => self.send(Errand::Upload),
+            Membership::Enrolled { .. } if self.state.pending.is_some() => {
+                let ticket = self.state.pending.as_ref().and_then(|pending| pending.ticket);
+                self.send(match ticket.map(|ticket| ticket.text()) {
+                    None => Errand::Upload,
+                    Some(None) => Errand::Token,
+                    Some(Some(_)) => Errand::UploadAnonymously,
+                })
+            }
+            Membership::Enrolled { .. } if self.state.sealing.is_some() => {
+                let says = self.state.sealing.as_ref().is_some_and(|sealing| sealing.out.is_some());
+                self.send(if says { Errand::Say } else { Errand::Hear })
+            }
             Membership::Enrolled { .. } if matches!(self.phase, Phase::Refusing { .. }) => {
                 self.send(Errand::Refuse)
             }
@@ -217,10 +241,47 @@ impl Device {
                 let key = secret.idempotency_key("update", round);
                 post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
             }
+            Errand::Token | Errand::UploadAnonymously => self.without_a_name(errand, &base),
+            Errand::Say => {
+                let sealing = self.state.sealing.as_ref();
+                let round = sealing.map_or(0, |sealing| sealing.round.0);
+                let bytes = sealing.and_then(|sealing| sealing.out.clone()).unwrap_or_else(|| Arc::from([]));
+                if sealing.is_some_and(Sealing::sends_update) {
+                    let key = secret.idempotency_key("update", round);
+                    post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
+                } else {
+                    post(format!("{base}/rounds/{round}/seal")).with_body(bytes)
+                }
+            }
+            Errand::Hear => {
+                let round = self.state.sealing.as_ref().map_or(0, |sealing| sealing.round.0);
+                get(format!("{base}/rounds/{round}/seal"), most.saturating_mul(SEALED)).with_bearer(bearer)
+            }
             Errand::Withdraw => {
                 Request::new(Method::Delete, format!("{base}/devices/me"), SMALL).with_bearer(bearer)
             }
         }
+    }
+
+    /// Of an upload without a name: first the token, by the credential; then the update, with the token and nothing else of
+    /// this device.
+    fn without_a_name(&self, errand: Errand, base: &str) -> Request {
+        let (secret, pending) = (&self.state.secret, self.state.pending.as_ref());
+        let round = pending.map_or(RoundId(0), |pending| pending.round);
+        let ticket = pending.and_then(|pending| pending.ticket);
+        let post = |rest: &str| {
+            Request::new(Method::Post, format!("{base}/rounds/{round}/{rest}", round = round.0), SMALL)
+        };
+        if errand == Errand::Token {
+            let blinded =
+                ticket.map_or_else(|| Arc::from([]), |ticket| Arc::from(ticket.blinded(secret, round)));
+            return post("token").with_bearer(self.bearer()).with_body(blinded);
+        }
+        let bytes = pending.map_or_else(|| Arc::from([]), |pending| Arc::clone(&pending.bytes));
+        post("anonymous-updates")
+            .with_key(secret.idempotency_key("anonymous update", round.0))
+            .with_round_token(ticket.and_then(|ticket| ticket.text()))
+            .with_body(bytes)
     }
 
     /// Models are the same for all and may come from elsewhere than the server: no credential goes along unless it is asked for.
@@ -246,12 +307,18 @@ impl Device {
         let round = asked.terms.round;
         let mut ledger = self.state.ledger.clone();
         match self.work(now, &mut ledger) {
-            Ok(Outcome { private, bytes }) => {
+            Ok(Outcome { private, leaves }) => {
                 self.change(|state| {
                     state.private = Some(private);
                     state.ledger = ledger;
                     state.answered = Some(round);
-                    state.pending = Some(Pending { round, bytes });
+                    match leaves {
+                        Leaves::Message(bytes, ticket) => {
+                            let ticket = ticket.map(|ticket| *ticket);
+                            state.pending = Some(Pending { round, bytes, ticket });
+                        }
+                        Leaves::Sealed(sealing) => state.sealing = Some(sealing),
+                    }
                     Ok(())
                 })?;
                 self.phase = Phase::Idle;
@@ -274,6 +341,8 @@ impl Device {
             policy: &self.policy,
             secret: &self.state.secret,
             seeds: &self.state.seeds,
+            key: self.state.key.as_ref(),
+            seat: asked.seat,
             when: now.as_secs(),
         };
         let mut learner = self.lend(&asked.terms)?;

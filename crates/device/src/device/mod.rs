@@ -44,6 +44,8 @@ pub struct Enrolment {
     pub history: History,
     /// The catalog, where it is at hand: spares a download.
     pub items: Option<Arc<Items>>,
+    /// The key that devices of the federation share, where updates are encrypted. It comes past the server.
+    pub key: Option<[u8; 32]>,
 }
 
 impl Enrolment {
@@ -59,6 +61,7 @@ impl Enrolment {
             policy,
             history: History::new(),
             items: None,
+            key: None,
         }
     }
 }
@@ -133,7 +136,8 @@ impl Device {
             }
         }
         store.forget()?;
-        let Enrolment { server, ca, federation, token, secret, seeds, policy, history, items } = enrolment;
+        let Enrolment { server, ca, federation, token, secret, seeds, policy, history, items, key } =
+            enrolment;
         let state = State {
             server,
             ca,
@@ -149,6 +153,8 @@ impl Device {
             private: None,
             answered: None,
             pending: None,
+            sealing: None,
+            key,
         };
         if let Some(items) = &items {
             store.keep_items(items)?;

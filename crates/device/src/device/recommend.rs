@@ -111,7 +111,7 @@ fn in_words(because: Because, items: &Items) -> String {
         Because::Popular { people } => format!("{people} people have it"),
         Because::Neighbours { people } => format!("{people} people with a like history have it"),
         Because::Fact(feature) => {
-            items.facts().map_or_else(String::new, |facts| facts.name(feature as usize).to_owned())
+            items.facts().map_or_else(String::new, |facts| facts.name(feature as usize))
         }
     }
 }

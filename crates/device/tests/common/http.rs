@@ -37,13 +37,14 @@ fn read(from: &mut impl BufRead) -> Option<Request> {
         _ => Method::Delete,
     };
     let path = words.next()?.to_owned();
-    let (mut bearer, mut idempotency_key, mut length) = (None, None, 0);
+    let (mut bearer, mut round_token, mut idempotency_key, mut length) = (None, None, None, 0);
     loop {
         let mut line = String::new();
         from.read_line(&mut line).ok()?;
         let Some((name, value)) = line.trim().split_once(": ") else { break };
         match name.to_ascii_lowercase().as_str() {
             "authorization" => bearer = value.strip_prefix("Bearer ").map(str::to_owned),
+            "sottovoce-token" => round_token = Some(value.to_owned()),
             "idempotency-key" => idempotency_key = Some(value.to_owned()),
             "content-length" => length = value.parse().ok()?,
             _ => (),
@@ -51,7 +52,7 @@ fn read(from: &mut impl BufRead) -> Option<Request> {
     }
     let mut body = vec![0; length];
     from.read_exact(&mut body).ok()?;
-    Some(Request { method, path, bearer, idempotency_key, body: body.into(), most: u64::MAX })
+    Some(Request { method, path, bearer, round_token, idempotency_key, body: body.into(), most: u64::MAX })
 }
 
 fn write(to: &mut impl Write, response: &Response) -> std::io::Result<()> {

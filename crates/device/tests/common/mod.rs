@@ -10,9 +10,12 @@ use sottovoce_device::{
     Response, Secret, Seeds, Transport, TransportError,
 };
 use sottovoce_models::{Negatives, SharedPart, fpl};
+use sottovoce_privacy::packing::RowsAs;
+use sottovoce_privacy::tokens::{Blinded, Issuer, PublicKey, Standing, Token, from_hex};
+use sottovoce_privacy::{Generator, Integers, Protection, anonymous_layer};
 use sottovoce_protocol::{
-    Asked, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId, RoundTerms, Settle,
-    SharedModel, Terms, ValueEncoding, codec,
+    Asked, DeviceId, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId,
+    RoundTerms, Settle, SharedModel, Terms, ValueEncoding, codec,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -62,11 +65,15 @@ pub struct World {
     pub withdrawn: Vec<u64>,
     /// Device and round to key, bytes and how often they came.
     pub updates: BTreeMap<(u64, u64), (String, Vec<u8>, usize)>,
+    /// Gives tokens, and what came with them: by nullifier, the bytes and how often they came.
+    pub issuer: Option<Issuer>,
+    pub anonymous: BTreeMap<[u8; 32], (Vec<u8>, usize)>,
     pub refusals: Vec<(u64, sottovoce_protocol::Refusal)>,
     pub requests: Vec<Request>,
     pub faults: Vec<Option<Fault>>,
     pub says: Says,
     pub state: &'static str,
+    pub went_back: Option<u64>,
 }
 
 /// A server of one federation; a round is closed by hand.
@@ -92,11 +99,14 @@ impl Server {
             devices: BTreeMap::new(),
             withdrawn: Vec::new(),
             updates: BTreeMap::new(),
+            issuer: None,
+            anonymous: BTreeMap::new(),
             refusals: Vec::new(),
             requests: Vec::new(),
             faults: Vec::new(),
             says: |_| None,
             state: "waiting",
+            went_back: None,
         })))
     }
 
@@ -107,6 +117,17 @@ impl Server {
     pub fn ask_for(&self, criterion: &str) {
         let asked = Asked { name: criterion.to_owned(), why: "to see whether it learns".to_owned() };
         self.with(|world| world.terms.criteria.push(asked));
+    }
+
+    /// Asks for uploads without a name: the terms have this key, tokens are made with the issuer's.
+    pub fn without_names(&self, key: &PublicKey, issuer: Issuer) {
+        let integers = Integers { range: 8.0, clip: None, devices: 10, rows: RowsAs::Dense };
+        let protection = Protection { integers: Some(integers), ..Protection::default() };
+        self.with(|world| {
+            world.terms.privacy = protection.terms();
+            world.terms.privacy.layers.push(anonymous_layer(key));
+            world.issuer = Some(issuer);
+        });
     }
 
     /// Adds up the round's updates, in order of devices, and goes on to the next.
@@ -163,6 +184,7 @@ impl World {
             (Method::Post, ["devices"]) if bearer == TOKEN => {
                 self.enrol(request.idempotency_key.as_deref().unwrap())
             }
+            (Method::Post, ["rounds", _, "anonymous-updates"]) => self.upload_anonymously(request),
             (Method::Get, ["models", ..]) if self.private_models && device.is_none() => {
                 problem(401, "no-credential")
             }
@@ -183,6 +205,7 @@ impl World {
             (Method::Post, ["rounds", round, "updates"]) => {
                 self.upload(device, round.parse().unwrap(), request)
             }
+            (Method::Post, ["rounds", _, "token"]) => self.give_token(device, request),
             (Method::Post, ["rounds", _, "refusal"]) => {
                 let (_, round, refusal) = codec::decode_refusal(&request.body).unwrap();
                 assert_eq!(round, self.terms.round);
@@ -196,6 +219,26 @@ impl World {
             }
             _ => problem(404, "no-such-thing"),
         }
+    }
+
+    fn give_token(&mut self, device: u64, request: &Request) -> Response {
+        let issuer = self.issuer.as_mut().unwrap();
+        let blinded = Blinded::from_bytes(&request.body).unwrap();
+        match issuer.issue(DeviceId(device), Standing::Good, &blinded, &mut Generator::new([9; 32])) {
+            Ok(issued) => Response { body: issued.to_bytes().to_vec(), ..answer(200) },
+            Err(_) => problem(409, "token-taken"),
+        }
+    }
+
+    fn upload_anonymously(&mut self, request: &Request) -> Response {
+        assert_eq!(request.bearer, None);
+        let token = from_hex(request.round_token.as_deref().unwrap()).unwrap();
+        let token = Token::from_bytes(&token).unwrap();
+        self.issuer.as_ref().unwrap().check(&token).unwrap();
+        let entry = self.anonymous.entry(token.nullifier()).or_insert((request.body.to_vec(), 0));
+        assert_eq!(entry.0, request.body[..]);
+        entry.1 += 1;
+        answer(if entry.1 == 1 { 201 } else { 200 })
     }
 
     fn enrol(&mut self, key: &str) -> Response {
@@ -217,7 +260,10 @@ impl World {
         let mut body = Vec::new();
         codec::encode_terms(&RoundTerms::freeze(self.terms.clone()).unwrap(), &mut body);
         let digest = Digest::of(&self.versions.last().unwrap().parameters).to_string();
-        Response { status: 200, headers: vec![("sottovoce-model-digest".to_owned(), digest)], body }
+        let mut headers = vec![("sottovoce-model-digest".to_owned(), digest)];
+        let went_back = self.went_back.map(|version| ("sottovoce-went-back".to_owned(), version.to_string()));
+        headers.extend(went_back);
+        Response { status: 200, headers, body }
     }
 
     fn model(&self, version: usize) -> Response {

@@ -3,6 +3,7 @@
 mod activity;
 mod along;
 mod exposure;
+mod kept;
 mod leak;
 mod pace;
 mod plots;
@@ -97,6 +98,7 @@ fn closing_sections(experiment: &Experiment, results: &Results, shown: &Results)
     let mut sections = Vec::new();
     let rest = [
         plots::wanted(experiment, results),
+        kept::section(experiment, shown),
         tables::other_cutoffs(experiment, shown),
         pace::section(experiment, shown),
         plots::learning(experiment, shown),

@@ -163,6 +163,7 @@ mod tests {
             metrics: BTreeMap::new(),
             bias_disparity: BTreeMap::new(),
             figures: BTreeMap::new(),
+            cloud: Vec::new(),
             finals: Vec::new(),
             tried: Vec::new(),
             chosen: None,

@@ -7,19 +7,21 @@ use sottovoce_data::{GraphPlan, MOST_HOPS, Split};
 use sottovoce_evaluate::{Candidates, Protocol};
 use toml::de::DeValue;
 
-const CLEANING: [&str; 12] = [
+const CLEANING: [&str; 14] = [
     "min_interactions",
     "k_core",
     "threshold",
     "repeats",
     "split",
     "validation",
+    "relevant",
     "split_seed",
     "graph",
     "graph_hops",
     "graph_least_items",
     "graph_drop",
     "graph_inverse",
+    "graph_first",
 ];
 
 /// `[protocol]`: how models are judged, and what holds for data sets that do not say otherwise.
@@ -95,6 +97,7 @@ fn data_set<'a>(source: Source<'a>, entry: &'a Entry<'a>, shared: &Section<'a>) 
         keep_repeats: either(&own, shared, "repeats", repeats)?.unwrap_or(false),
         validation: either(&own, shared, "validation", split)?.unwrap_or(test),
         split: test,
+        relevant: either(&own, shared, "relevant", number)?.map(|x| x as f32),
         split_seed: either(&own, shared, "split_seed", seed)?.unwrap_or(FIRST_SEED),
         graph: graph(&own, shared)?,
     })
@@ -109,13 +112,14 @@ fn graph<'a>(own: &Section<'a>, shared: &Section<'a>) -> Result<Option<GraphPlan
                 .error(entry.span(), format!("{key}: expected a number from 1 to {MOST_HOPS}, found {found}"))
         })
     };
-    let inverse = word(&[("yes", true), ("no", false)]);
+    let yes_or_no = || word(&[("yes", true), ("no", false)]);
     let usual = GraphPlan::default();
     let plan = GraphPlan {
         hops: either(own, shared, "graph_hops", hops)?.unwrap_or(usual.hops),
         least_items: either(own, shared, "graph_least_items", count)?.unwrap_or(usual.least_items),
         drop: either(own, shared, "graph_drop", texts)?.unwrap_or(usual.drop),
-        inverse: either(own, shared, "graph_inverse", inverse)?.unwrap_or(usual.inverse),
+        inverse: either(own, shared, "graph_inverse", yes_or_no())?.unwrap_or(usual.inverse),
+        first: either(own, shared, "graph_first", yes_or_no())?.unwrap_or(usual.first),
         ..usual
     };
     let sources = either(own, shared, "graph", graph_names)?;

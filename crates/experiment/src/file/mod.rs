@@ -72,6 +72,9 @@ pub struct DataSet {
     /// How the validation part is held out of the training part.
     #[serde(serialize_with = "as_text")]
     pub validation: Split,
+    /// Held-out ratings below it do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relevant: Option<f32>,
     /// The seed of random splits: one split for all models and seeds, so that users can be compared.
     pub split_seed: u64,
     /// A knowledge graph about the items.

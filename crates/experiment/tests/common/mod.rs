@@ -183,6 +183,7 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
             epochs,
             triples: epochs as u64 * 1000,
             figures: sent(epochs),
+            cloud: Vec::new(),
             curve: curve.unwrap_or_default(),
             cost: Cost { train_seconds: number as f64 * 0.1, peak_rss_bytes: 1 << 20, ..Cost::default() },
         },

@@ -13,11 +13,17 @@ pub(crate) use kept::KeptUpdates;
 pub(crate) use layers::Layers;
 pub use weighing::{Score, Weighing};
 
+use crate::protecting::Summed;
+use sottovoce_privacy::Protected;
+use std::sync::Arc;
+
 /// How the updates of a round are added up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counting {
     guard: Guard,
     weighing: Weighing,
+    /// As integers, where rounds are protected.
+    protected: Option<Arc<Summed>>,
 }
 
 /// A guard and a weighing that do not go together.
@@ -26,6 +32,16 @@ pub struct Counting {
     "guard = {guard} counts all updates alike: it does not go with weighing = {weighing}, only with equal"
 )]
 pub struct CountingError {
+    guard: &'static str,
+    weighing: &'static str,
+}
+
+/// A guard or a weighing for updates that are protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "protected updates are added as they are: guard = {guard} and weighing = {weighing} would have to look at each; take guard = none and weighing = equal"
+)]
+pub struct ProtectedCounting {
     guard: &'static str,
     weighing: &'static str,
 }
@@ -39,7 +55,28 @@ impl Counting {
         if weighing != Weighing::Equal && (guard.keeps_rows() || guard.keeps_updates()) {
             return Err(CountingError { guard: guard.name(), weighing: weighing.name() });
         }
-        Ok(Self { guard, weighing })
+        Ok(Self { guard, weighing, protected: None })
+    }
+
+    /// The same for updates that are protected so. All count alike: what each says cannot be looked at.
+    ///
+    /// # Errors
+    /// If they are to be guarded or weighed.
+    pub(crate) fn protected(self, protected: Arc<Summed>) -> Result<Self, ProtectedCounting> {
+        if !self.is_plain() {
+            return Err(ProtectedCounting { guard: self.guard.name(), weighing: self.weighing.name() });
+        }
+        Ok(Self { protected: Some(protected), ..self })
+    }
+
+    /// How updates are protected, if they are.
+    pub(crate) fn protects(&self) -> Option<&Protected> {
+        self.protected.as_ref().map(|summed| &summed.protected)
+    }
+
+    /// How words are added up, if they are.
+    pub(crate) fn protection(&self) -> Option<&Arc<Summed>> {
+        self.protected.as_ref()
     }
 
     /// What one device can do to the sum.
@@ -54,7 +91,7 @@ impl Counting {
 
     /// Whether updates are simply added.
     pub(crate) fn is_plain(&self) -> bool {
-        self.guard == Guard::None && self.weighing == Weighing::Equal
+        self.guard == Guard::None && self.weighing == Weighing::Equal && self.protected.is_none()
     }
 
     /// Whether whole updates are kept until the round is over.
@@ -65,7 +102,7 @@ impl Counting {
 
 impl From<Guard> for Counting {
     fn from(guard: Guard) -> Self {
-        Self { guard, weighing: Weighing::Equal }
+        Self { guard, weighing: Weighing::Equal, protected: None }
     }
 }
 

@@ -100,7 +100,7 @@ impl KaHfm {
 
     fn one(&self, user: &[f32], item: usize) -> f32 {
         let own = self.facts.of(item).iter().zip(self.items.item(item));
-        self.bias[item] + own.map(|(&feature, weight)| user[feature as usize] * weight).sum::<f32>()
+        self.bias[item] + own.map(|(feature, weight)| user[feature as usize] * weight).sum::<f32>()
     }
 
     fn learn(&mut self, Pair { user, item }: Pair, negative: u32, loss: &mut Loss) {
@@ -113,7 +113,7 @@ impl KaHfm {
         let (rate, pull, features) = (self.rate, self.pull, self.facts.features());
         let user = &mut self.users[user as usize * features..][..features];
         for (item, g) in [(item as usize, g), (negative as usize, -g)] {
-            for (&feature, weight) in self.facts.of(item).iter().zip(self.items.item_mut(item)) {
+            for (feature, weight) in self.facts.of(item).iter().zip(self.items.item_mut(item)) {
                 let own = &mut user[feature as usize];
                 let before = *own;
                 *own += rate * (g * *weight - pull * before);
@@ -172,7 +172,7 @@ impl Recommender for KaHfm {
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
         let (user, item) = (self.user(user), item as usize);
         let own = self.facts.of(item).iter().zip(self.items.item(item));
-        let fact = |(&feature, weight): (&u32, &f32)| Reason {
+        let fact = |(feature, weight): (u32, &f32)| Reason {
             because: Because::Fact(feature),
             weight: user[feature as usize] * weight,
         };

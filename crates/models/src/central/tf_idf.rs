@@ -17,10 +17,10 @@ impl Weights {
         let rarity: Vec<f32> = (0..facts.features()).map(|feature| rarity(facts, feature)).collect();
         let mut weights = Self::default();
         for item in 0..facts.items() {
-            let own = facts.of(item).iter().map(|&feature| rarity[feature as usize]);
-            let length = own.clone().map(|weight| weight * weight).sum::<f32>().sqrt();
+            let own = || facts.of(item).iter().map(|feature| rarity[feature as usize]);
+            let length = own().map(|weight| weight * weight).sum::<f32>().sqrt();
             // Features that all items have weigh nothing, and an item may have no other.
-            weights.values.extend(own.map(|weight| if length > 0.0 { weight / length } else { 0.0 }));
+            weights.values.extend(own().map(|weight| if length > 0.0 { weight / length } else { 0.0 }));
             weights.ends.push(weights.values.len());
         }
         weights
@@ -55,7 +55,7 @@ impl Weights {
     pub(crate) fn mean(&self, facts: &Facts, items: &[u32], into: &mut [f32]) {
         let share = 1.0 / items.len().max(1) as f32;
         for &item in items {
-            for (&feature, weight) in facts.of(item as usize).iter().zip(self.item(item as usize)) {
+            for (feature, weight) in facts.of(item as usize).iter().zip(self.item(item as usize)) {
                 into[feature as usize] += share * weight;
             }
         }

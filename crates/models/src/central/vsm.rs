@@ -45,7 +45,7 @@ impl Vsm {
 
     fn parts<'a>(&'a self, profile: &'a [f32], item: usize) -> impl Iterator<Item = (u32, f32)> + 'a {
         let own = self.facts.of(item).iter().zip(self.weights.item(item));
-        own.map(|(&feature, weight)| (feature, profile[feature as usize] * weight))
+        own.map(|(feature, weight)| (feature, profile[feature as usize] * weight))
     }
 }
 

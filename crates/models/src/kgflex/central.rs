@@ -15,7 +15,7 @@ use crate::settings::{Setting, Settings};
 use crate::{
     DevicePart, Fit, Flow, ModelError, Progress, Reason, Recommender, SharedPart, Summary, Tensor, stored,
 };
-use sottovoce_core::{Catalog, Histories, Rng, math};
+use sottovoce_core::{Catalog, Histories, Numbers, Rng, math};
 use sottovoce_protocol::Parameters;
 use std::sync::Arc;
 
@@ -152,8 +152,8 @@ fn draw(history: &[u32], items: u32, rng: &mut Rng) -> [u32; 2] {
 }
 
 /// Where each feature of an item that a person decides by is among their slots.
-fn shared_slots<'a>(own: &'a [u32], features: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
-    features.iter().filter_map(|feature| own.binary_search(feature).ok())
+fn shared_slots<'a>(own: &'a [u32], features: Numbers<'a>) -> impl Iterator<Item = usize> + 'a {
+    features.iter().filter_map(|feature| own.binary_search(&feature).ok())
 }
 
 /// Stochastic gradient descent on one person's triples.
@@ -179,7 +179,7 @@ fn step_by_step(
         met.clear();
         let mut x = 0.0;
         for (item, sign) in pair.into_iter().zip([1.0f32, -1.0]) {
-            for &feature in facts.of(item as usize) {
+            for feature in facts.of(item as usize).iter() {
                 let Some(slot) = slot_of(own_features, feature) else { continue };
                 let (g, b) = table.row(feature as usize).split_at(factors);
                 let p = private::vector(mine, factors, slot);

@@ -1,6 +1,6 @@
 //! Which features a person decides by.
 
-use super::gain::information_gain;
+use super::gain::balanced_gain;
 use sottovoce_core::{Facts, Rng};
 
 /// Working memory for choosing; all zero between two people.
@@ -37,23 +37,31 @@ impl Choice {
     }
 
     /// Chooses the `most` telling features: of those one hop away, and of those further. None that tells nothing.
-    pub(super) fn choose(&mut self, facts: &Facts, history: &[u32], most: [usize; 2], rng: &mut Rng) {
-        self.draw(facts.items() as u32, history, rng);
+    /// The items had are set beside so many times as many `others`.
+    pub(super) fn choose(
+        &mut self,
+        facts: &Facts,
+        history: &[u32],
+        (most, others): ([usize; 2], usize),
+        rng: &mut Rng,
+    ) {
+        self.draw(facts.items() as u32, history, others, rng);
         let drawn = std::mem::take(&mut self.drawn);
         self.weigh(facts, history, &drawn, most);
         self.drawn = drawn;
     }
 
-    /// As many items as the history has, or all there are, from the rest of the catalog; each once.
-    fn draw(&mut self, items: u32, history: &[u32], rng: &mut Rng) {
+    /// So many times as many items as the history has, or all there are, from the rest of the catalog; each once.
+    fn draw(&mut self, items: u32, history: &[u32], times: usize, rng: &mut Rng) {
         self.drawn.clear();
         history.iter().for_each(|&item| self.taken[item as usize] = true);
         let rest = items as usize - history.len();
-        if rest <= history.len() {
+        let wanted = times.saturating_mul(history.len());
+        if rest <= wanted {
             let taken = &self.taken;
             self.drawn.extend((0..items).filter(|&item| !taken[item as usize]));
         }
-        while self.drawn.len() < rest.min(history.len()) {
+        while self.drawn.len() < rest.min(wanted) {
             let item = rng.below(items);
             if !std::mem::replace(&mut self.taken[item as usize], true) {
                 self.drawn.push(item);
@@ -65,15 +73,18 @@ impl Choice {
     /// The same for negatives that are given.
     pub(super) fn weigh(&mut self, facts: &Facts, history: &[u32], negatives: &[u32], most: [usize; 2]) {
         self.own.clear();
-        for &feature in history.iter().flat_map(|&item| facts.of(item as usize)) {
-            let count = &mut self.counts[feature as usize][0];
-            if *count == 0 {
-                self.own.push(feature);
-            }
-            *count += 1;
+        let (counts, own) = (&mut self.counts, &mut self.own);
+        for &item in history {
+            facts.of(item as usize).each(|feature| {
+                let count = &mut counts[feature as usize][0];
+                if *count == 0 {
+                    own.push(feature);
+                }
+                *count += 1;
+            });
         }
-        for &feature in negatives.iter().flat_map(|&item| facts.of(item as usize)) {
-            self.counts[feature as usize][1] += 1;
+        for &item in negatives {
+            facts.of(item as usize).each(|feature| counts[feature as usize][1] += 1);
         }
         self.chosen.clear();
         let all = [history.len() as u32, negatives.len() as u32];
@@ -81,8 +92,8 @@ impl Choice {
             self.rank(facts, all, far, most);
         }
         self.chosen.sort_unstable_by_key(|&(feature, _)| feature);
-        for &feature in negatives.iter().chain(history).flat_map(|&item| facts.of(item as usize)) {
-            self.counts[feature as usize] = [0; 2];
+        for &item in negatives.iter().chain(history) {
+            facts.of(item as usize).each(|feature| self.counts[feature as usize] = [0; 2]);
         }
     }
 
@@ -92,7 +103,7 @@ impl Choice {
         let own = self.own.iter().filter(|&&feature| (facts.hops(feature as usize) > 1) == far);
         self.ranked.clear();
         self.ranked.extend(
-            own.map(|&feature| (information_gain(counts[feature as usize], all), feature))
+            own.map(|&feature| (balanced_gain(counts[feature as usize], all), feature))
                 .filter(|&(gain, _)| gain > 0.0),
         );
         let better = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
@@ -122,16 +133,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_most_telling_are_chosen((facts, history) in facts(), most in [0usize..5, 0usize..5], seed in any::<u64>()) {
+        fn the_most_telling_are_chosen(
+            (facts, history) in facts(), most in [0usize..5, 0usize..5], times in 1usize..4, seed in any::<u64>(),
+        ) {
             let mut choice = Choice::new(&facts);
-            choice.choose(&facts, &history, most, &mut Rng::new(seed));
+            choice.choose(&facts, &history, (most, times), &mut Rng::new(seed));
             let drawn: BTreeSet<u32> = choice.drawn.iter().copied().collect();
             prop_assert!(history.iter().all(|item| !drawn.contains(item)));
-            prop_assert_eq!(drawn.len(), history.len().min(facts.items() - history.len()));
+            prop_assert_eq!(drawn.len(), (times * history.len()).min(facts.items() - history.len()));
             prop_assert_eq!(drawn.len(), choice.drawn.len());
-            let having = |items: &[u32], f: u32| items.iter().filter(|i| facts.of(**i as usize).contains(&f)).count() as u32;
+            let having = |items: &[u32], f: u32| items.iter().filter(|i| facts.of(**i as usize).contains(f)).count() as u32;
             let all = [history.len() as u32, drawn.len() as u32];
-            let gain = |f: u32| information_gain([having(&history, f), having(&choice.drawn, f)], all);
+            let gain = |f: u32| balanced_gain([having(&history, f), having(&choice.drawn, f)], all);
             for (hops, most) in [1, 2].into_iter().zip(most) {
                 let mut expected: Vec<(f64, u32)> = (0..12)
                     .filter(|&f| facts.hops(f as usize) == hops && having(&history, f) > 0 && gain(f) > 0.0)

@@ -35,6 +35,8 @@ pub struct Device {
     pub factors: usize,
     /// The most features a person decides by: one hop away, and further.
     pub most: [usize; 2],
+    /// How many times as many other items the owner's items are set beside when features are weighed.
+    pub negatives: usize,
     /// Triples drawn in a round (T).
     pub triples: usize,
     /// Step of the owner's vectors (alpha).
@@ -52,6 +54,7 @@ impl Device {
             ("factors", self.factors.to_string()),
             ("one_hop", self.most[0].to_string()),
             ("more_hops", self.most[1].to_string()),
+            ("negatives", self.negatives.to_string()),
             ("triples", self.triples.to_string()),
             ("learning_rate", self.rate.to_string()),
             ("personal_pull", self.pull.personal.to_string()),
@@ -64,6 +67,9 @@ impl Device {
 
     /// Most triples that round terms may ask a device for.
     pub const MOST_TRIPLES: usize = 1_000_000;
+
+    /// Most items that each item of a history may be set beside.
+    pub const MOST_NEGATIVES: usize = 1000;
 
     /// Most features of one distance that a person may decide by.
     pub const MOST_FEATURES: usize = 10_000;
@@ -79,6 +85,7 @@ impl Device {
             facts: Arc::default(),
             factors: from.whole("factors", 1..=512)?,
             most: [from.whole("one_hop", 0..=most)?, from.whole("more_hops", 0..=most)?],
+            negatives: from.whole("negatives", 1..=Self::MOST_NEGATIVES)?,
             triples: from.whole("triples", 1..=Self::MOST_TRIPLES)?,
             rate: from.real("learning_rate", 0.0..=1.0)?,
             pull: Pull {
@@ -114,7 +121,7 @@ impl Device {
         if private::is_for(own, marks) {
             return true;
         }
-        scratch.choice.choose(&self.facts, history, self.most, rng);
+        scratch.choice.choose(&self.facts, history, (self.most, self.negatives), rng);
         scratch.choice.chosen.truncate(self.slots());
         if scratch.choice.chosen.is_empty() {
             return false;
@@ -155,7 +162,7 @@ impl Device {
     /// Scores without anything to go by but what people like in general: the mean bias of each item's features.
     fn general(&self, table: &Table, item: usize) -> f32 {
         let features = self.facts.of(item);
-        let sum: f32 = features.iter().map(|&feature| table.row(feature as usize)[self.factors]).sum();
+        let sum: f32 = features.iter().map(|feature| table.row(feature as usize)[self.factors]).sum();
         sum / features.len().max(1) as f32
     }
 
@@ -221,9 +228,7 @@ impl DevicePart for Device {
             return;
         }
         for Part { feature, value, .. } in self.parts(table, private) {
-            for &item in self.facts.holders(feature as usize) {
-                into[item as usize] += value;
-            }
+            self.facts.holders(feature as usize).each(|item| into[item as usize] += value);
         }
     }
 
@@ -235,10 +240,10 @@ impl DevicePart for Device {
             let count = features.len() as f32;
             return features
                 .iter()
-                .map(|&feature| reason(feature, table.row(feature as usize)[self.factors] / count))
+                .map(|feature| reason(feature, table.row(feature as usize)[self.factors] / count))
                 .collect();
         }
-        let shared = self.parts(table, private).filter(|part| features.binary_search(&part.feature).is_ok());
+        let shared = self.parts(table, private).filter(|part| features.contains(part.feature));
         shared.map(|part| reason(part.feature, part.value)).collect()
     }
 }

@@ -11,23 +11,35 @@ use sottovoce_core::math;
 /// assert_eq!(information_gain([2, 0], [2, 2]), 1.0);
 /// assert_eq!(information_gain([1, 1], [2, 2]), 0.0);
 /// ```
-pub fn information_gain([had, not_had]: [u32; 2], [positives, negatives]: [u32; 2]) -> f64 {
-    let all = f64::from(positives) + f64::from(negatives);
-    let part = |p: u32, n: u32| (f64::from(p) + f64::from(n)) / all * entropy(p, n);
-    let without = part(positives.saturating_sub(had), negatives.saturating_sub(not_had));
+pub fn information_gain(having: [u32; 2], all: [u32; 2]) -> f64 {
+    gain(having.map(f64::from), all.map(f64::from))
+}
+
+/// The same where there may be more negatives than positives: each positive counts for as many as there are negatives to
+/// one of it, so that both sides weigh alike, whatever their number.
+pub(super) fn balanced_gain([had, not_had]: [u32; 2], [positives, negatives]: [u32; 2]) -> f64 {
+    let (positives, negatives) = (f64::from(positives), f64::from(negatives));
+    let a_positive = negatives / positives.max(1.0);
+    gain([f64::from(had) * a_positive, f64::from(not_had)], [positives * a_positive, negatives])
+}
+
+fn gain([had, not_had]: [f64; 2], [positives, negatives]: [f64; 2]) -> f64 {
+    let all = positives + negatives;
+    let part = |p: f64, n: f64| (p + n) / all * entropy(p, n);
+    let without = part((positives - had).max(0.0), (negatives - not_had).max(0.0));
     let gain = entropy(positives, negatives) - part(had, not_had) - without;
-    // Of features that tell nothing rounding may leave a little less than nothing.
-    if all > 0.0 { gain.max(0.0) } else { 0.0 }
+    // Of features that tell nothing rounding may leave a little less than nothing, or a little more.
+    if all > 0.0 && gain > 1e-12 { gain } else { 0.0 }
 }
 
 /// The entropy of a choice between so many and so many, in bits (6.4).
-fn entropy(p: u32, n: u32) -> f64 {
-    if p == 0 || n == 0 {
+fn entropy(p: f64, n: f64) -> f64 {
+    if p <= 0.0 || n <= 0.0 {
         return 0.0;
     }
-    let all = f64::from(p) + f64::from(n);
-    let term = |count: u32| {
-        let share = f64::from(count) / all;
+    let all = p + n;
+    let term = |count: f64| {
+        let share = count / all;
         -share * math::log2(share)
     };
     term(p) + term(n)

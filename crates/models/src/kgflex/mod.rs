@@ -38,6 +38,7 @@ mod private;
 mod scratch;
 mod settings;
 mod shared;
+mod telling;
 
 pub(crate) use central::MODEL as CENTRAL;
 pub use device::{Device, Pull};
@@ -45,6 +46,7 @@ pub use gain::information_gain;
 pub use scratch::Scratch;
 pub use settings::model_settings;
 pub use shared::Shared;
+pub use telling::Telling;
 
 /// The name in round terms, registries and random streams.
 pub const NAME: &str = "kgflex";

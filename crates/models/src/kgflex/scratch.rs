@@ -2,7 +2,7 @@
 
 use super::choice::Choice;
 use crate::loss::Loss;
-use sottovoce_core::{Facts, Rng, math};
+use sottovoce_core::{Facts, Numbers, Rng, math};
 use sottovoce_protocol::Mark;
 
 /// Slots at most: their numbers are kept in two bytes.
@@ -87,7 +87,8 @@ impl Scratch {
     pub fn heap_bytes(&self) -> usize {
         let slots = self.slots.capacity() * size_of::<State>() + self.marks.capacity();
         let lists = 2 * (self.slot_of.capacity() + self.met.capacity() + self.touched_slots.capacity());
-        let features = 4 * (self.features.capacity() + self.touched.capacity());
+        let features = 4 * (self.features.capacity() + self.touched.capacity())
+            + 8 * (self.own_features.capacity() + self.met_slots.capacity());
         self.choice.heap_bytes() + 8 * self.own.capacity() + slots + lists + features
     }
 
@@ -138,15 +139,15 @@ impl Scratch {
 
     /// Lists the slots of an item's features; returns the item's score.
     #[inline(always)]
-    fn meet(&mut self, features: &[u32]) -> f32 {
+    fn meet(&mut self, features: Numbers<'_>) -> f32 {
         let mut score = 0.0;
-        for &feature in features {
+        features.each(|feature| {
             let slot = self.slot_of[feature as usize];
             if slot != NONE {
                 score += self.slots[slot as usize].value;
                 self.met.push(slot);
             }
-        }
+        });
         score
     }
 
@@ -167,12 +168,12 @@ impl Scratch {
     pub(super) fn list(&mut self, facts: &Facts, history: &[u32], hidden: &[u32]) {
         if !hidden.is_empty() {
             for item in history.iter().filter(|item| hidden.binary_search(item).is_err()) {
-                for &feature in facts.of(*item as usize) {
+                facts.of(*item as usize).each(|feature| {
                     let slot = self.slot_of[feature as usize];
                     if slot != NONE {
                         self.slots[slot as usize].open = true;
                     }
-                }
+                });
             }
         }
         self.touched.clear();

@@ -16,6 +16,13 @@ pub fn model_settings() -> Vec<Setting> {
             0..=most,
             "Most telling features further away that a person keeps",
         ),
+        Setting::integer(
+            "negatives",
+            1,
+            1..=Device::MOST_NEGATIVES as i64,
+            "Items a person does not have beside each they have, when features are weighed",
+        )
+        .on_log_scale(),
         Setting::real("learning_rate", 0.05, 1e-6..=1.0, "Step of all vectors and biases (alpha)")
             .on_log_scale(),
         Setting::real(
@@ -43,6 +50,7 @@ impl Device {
             facts: Arc::default(),
             factors: settings.integer("factors"),
             most: [settings.integer("one_hop"), settings.integer("more_hops")],
+            negatives: settings.integer("negatives"),
             triples: 0,
             rate: rate as f32,
             pull: Pull { personal: pull("personal_pull"), shared: pull("shared_pull") },

@@ -1,1 +1,18 @@
 //! Differential privacy: clipping, noise on integers, and the accounts of what was spent.
+//!
+//! One person's whole update is clipped ([`clip`]), turned into integers and noised on them ([`noise`]); the [`accountant`]
+//! adds up what the rounds that really happened have spent. Noise is drawn on integers because the doubles that a
+//! floating-point sampler can reach depend on what was to be hidden (Mironov 2012).
+
+pub mod accountant;
+mod adaptive;
+pub mod clip;
+mod coin;
+mod error;
+pub mod mechanism;
+pub mod noise;
+mod normal;
+pub mod sgd;
+
+pub use adaptive::Adaptive;
+pub use error::DpError;

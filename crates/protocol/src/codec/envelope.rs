@@ -31,10 +31,12 @@ pub enum Kind {
     LedgerEntry = 6,
     /// What a ledger keeps of entries too old to be kept one by one; never sent.
     LedgerSummary = 7,
+    /// A device's update as integers with noise.
+    Words = 8,
 }
 
 impl Kind {
-    const ALL: [Kind; 7] = [
+    const ALL: [Kind; 8] = [
         Kind::Update,
         Kind::Model,
         Kind::Difference,
@@ -42,6 +44,7 @@ impl Kind {
         Kind::Refusal,
         Kind::LedgerEntry,
         Kind::LedgerSummary,
+        Kind::Words,
     ];
 
     fn from_code(code: u8) -> Option<Self> {

@@ -8,6 +8,7 @@ mod model;
 mod terms;
 mod update;
 pub(crate) mod wire;
+mod words;
 
 pub use envelope::{Kind, VERSION, kind_of};
 pub use model::{
@@ -16,6 +17,7 @@ pub use model::{
 };
 pub use terms::{decode_refusal, decode_terms, encode_refusal, encode_terms};
 pub use update::{decode_update, encode_update, update_bytes};
+pub use words::{Words, decode_words, encode_words, words_bytes};
 
 pub(crate) use envelope::{next, seal};
 pub(crate) use model::write_shape;

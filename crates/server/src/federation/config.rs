@@ -1,6 +1,7 @@
 //! What an operator says of a federation.
 
 use super::catalog::Checked;
+use crate::secret;
 use serde::{Deserialize, Serialize};
 use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Hosted, Hosting};
@@ -59,6 +60,30 @@ pub struct FederationConfig {
     /// Versions of the shared model that are kept.
     #[serde(default = "eight")]
     pub keep_versions: u32,
+    /// What becomes of what was learnt from somebody who withdraws.
+    #[serde(default)]
+    pub unlearn: Unlearn,
+    /// Where updates are sealed: seconds after which a step but the first goes on without those who have not answered.
+    #[serde(default = "minute")]
+    pub seal_step_seconds: u32,
+    /// Where updates are encrypted: the digest of the key that devices share and this server does not have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal_key_digest: Option<String>,
+    /// Whether the server's noise follows from `seed`, so that a deployed federation can be held against the simulator.
+    /// Never for people's devices: who knows the seed can take the noise away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub simulated_noise: bool,
+}
+
+/// What becomes of what was learnt from somebody who withdraws. Stored data goes at once in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unlearn {
+    /// It stays in the shared model.
+    #[default]
+    None,
+    /// Training goes back to before they enrolled, and is done again without them.
+    Retrain,
 }
 
 /// A criterion that devices are asked for.
@@ -149,6 +174,10 @@ impl FederationConfig {
             samples: false,
             criteria: Vec::new(),
             keep_versions: eight(),
+            unlearn: Unlearn::None,
+            seal_step_seconds: minute(),
+            seal_key_digest: None,
+            simulated_noise: false,
         }
     }
 
@@ -161,6 +190,7 @@ impl FederationConfig {
         within("rounds", self.rounds != Some(0), &0, "at least 1")?;
         within("minimum", self.minimum != Some(0), &0, "at least 1")?;
         within("keep_versions", self.keep_versions >= 1, &self.keep_versions, "at least 1")?;
+        within("seal_step_seconds", self.seal_step_seconds >= 1, &0, "at least 1")?;
         within("check_ins_per_second", self.check_ins_per_second >= 1, &0, "at least 1")?;
         let day = 86_400;
         within("check_in_seconds", self.check_in_seconds <= day, &self.check_in_seconds, "at most 86400")?;
@@ -203,6 +233,8 @@ impl FederationConfig {
             seed: self.seed,
             samples: self.samples,
             criteria: self.criteria.iter().map(asked).collect(),
+            noise: self.noise()?,
+            key_digest: self.seal_key_digest.clone(),
         };
         let mut settings: Vec<(&str, Value)> =
             self.settings.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
@@ -214,6 +246,14 @@ impl FederationConfig {
             settings.push(("deadline", Value::Real(DEFAULT_DEADLINE)));
         }
         registry::host(&self.model, settings, &hosting)
+    }
+
+    /// What the server's noise follows from.
+    fn noise(&self) -> Result<Option<[u8; 32]>, HostError> {
+        if self.simulated_noise {
+            return Ok(None);
+        }
+        secret::random().map(Some).map_err(|error| HostError::Randomness(error.to_string()))
     }
 
     /// Updates without which a round that wants so many is abandoned.

@@ -1,15 +1,17 @@
 //! Opening and closing rounds.
 
+use super::anonymous::{self, Tokens};
 use super::round::Round;
+use super::unlearning::{self, Pending};
 use super::{Federation, Published};
 use crate::clerk::{Clerk, ClerkError};
 use crate::now;
 use crate::storage::{
-    Change, Millis, RECEIPT_ROUNDS, RoundOpening, RoundRecord, Standing, Storage, StorageError, VersionRecord,
+    Change, Millis, RoundOpening, RoundRecord, Standing, Storage, StorageError, VersionRecord,
 };
 use crate::versions::{VersionState, Versions, VersionsError};
-use sottovoce_federation::{Collected, FederationError, TallyError};
-use sottovoce_protocol::codec;
+use sottovoce_federation::{Collected, Coordinator, FederationError, Tally, TallyError};
+use sottovoce_protocol::{Update, codec};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +38,7 @@ pub(crate) trait Observer: Send + Sync {
 
 /// Why a round could not be opened or closed at this moment.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub(super) enum Trouble {
     #[error(transparent)]
     Clerk(#[from] ClerkError),
     #[error(transparent)]
@@ -49,33 +51,87 @@ enum Trouble {
     Federation(#[from] FederationError),
     #[error("a worker stopped: {0}")]
     Worker(#[from] tokio::task::JoinError),
-    #[error("its memory cannot be written: {0}")]
+    #[error("its memory cannot be written or read: {0}")]
     Memory(#[from] std::io::Error),
 }
 
 /// What is to be done next.
 enum Due {
     Open,
+    CloseStep,
     Close,
     Finish,
+    Unlearn,
     Nothing,
 }
 
 /// What a round came to.
 enum Outcome {
     TooFew,
+    /// The sum could not be opened, and why.
+    NotOpened(String),
     Diverged(FederationError),
-    Next { version: VersionRecord, counted: u32, criteria: String, model: Arc<Published> },
+    Next {
+        version: VersionRecord,
+        counted: u32,
+        criteria: String,
+        model: Arc<Published>,
+    },
+}
+
+/// What came of adding up.
+enum Added {
+    /// The sum, and the mean of each criterion as JSON.
+    Up(Collected, String),
+    /// None, and why.
+    NotOpened(String),
+}
+
+/// Is given the bytes of one update after the other, with the device if it is known.
+type VisitAny<'a> = dyn FnMut(Option<u32>, &[u8]) -> Result<(), StorageError> + 'a;
+
+/// Sums that are being made.
+enum Sums<'a> {
+    /// As the simulator makes them: one part of the cohort after the other.
+    ByDevice(Box<Tally<'a>>),
+    /// Of integers, which come out the same in whichever order.
+    InAnyOrder(Box<Collected>),
+}
+
+impl Sums<'_> {
+    fn add(&mut self, device: Option<u32>, update: &Update) -> Result<(), TallyError> {
+        match (self, device) {
+            (Self::ByDevice(tally), Some(device)) => tally.add(device, update),
+            (Self::ByDevice(_), None) => Err(TallyError::NotAsked(u32::MAX)),
+            (Self::InAnyOrder(collected), _) => {
+                collected.add(update);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self) -> Collected {
+        match self {
+            Self::ByDevice(tally) => tally.finish(),
+            Self::InAnyOrder(collected) => *collected,
+        }
+    }
 }
 
 /// Keeps a federation going until the task is dropped.
 pub(crate) async fn drive(federation: Arc<Federation>, tools: Tools) {
     let mut heard = now();
+    // What a server that was killed had not come to.
+    if let Err(trouble) = federation.forget_old_versions(&tools).await {
+        warn!(federation = %federation.name, %trouble, "old versions are not removed");
+    }
     loop {
         let done = match federation.due(now()) {
             Due::Open => federation.open(&tools).await,
+            Due::CloseStep => federation.close_step(&tools.clerk).await.map(|()| true).map_err(Trouble::from),
             Due::Close => federation.close(&tools).await.map(|()| true),
             Due::Finish => federation.finish(&tools, Standing::Finished).await.map(|()| true),
+            Due::Unlearn => federation.unlearn(&tools).await.map(|()| true),
             Due::Nothing => Ok(false),
         };
         if now() - heard > 60_000 {
@@ -98,13 +154,22 @@ pub(crate) async fn drive(federation: Arc<Federation>, tools: Tools) {
 impl Federation {
     fn due(&self, now: Millis) -> Due {
         let mut state = self.state();
+        match Self::unlearning(&mut state) {
+            Pending::Due => return Due::Unlearn,
+            Pending::Settling => return Due::Nothing,
+            Pending::Nothing => (),
+        }
         let enough = state.members.count() >= self.config.devices as usize;
         let running = state.standing == Standing::Running;
-        let (next, goal) = (state.next_round, self.goal);
-        let over = state.round.as_mut().map(|round| round.is_over(now) && round.is_settled());
+        let (next, goal) = (state.next_round, self.goal + state.undone);
+        let over = state
+            .round
+            .as_mut()
+            .map(|round| (round.is_over(now) && round.is_settled(), Federation::step_due(round, now)));
         match over {
-            Some(true) => Due::Close,
-            Some(false) => Due::Nothing,
+            Some((true, _)) => Due::Close,
+            Some((false, true)) => Due::CloseStep,
+            Some((false, false)) => Due::Nothing,
             None if running && next >= goal => Due::Finish,
             None if running && enough => Due::Open,
             None => Due::Nothing,
@@ -115,11 +180,22 @@ impl Federation {
     async fn open(&self, tools: &Tools) -> Result<bool, Trouble> {
         let opened = now();
         let (active, present) = self.candidates(opened);
-        let Some((opening, terms)) = self.call(active, present.as_ref(), opened)? else { return Ok(false) };
+        let called = match self.call(active, present.as_ref(), opened) {
+            Err(FederationError::Budget(why)) => {
+                info!(federation = %self.name, %why, "no further round may be held");
+                return self.finish(tools, Standing::Finished).await.map(|()| true);
+            }
+            called => called?,
+        };
+        let Some((opening, terms)) = called else { return Ok(false) };
+        let tokens = self.anonymous.then(|| anonymous::issuer(&self.secret, self.id, opening.round));
+        let terms = tokens.iter().try_fold(terms, anonymous::with_key)?;
         tools.clerk.write(vec![Change::Open(opening.clone())]).await?;
         let (round, asked) = (opening.round, opening.cohort.len());
         let over_selection = self.coordinator().rules().over_selection;
         let mut under_way = Round::new(opening, Arc::new(terms), over_selection);
+        under_way.sealing = self.seal(&under_way);
+        under_way.tokens = tokens.map(Tokens::new);
         let mut state = self.state();
         // Who left while this was written down will not answer.
         let gone = |device: &u32| state.members.get(*device).is_none_or(|member| member.revoked);
@@ -152,6 +228,7 @@ impl Federation {
     ) -> Result<Option<(RoundOpening, sottovoce_protocol::RoundTerms)>, FederationError> {
         let mut coordinator = self.coordinator();
         coordinator.ask_among(active);
+        coordinator.may_go_on()?;
         let wanted = coordinator.wanted();
         let there = |device: u32| present.is_none_or(|present| present.contains(&device));
         let cohort = coordinator.draw(&there).cohort.to_vec();
@@ -180,6 +257,7 @@ impl Federation {
         let mut published = None;
         match self.outcome(tools).await? {
             Outcome::TooFew => "too few updates came".clone_into(&mut record.remark),
+            Outcome::NotOpened(why) => record.remark = why,
             Outcome::Diverged(error) => return self.fail(tools, record, &error).await,
             Outcome::Next { version, counted, criteria, model } => {
                 record.version = Some(version.version);
@@ -197,13 +275,20 @@ impl Federation {
 
     /// What a round that takes no more updates comes to; the same however often it is asked.
     async fn outcome(self: &Arc<Self>, tools: &Tools) -> Result<Outcome, Trouble> {
-        let enough = self.state().round.as_ref().is_some_and(|round| round.stored >= round.opening.minimum);
+        let enough = self
+            .state()
+            .round
+            .as_ref()
+            .is_some_and(|round| round.sealing.is_some() || round.stored >= round.opening.minimum);
         if !enough {
             return Ok(Outcome::TooFew);
         }
         let (federation, storage) = (Arc::clone(self), Arc::clone(&tools.storage));
         let adding = tokio::task::spawn_blocking(move || federation.add_up(storage.as_ref()));
-        let (mut collected, criteria) = adding.await??;
+        let (mut collected, criteria) = match adding.await?? {
+            Added::Up(collected, criteria) => (collected, criteria),
+            Added::NotOpened(why) => return Ok(Outcome::NotOpened(why)),
+        };
         match self.next_version(tools, &mut collected).await {
             Ok((version, model)) => {
                 let counted = collected.updates as u32;
@@ -211,6 +296,9 @@ impl Federation {
             }
             Err(Trouble::Federation(error @ FederationError::Diverged { .. })) => {
                 Ok(Outcome::Diverged(error))
+            }
+            Err(Trouble::Federation(error @ FederationError::Sealed { .. })) => {
+                Ok(Outcome::NotOpened(error.to_string()))
             }
             Err(trouble) => Err(trouble),
         }
@@ -240,40 +328,33 @@ impl Federation {
         let mut state = self.state();
         let Some(round) = &mut state.round else { return Ok(None) };
         round.closing_for_good = true;
-        Ok(Some(RoundRecord {
-            federation: self.id,
-            round: round.opening.round,
-            version: None,
-            asked: round.opening.cohort.len() as u32,
-            counted: 0,
-            declined: round.declined,
-            refused: round.refused,
-            bytes_up: round.bytes_up,
-            bytes_down: round.bytes_down,
-            opened: round.opening.opened,
-            closed: now(),
-            criteria: "{}".to_owned(),
-            remark: String::new(),
-        }))
+        Ok(Some(round.record(self.id)))
     }
 
     /// The sum of what is stored, and the mean of each criterion as JSON.
-    fn add_up(&self, storage: &dyn Storage) -> Result<(Collected, String), Trouble> {
-        let (round, cohort, terms) = {
+    fn add_up(&self, storage: &dyn Storage) -> Result<Added, Trouble> {
+        let (round, cohort, terms, sum) = {
             let state = self.state();
             let Some(round) = &state.round else {
-                return Ok((Collected::new(&self.layout), "{}".to_owned()));
+                return Ok(Added::Up(Collected::new(&self.layout), "{}".to_owned()));
             };
-            (round.opening.round, round.opening.cohort.clone(), Arc::clone(&round.terms))
+            let sum = round.sealing.as_ref().map(|sealing| (sealing.sum(), round.opening.minimum));
+            (round.opening.round, round.opening.cohort.clone(), Arc::clone(&round.terms), sum)
         };
-        let mut tally = self.coordinator().tally(&cohort);
+        if let Some((sum, minimum)) = sum {
+            return Ok(self.opened(sum, minimum));
+        }
+        if let Some(length) = self.words {
+            return self.add_words(storage, round, length);
+        }
+        let mut sums = match self.anonymous {
+            true => Sums::InAnyOrder(Box::new(self.coordinator().collected())),
+            false => Sums::ByDevice(Box::new(self.coordinator().tally(&cohort))),
+        };
         let mut buffer = self.buffer();
         let mut criteria = vec![(0.0, 0u64); terms.criteria.len()];
-        storage.updates(self.id, round, &mut |device, bytes| {
-            let damaged = |reason: String| StorageError::Damaged {
-                what: format!("an update of round {round} of federation {}", self.name),
-                reason,
-            };
+        self.each_update(storage, round, &mut |device, bytes| {
+            let damaged = |reason: String| self.damaged(round, reason);
             codec::decode_update(bytes, &mut buffer).map_err(|error| damaged(error.to_string()))?;
             for &(index, value) in buffer.update().criteria() {
                 if let Some((sum, count)) = criteria.get_mut(index as usize) {
@@ -281,14 +362,61 @@ impl Federation {
                     *count += 1;
                 }
             }
-            tally.add(device, buffer.update()).map_err(|error| damaged(error.to_string()))
+            sums.add(device, buffer.update()).map_err(|error| damaged(error.to_string()))
         })?;
         let mean = |(asked, (sum, count)): (&sottovoce_protocol::Asked, (f64, u64))| {
             let value = serde_json::json!({"mean": sum / count as f64, "devices": count});
             (count > 0).then(|| (asked.name.clone(), value))
         };
         let criteria: serde_json::Map<_, _> = terms.criteria.iter().zip(criteria).filter_map(mean).collect();
-        Ok((tally.finish(), serde_json::Value::Object(criteria).to_string()))
+        Ok(Added::Up(sums.finish(), serde_json::Value::Object(criteria).to_string()))
+    }
+
+    /// Goes through what is stored of a round: by ascending device, or by nothing that says whose it is.
+    fn each_update(
+        &self,
+        storage: &dyn Storage,
+        round: u64,
+        visit: &mut VisitAny<'_>,
+    ) -> Result<(), StorageError> {
+        if self.anonymous {
+            return storage.anonymous_updates(self.id, round, &mut |_, bytes| visit(None, bytes));
+        }
+        storage.updates(self.id, round, &mut |device, bytes| visit(Some(device), bytes))
+    }
+
+    fn damaged(&self, round: u64, reason: String) -> StorageError {
+        StorageError::Damaged {
+            what: format!("an update of round {round} of federation {}", self.name),
+            reason,
+        }
+    }
+
+    /// What a seal was opened to.
+    fn opened(&self, sum: Result<(Vec<u32>, u64), String>, minimum: u32) -> Added {
+        match sum {
+            Ok((words, updates)) if updates >= u64::from(minimum) => {
+                let mut collected = self.coordinator().collected();
+                collected.take_sum(&words, updates);
+                Added::Up(collected, "{}".to_owned())
+            }
+            Ok((_, updates)) => {
+                Added::NotOpened(format!("{updates} updates came, at least {minimum} are needed"))
+            }
+            Err(why) => Added::NotOpened(why),
+        }
+    }
+
+    /// The sum of updates that are words with noise.
+    fn add_words(&self, storage: &dyn Storage, round: u64, length: usize) -> Result<Added, Trouble> {
+        let (layout, mut collected) = (self.layout.fingerprint(), self.coordinator().collected());
+        self.each_update(storage, round, &mut |_, bytes| {
+            let words = codec::decode_words(bytes, layout, length);
+            let words = words.map_err(|error| self.damaged(round, error.to_string()))?;
+            collected.add_words(&words.words);
+            Ok(())
+        })?;
+        Ok(Added::Up(collected, "{}".to_owned()))
     }
 
     /// Takes the sum in, and writes the version that follows.
@@ -300,12 +428,15 @@ impl Federation {
         let (state, published) = self.absorb(collected)?;
         let bytes = tools.versions.put(&state, Some(self.current().version.0)).await?;
         let published = Arc::new(published);
+        let mut state = self.state();
+        let before = state.versions.get(&state.current.version.0);
         let record = VersionRecord {
             federation: self.id,
             version: published.version.0,
             digest: published.digest,
             bytes,
-            created: now(),
+            rounds: before.map_or(0, |before| before.rounds) + 1,
+            created: state.stamp(now()),
         };
         Ok((record, published))
     }
@@ -313,23 +444,30 @@ impl Federation {
     /// The next version; again only if the one before could not be written. Then the coordinator is there already.
     fn absorb(&self, collected: &mut Collected) -> Result<(VersionState, Published), Trouble> {
         let current = self.current().version;
+        let cohort =
+            self.state().round.as_ref().map(|round| round.opening.cohort.clone()).unwrap_or_default();
         let mut coordinator = self.coordinator();
         if coordinator.shared().version == current {
             let round = coordinator.round();
+            coordinator.took_part(&cohort)?;
             coordinator.absorb(round, collected)?;
         }
+        Ok((self.version_state(&coordinator)?, Published::of(&coordinator)?))
+    }
+
+    /// All that is needed to go on from the coordinator's version.
+    pub(super) fn version_state(&self, coordinator: &Coordinator) -> Result<VersionState, Trouble> {
         let mut memory = Vec::new();
         coordinator.save_memory(&mut memory)?;
         let shared = coordinator.shared();
-        let state = VersionState {
+        Ok(VersionState {
             federation: self.id,
             version: shared.version.0,
             name: self.name.clone(),
             model: self.config.model.clone(),
             shared: shared.parameters.clone(),
             state: memory,
-        };
-        Ok((state, Published::of(&coordinator)?))
+        })
     }
 
     /// The round is over, which is written down.
@@ -337,10 +475,9 @@ impl Federation {
         self.coordinator().skip();
         let mut state = self.state();
         state.next_round = round + 1;
-        if let Some(known) = state.round.take().map(Round::into_known) {
-            state.past.insert(round, known);
+        if let Some(known) = state.round.take() {
+            state.keep_known(known);
         }
-        state.past.retain(|past, _| past + RECEIPT_ROUNDS > round);
         if let Some((record, published)) = published {
             state.versions.insert(record.version, record);
             state.recent.insert(published.version.0, Arc::clone(&published));
@@ -373,16 +510,12 @@ impl Federation {
         let change = Change::Stand { federation: self.id, standing: standing.clone() };
         tools.clerk.write(vec![change]).await?;
         self.state().standing = standing;
-        info!(federation = %self.name, rounds = self.goal, "finished");
+        info!(federation = %self.name, rounds = self.goal(), "finished");
         Ok(())
     }
 
-    async fn forget_old_versions(&self, tools: &Tools) -> Result<(), Trouble> {
-        let old: Vec<u64> = {
-            let state = self.state();
-            let keep = self.config.keep_versions as usize;
-            state.versions.keys().rev().skip(keep).copied().collect()
-        };
+    pub(super) async fn forget_old_versions(&self, tools: &Tools) -> Result<(), Trouble> {
+        let old = unlearning::superfluous(&self.state(), self.config.keep_versions, self.config.unlearn);
         for version in old {
             tools.versions.delete(self.id, version).await?;
             tools.clerk.write(vec![Change::RemoveVersion { federation: self.id, version }]).await?;

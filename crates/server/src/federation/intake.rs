@@ -5,7 +5,7 @@ use super::{Federation, MOST_BUFFERS};
 use crate::clerk::Clerk;
 use crate::storage::{Change, Millis, Receipt};
 use bytes::Bytes;
-use sottovoce_protocol::{DecodeError, Received, RoundTerms, Update, codec};
+use sottovoce_protocol::{DecodeError, FederationId, Received, RoundId, RoundTerms, Update, codec};
 use std::sync::{Arc, PoisonError};
 
 /// What became of an update.
@@ -59,6 +59,15 @@ pub enum Refused {
         /// The bound.
         most: String,
     },
+    /// The device has had another token of this round.
+    #[error("another token of this round was given to this device; there is one each")]
+    TokenTaken,
+    /// Not a token of this round.
+    #[error("{0}")]
+    BadToken(String),
+    /// Uploads come in another way, as the round's terms say.
+    #[error("updates of this round come in another way: with a token or with a credential, as its terms say")]
+    OtherWay,
     /// Too much to do at the moment, or the same update is being stored: send the same again.
     #[error("busy; send the same again")]
     Busy,
@@ -81,8 +90,14 @@ impl Federation {
         now: Millis,
     ) -> Result<Taken, Refused> {
         let known = Known { key: key.to_owned(), digest: *blake3::hash(&bytes).as_bytes() };
+        if self.anonymous {
+            return Err(Refused::OtherWay);
+        }
         let Some(terms) = self.expects(device, round, &known, now)? else { return Ok(Taken::Repeated) };
-        let looked_at = self.look_at(&bytes, &terms);
+        let looked_at = match self.look_at_sealed((device, round), &bytes) {
+            Some(looked_at) => looked_at.map_err(Some),
+            None => self.look_at(&bytes, &terms),
+        };
         if let Err(refused) = looked_at.and_then(|()| self.reserve(device, round, &known, now)) {
             let Some(refused) = refused else { return Ok(Taken::Repeated) };
             if refused != Refused::Busy {
@@ -100,14 +115,21 @@ impl Federation {
         known: Known,
         bytes: Bytes,
     ) -> Result<Taken, Refused> {
-        let size = bytes.len() as u64;
+        let (size, sealed) = (bytes.len() as u64, bytes.clone());
         let receipt = Receipt { device, key: known.key.clone(), digest: known.digest, bytes: size };
         let upload = Change::Upload { federation: self.id, round, receipt, bytes };
         let written = clerk.write(vec![upload]).await;
         let mut state = self.state();
         if let Some(under_way) = state.round.as_mut().filter(|under_way| under_way.opening.round == round) {
             match written {
-                Ok(()) => under_way.keep(device, known, size, crate::now()),
+                Ok(()) => {
+                    under_way.keep(device, known, size, crate::now());
+                    let seat = under_way.seat(device);
+                    if let (Some(seat), Some(sealing)) = (seat, &mut under_way.sealing) {
+                        // It was looked at, and its step waits for what is pending.
+                        let _taken = sealing.take_update(seat, &sealed);
+                    }
+                }
                 Err(_) => under_way.release(device),
             }
         }
@@ -155,14 +177,22 @@ impl Federation {
         no.map_or(Ok(()), |no| Err(told(no).err()))
     }
 
-    fn count_refused(&self, round: u64) {
+    pub(super) fn count_refused(&self, round: u64) {
         if let Some(under_way) = self.state().round.as_mut().filter(|each| each.opening.round == round) {
             under_way.refused += 1;
         }
     }
 
+    /// The same for a sealed update; `None` if updates are not sealed.
+    fn look_at_sealed(&self, (device, round): (u32, u64), bytes: &[u8]) -> Option<Result<(), Refused>> {
+        let state = self.state();
+        let under_way = state.round.as_ref().filter(|under_way| under_way.opening.round == round)?;
+        let sealing = under_way.sealing.as_ref()?;
+        Some(under_way.seat(device).ok_or(Refused::NotAsked).and_then(|seat| sealing.look_at(seat, bytes)))
+    }
+
     /// Decodes an update and checks it against the terms and the bound on rows.
-    fn look_at(&self, bytes: &[u8], terms: &RoundTerms) -> Result<(), Option<Refused>> {
+    pub(super) fn look_at(&self, bytes: &[u8], terms: &RoundTerms) -> Result<(), Option<Refused>> {
         let mut buffer = self.buffer();
         let looked_at = self.decode(bytes, terms, &mut buffer);
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,15 +203,13 @@ impl Federation {
     }
 
     fn decode(&self, bytes: &[u8], terms: &RoundTerms, buffer: &mut Received) -> Result<(), Refused> {
-        codec::decode_update(bytes, buffer).map_err(|error| of_decoding(&error))?;
-        if buffer.federation() != terms.federation || buffer.round() != terms.round {
-            let (found, round) = (buffer.round(), terms.round);
-            return Err(Refused::WrongRound(format!(
-                "the update is for {} and {found}, expected {} and {round}",
-                buffer.federation(),
-                terms.federation
-            )));
+        if let Some(length) = self.words {
+            let layout = self.layout.fingerprint();
+            let words = codec::decode_words(bytes, layout, length).map_err(|error| of_decoding(&error))?;
+            return check_address((words.federation, words.round), terms);
         }
+        codec::decode_update(bytes, buffer).map_err(|error| of_decoding(&error))?;
+        check_address((buffer.federation(), buffer.round()), terms)?;
         buffer.check(terms).map_err(|error| Refused::WrongEncoding(error.to_string()))?;
         match self.config.row_norm {
             Some(most) => check_norms(buffer.update(), most),
@@ -205,13 +233,7 @@ impl Federation {
         round: u64,
         now: Millis,
     ) -> Result<(), Refused> {
-        let declined = {
-            let state = self.state();
-            let under_way = state.round.as_ref().filter(|each| each.opening.round == round);
-            under_way.is_some_and(|under_way| under_way.answer(device) == Some(&Answer::Declined))
-        };
-        let nothing = Known { key: String::new(), digest: [0; 32] };
-        if declined || self.expects(device, round, &nothing, now)?.is_none() {
+        if !self.may_decline(device, round, now)? {
             return Ok(());
         }
         clerk.write(vec![Change::Decline { federation: self.id, round, device }]).await?;
@@ -223,8 +245,29 @@ impl Federation {
     }
 }
 
+impl Federation {
+    /// Whether a refusal is news; an error if the round is not this device's to refuse.
+    fn may_decline(&self, device: u32, round: u64, now: Millis) -> Result<bool, Refused> {
+        {
+            let mut state = self.state();
+            let under_way = state.round.as_mut().filter(|each| each.opening.round == round);
+            if let Some(under_way) = under_way {
+                let goes_on = under_way.sealing.is_some() && !under_way.is_over(now);
+                match under_way.answer(device) {
+                    Some(Answer::Declined) => return Ok(false),
+                    // A sealed round takes updates only in one of its steps, but a refusal in all.
+                    Some(Answer::Awaited) if goes_on => return Ok(true),
+                    _ => (),
+                }
+            }
+        }
+        let nothing = Known { key: String::new(), digest: [0; 32] };
+        Ok(self.expects(device, round, &nothing, now)?.is_some())
+    }
+}
+
 /// What a device is told; a repetition is none of the refusals.
-fn told(no: No) -> Result<(), Refused> {
+pub(super) fn told(no: No) -> Result<(), Refused> {
     Err(match no {
         No::Repeated => return Ok(()),
         No::NotAsked => Refused::NotAsked,
@@ -233,6 +276,16 @@ fn told(no: No) -> Result<(), Refused> {
         No::Duplicate => Refused::Duplicate,
         No::InProgress => Refused::Busy,
     })
+}
+
+fn check_address((federation, round): (FederationId, RoundId), terms: &RoundTerms) -> Result<(), Refused> {
+    if (federation, round) == (terms.federation, terms.round) {
+        return Ok(());
+    }
+    Err(Refused::WrongRound(format!(
+        "the update is for {federation} and {round}, expected {} and {}",
+        terms.federation, terms.round
+    )))
 }
 
 fn of_decoding(error: &DecodeError) -> Refused {

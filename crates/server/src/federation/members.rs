@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) credential: Hash,
+    pub(crate) enrolled: Millis,
     pub(crate) seen: Millis,
     pub(crate) revoked: bool,
 }
@@ -26,9 +27,9 @@ const SEEN_STEP: Millis = 60_000;
 
 impl Members {
     pub(crate) fn add(&mut self, record: &DeviceRecord) {
-        let DeviceRecord { number, credential, seen, revoked, .. } = *record;
+        let DeviceRecord { number, credential, enrolled, seen, revoked, .. } = *record;
         self.by_credential.insert(credential, number);
-        self.by_number.insert(number, Member { credential, seen, revoked });
+        self.by_number.insert(number, Member { credential, enrolled, seen, revoked });
         self.revoked += usize::from(revoked);
     }
 

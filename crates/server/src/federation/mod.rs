@@ -3,6 +3,7 @@
 //! Handlers change the state in memory under a short lock and hand what must not be forgotten to the clerk; one task a
 //! federation (`drive`) opens and closes rounds.
 
+mod anonymous;
 pub mod catalog;
 pub mod config;
 pub(crate) mod drive;
@@ -11,24 +12,32 @@ mod members;
 mod pace;
 mod published;
 mod round;
+mod sealing;
+mod unlearning;
 mod view;
 
 pub use catalog::CatalogError;
-pub use config::{ConfigError, Criterion, FederationConfig};
+pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
 pub use intake::{Refused, Taken};
 pub use published::Published;
 pub use published::digest;
 pub(crate) use published::{Encoded, WIRE};
+pub use sealing::Heard;
+pub(crate) use sealing::MOST_NOTE;
 pub use view::{FederationView, RoundView};
 
 use crate::clerk::ClerkError;
 use crate::storage::{
-    DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Standing, VersionRecord,
+    AnonymousReceipt, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Standing,
+    VersionRecord,
 };
+use anonymous::Tokens;
 use bytes::Bytes;
 use members::Members;
 use round::{Answer, Known, Round};
+use sealing::Sealing;
 use sottovoce_federation::{Coordinator, FederationError, Hosted};
+use sottovoce_privacy::Protected;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,10 +62,16 @@ pub struct Federation {
     pub created: Millis,
     /// Items of the catalog.
     pub items: usize,
-    /// Rounds after which it is finished.
-    pub goal: u64,
+    /// Rounds after which it is finished, but for those that are held again.
+    goal: u64,
     pub(crate) catalog: Encoded,
     layout: Layout,
+    /// Words of an update, where devices send words in the open.
+    words: Option<usize>,
+    /// Whether updates come with tokens instead of credentials.
+    anonymous: bool,
+    /// The server's secret for what must be the same after a restart and unknown to devices.
+    secret: Hash,
     upload_limit: u64,
     state: Mutex<State>,
     coordinator: Mutex<Coordinator>,
@@ -72,9 +87,19 @@ struct State {
     round: Option<Round>,
     /// What is known of updates of rounds that were over lately, by round and device.
     past: BTreeMap<u64, BTreeMap<u32, Known>>,
+    /// The same of updates that came with tokens, by round and nullifier.
+    past_anonymous: BTreeMap<u64, BTreeMap<Hash, Known>>,
     current: Arc<Published>,
     recent: BTreeMap<u64, Arc<Published>>,
     versions: BTreeMap<u64, VersionRecord>,
+    /// Rounds that were undone, to be held again.
+    undone: u64,
+    /// The version with which training last went back.
+    went_back: Option<u64>,
+    /// Somebody who had enrolled then withdrew, and is to be unlearnt.
+    unlearn: Option<Millis>,
+    /// The latest moment that a version or a device was given.
+    latest: Millis,
 }
 
 /// The answer to a check-in.
@@ -86,6 +111,10 @@ pub enum CheckIn {
         terms: Bytes,
         /// The model to train on.
         model: Arc<Published>,
+        /// The device's place in the cohort, where updates are sealed.
+        seat: Option<u32>,
+        /// The version with which training last went back: private models from before it are of no use.
+        went_back: Option<u64>,
     },
     /// Nothing to do now.
     Later {
@@ -117,8 +146,12 @@ pub struct Founded {
     pub round: Option<OpenRound>,
     /// Receipts of rounds over lately.
     pub receipts: Vec<(u64, Receipt)>,
+    /// The same of updates that came with tokens.
+    pub anonymous: Vec<(u64, AnonymousReceipt)>,
     /// Its versions.
     pub versions: Vec<VersionRecord>,
+    /// A secret of the server's own.
+    pub secret: Hash,
 }
 
 /// Why a federation cannot go on.
@@ -143,25 +176,35 @@ impl Federation {
     /// # Errors
     /// If what is stored makes no sense.
     pub fn new(found: Founded, config: FederationConfig, hosted: Hosted) -> Result<Self, FoundError> {
-        let Founded { record, devices, round, receipts, versions } = found;
+        let Founded { record, devices, round, receipts, anonymous, versions, secret } = found;
         let Hosted { mut coordinator, rounds } = hosted;
         let wrong = |reason: String| FoundError::Record { name: record.name.clone(), reason };
         let text = std::str::from_utf8(&record.catalog).map_err(|error| wrong(error.to_string()))?;
         let items = catalog::check(text).map_err(|error| wrong(error.to_string()))?.items;
         coordinator.go_on_with(RoundId(record.next_round));
         let current = Arc::new(Published::of(&coordinator)?);
-        let round = round.map(|found| resume_round(&mut coordinator, found)).transpose()?;
+        let round = round.map(|found| resume_round(&mut coordinator, found, &secret)).transpose()?;
+        let protected = coordinator.protected();
+        let in_the_open = protected.filter(|protected| protected.sends_words() && !protected.is_sealed());
+        let words = in_the_open.map(|protected| protected.packing().length());
+        let sent = protected.filter(|protected| protected.sends_words()).map(Protected::message_bytes);
         let mut members = Members::default();
         devices.iter().for_each(|device| members.add(device));
         let mut past: BTreeMap<u64, BTreeMap<u32, Known>> = BTreeMap::new();
         for (round, Receipt { device, key, digest, .. }) in receipts {
             past.entry(round).or_default().insert(device, Known { key, digest });
         }
+        let mut past_anonymous: BTreeMap<u64, BTreeMap<Hash, Known>> = BTreeMap::new();
+        for (round, AnonymousReceipt { nullifier, key, digest, .. }) in anonymous {
+            past_anonymous.entry(round).or_default().insert(nullifier, Known { key, digest });
+        }
         let layout = coordinator.layout().clone();
         let values: u64 = layout.shapes().iter().map(|shape| 4 * shape.values() as u64).sum();
         let indices: u64 = layout.shapes().iter().map(|shape| 5 * u64::from(shape.rows)).sum();
-        let limit = config.upload_bytes.unwrap_or(values + indices + UPLOAD_ALLOWANCE);
+        let limit = config.upload_bytes.unwrap_or(sent.unwrap_or(values + indices) + UPLOAD_ALLOWANCE);
         let goal = config.rounds.unwrap_or(rounds);
+        let stamps = devices.iter().map(|device| device.enrolled);
+        let latest = stamps.chain(versions.iter().map(|version| version.created)).chain(record.unlearn).max();
         let state = State {
             standing: record.standing,
             members,
@@ -169,9 +212,14 @@ impl Federation {
             next_round: record.next_round,
             round,
             past,
+            past_anonymous,
             recent: BTreeMap::from([(current.version.0, Arc::clone(&current))]),
             current,
             versions: versions.into_iter().map(|version| (version.version, version)).collect(),
+            undone: record.undone,
+            went_back: record.went_back,
+            unlearn: record.unlearn,
+            latest: latest.unwrap_or(0),
         };
         Ok(Self {
             id: record.id,
@@ -182,6 +230,9 @@ impl Federation {
             catalog: Encoded::new(record.catalog, "text/tab-separated-values; charset=utf-8"),
             upload_limit: limit.min(sottovoce_protocol::limits::MESSAGE_BYTES),
             layout,
+            words,
+            anonymous: coordinator.is_anonymous(),
+            secret,
             state: Mutex::new(state),
             coordinator: Mutex::new(coordinator),
             buffers: Mutex::default(),
@@ -213,11 +264,18 @@ impl Federation {
         }
     }
 
-    /// Gives the next number to a device that enrols and hands its enrolment in: numbers are written down in their order.
-    pub(crate) fn number<T>(&self, hand_in: impl FnOnce(u32) -> T) -> T {
+    /// Gives the next number and moment to a device that enrols and hands its enrolment in: numbers are written down in
+    /// their order.
+    pub(crate) fn number<T>(&self, now: Millis, hand_in: impl FnOnce(u32, Millis) -> T) -> T {
         let mut state = self.state();
+        let enrolled = state.stamp(now);
         state.next_device += 1;
-        hand_in(state.next_device - 1)
+        hand_in(state.next_device - 1, enrolled)
+    }
+
+    /// Rounds after which it is finished.
+    pub fn goal(&self) -> u64 {
+        self.goal + self.state().undone
     }
 
     /// A device is enrolled, which is written down.
@@ -234,13 +292,17 @@ impl Federation {
         if let Some(round) = &mut state.round
             && round.answer(device) == Some(&Answer::Awaited)
             && !round.is_over(now)
+            && round.sealing.as_ref().is_none_or(Sealing::takes_newcomers)
         {
-            return CheckIn::Asked { terms: round.encoded_terms(now), model: current };
+            let seat = round.seat(device).filter(|_| round.sealing.is_some());
+            let terms = round.encoded_terms(now);
+            return CheckIn::Asked { terms, model: current, seat, went_back: state.went_back };
         }
         let devices = state.members.count();
         let seconds = pace::come_back(&self.config, devices, device, now / 1000);
         let answered = state.round.as_ref().is_some_and(|round| {
-            matches!(round.answer(device), Some(Answer::Stored(_) | Answer::Declined | Answer::Pending))
+            let answer = round.answer(device);
+            matches!(answer, Some(Answer::Stored(_) | Answer::Token | Answer::Declined | Answer::Pending))
         });
         let word = match state.standing {
             _ if answered => "done",
@@ -303,6 +365,10 @@ impl Federation {
         if revoked {
             state.members.revoke(device);
         } else {
+            let enrolled = state.members.get(device).map(|member| member.enrolled);
+            if let Some(enrolled) = enrolled.filter(|_| self.config.unlearn == Unlearn::Retrain) {
+                state.unlearn = Some(state.unlearn.map_or(enrolled, |pending| pending.min(enrolled)));
+            }
             state.members.remove(device);
             state.past.values_mut().for_each(|known| {
                 known.remove(&device);
@@ -322,10 +388,23 @@ impl Federation {
 }
 
 /// Makes a round of what is stored of it.
-fn resume_round(coordinator: &mut Coordinator, found: OpenRound) -> Result<Round, FederationError> {
-    coordinator.go_on_with(RoundId(found.opening.round));
-    let terms = coordinator.terms(found.opening.cohort.len())?;
-    Ok(Round::restored(found, Arc::new(terms), coordinator.rules().over_selection))
+fn resume_round(
+    coordinator: &mut Coordinator,
+    found: OpenRound,
+    secret: &Hash,
+) -> Result<Round, FederationError> {
+    let (federation, round) = (found.opening.federation, found.opening.round);
+    coordinator.go_on_with(RoundId(round));
+    let mut terms = coordinator.terms(found.opening.cohort.len())?;
+    let mut tokens = None;
+    if coordinator.is_anonymous() {
+        let issuer = anonymous::issuer(secret, federation, round);
+        terms = anonymous::with_key(terms, &issuer)?;
+        tokens = Some(Tokens::remembering(issuer, &found));
+    }
+    let mut round = Round::restored(found, Arc::new(terms), coordinator.rules().over_selection);
+    round.tokens = tokens;
+    Ok(round)
 }
 
 /// A hash in hexadecimal.

@@ -1,6 +1,8 @@
 //! A round under way, in memory.
 
-use crate::storage::{Hash, Millis, OpenRound, Receipt, RoundOpening};
+use super::anonymous::Tokens;
+use super::sealing::Sealing;
+use crate::storage::{AnonymousReceipt, Hash, Millis, OpenRound, Receipt, RoundOpening, RoundRecord};
 use bytes::Bytes;
 use sottovoce_federation::{Closing, RoundRules};
 use sottovoce_protocol::{RoundTerms, codec};
@@ -16,6 +18,8 @@ pub(crate) enum Answer {
     Pending,
     /// Its update is stored.
     Stored(Known),
+    /// It has its token; whether it has answered with it is not known.
+    Token,
     /// It will not answer.
     Declined,
 }
@@ -45,8 +49,11 @@ pub(crate) enum No {
 }
 
 /// A round that asks, gathers and ends.
-#[derive(Debug)]
 pub(crate) struct Round {
+    /// Where updates are sealed: how far their sum is from being opened.
+    pub(crate) sealing: Option<Sealing>,
+    /// Where uploads do not say whose they are: who has a token, and which were spent.
+    pub(crate) tokens: Option<Tokens>,
     pub(crate) opening: RoundOpening,
     pub(crate) terms: Arc<RoundTerms>,
     closing: Closing,
@@ -71,6 +78,8 @@ impl Round {
         Self {
             closing: Closing::new(&rules, opening.wanted as usize, asked),
             answers: vec![Answer::Awaited; asked],
+            sealing: None,
+            tokens: None,
             opening,
             terms,
             pending: 0,
@@ -94,11 +103,29 @@ impl Round {
                 round.keep(device, Known { key, digest }, bytes, round.opening.opened);
             }
         }
+        for AnonymousReceipt { bytes, .. } in found.anonymous {
+            round.expect_one();
+            round.one_came(Some(bytes), round.opening.opened);
+        }
+        for (device, _) in found.issued {
+            // Only those of the cohort were given one.
+            let _given = round.token_given(device);
+        }
         for device in found.declined {
             round.decline(device, round.opening.opened);
         }
         round.closing_for_good = found.closing;
         round
+    }
+
+    /// A device's place in the cohort.
+    pub(crate) fn seat(&self, device: u32) -> Option<u32> {
+        self.place(device).map(|place| place as u32)
+    }
+
+    /// Whether the device at a place will not answer.
+    pub(crate) fn will_not_answer(&self, place: usize) -> bool {
+        self.answers.get(place) == Some(&Answer::Declined)
     }
 
     fn place(&self, device: u32) -> Option<usize> {
@@ -116,7 +143,15 @@ impl Round {
 
     /// Whether no more updates are taken.
     pub(crate) fn is_over(&mut self, now: Millis) -> bool {
+        if let Some(sealing) = &self.sealing {
+            return self.closing_for_good || sealing.is_over();
+        }
         self.closing_for_good || self.closing.wait_until(self.since_opened(now)).is_some()
+    }
+
+    /// Whether a round of updates that are not sealed would be over.
+    pub(crate) fn has_gathered(&mut self, now: Millis) -> bool {
+        self.closing.wait_until(self.since_opened(now)).is_some()
     }
 
     /// Whether all that was taken is written down, so that it can be added up.
@@ -147,11 +182,11 @@ impl Round {
 
     /// Looks whether an update may be taken.
     pub(crate) fn may_take(&mut self, device: u32, known: &Known, now: Millis) -> Result<(), No> {
-        let over = self.is_over(now);
+        let over = self.is_over(now) || self.sealing.as_ref().is_some_and(|sealing| !sealing.takes_updates());
         match self.answer(device).ok_or(No::NotAsked)? {
             Answer::Stored(stored) => Err(repeated(stored, known)),
             Answer::Pending => Err(No::InProgress),
-            Answer::Declined => Err(No::Duplicate),
+            Answer::Declined | Answer::Token => Err(No::Duplicate),
             Answer::Awaited if over => Err(No::Over),
             Answer::Awaited => Ok(()),
         }
@@ -191,6 +226,41 @@ impl Round {
         }
     }
 
+    /// Looks whether a device may have a token, or have it again.
+    pub(crate) fn may_have_token(&mut self, device: u32, now: Millis) -> Result<(), No> {
+        let over = self.is_over(now);
+        match self.answer(device).ok_or(No::NotAsked)? {
+            Answer::Awaited | Answer::Token if over => Err(No::Over),
+            Answer::Awaited | Answer::Token => Ok(()),
+            Answer::Stored(_) | Answer::Pending | Answer::Declined => Err(No::Duplicate),
+        }
+    }
+
+    /// A device has its token, which is written down.
+    pub(crate) fn token_given(&mut self, device: u32) -> Result<(), No> {
+        let place = self.place(device).ok_or(No::NotAsked)?;
+        if self.answers[place] == Answer::Declined {
+            return Err(No::Duplicate);
+        }
+        self.answers[place] = Answer::Token;
+        Ok(())
+    }
+
+    /// Somebody's update is being written down.
+    pub(crate) fn expect_one(&mut self) {
+        self.pending += 1;
+    }
+
+    /// It is written down, with so many bytes; `None`: it could not be.
+    pub(crate) fn one_came(&mut self, bytes: Option<u64>, now: Millis) {
+        self.pending -= 1;
+        if let Some(bytes) = bytes {
+            self.stored += 1;
+            self.bytes_up += bytes;
+            self.closing.answered(self.since_opened(now));
+        }
+    }
+
     /// A device will not answer; says whether that is news.
     pub(crate) fn decline(&mut self, device: u32, now: Millis) -> bool {
         let at = self.since_opened(now);
@@ -205,7 +275,7 @@ impl Round {
         }
     }
 
-    /// A device left, and its update with it.
+    /// A device left, and its update with it. What may have come with its token stays: nobody knows which it is.
     pub(crate) fn remove(&mut self, device: u32, now: Millis) {
         if self.decline(device, now) || self.closing_for_good {
             return;
@@ -216,6 +286,25 @@ impl Round {
             self.answers[place] = Answer::Declined;
             self.declined += 1;
             self.stored -= 1;
+        }
+    }
+
+    /// What there is to tell of it when it ends now and leads to nothing.
+    pub(crate) fn record(&self, federation: u64) -> RoundRecord {
+        RoundRecord {
+            federation,
+            round: self.opening.round,
+            version: None,
+            asked: self.opening.cohort.len() as u32,
+            counted: 0,
+            declined: self.declined,
+            refused: self.refused,
+            bytes_up: self.bytes_up,
+            bytes_down: self.bytes_down,
+            opened: self.opening.opened,
+            closed: crate::now(),
+            criteria: "{}".to_owned(),
+            remark: String::new(),
         }
     }
 
@@ -306,12 +395,65 @@ mod tests {
         let opening = round(&[1, 2, 3], 3).opening;
         let terms = Arc::new(RoundTerms::freeze(Terms::default()).unwrap());
         let receipt = Receipt { device: 2, key: "k".into(), digest: [7; 32], bytes: 9 };
-        let found = OpenRound { opening, closing: false, declined: vec![3], received: vec![receipt] };
+        let found = OpenRound {
+            opening,
+            closing: false,
+            declined: vec![3],
+            received: vec![receipt],
+            notes: vec![],
+            issued: vec![],
+            anonymous: vec![],
+        };
         let mut round = Round::restored(found, terms, 1.0);
         assert_eq!((round.stored, round.declined, round.bytes_up), (1, 1, 9));
         assert_eq!(round.reserve(2, &known("k", 7), 2_000), Err(No::Repeated));
         round.reserve(1, &known("x", 1), 2_000).unwrap();
         round.keep(1, known("x", 1), 1, 2_000);
+        assert!(round.is_over(2_000));
+    }
+
+    #[test]
+    fn updates_of_nobody_count_and_who_has_a_token_may_leave_without_them() {
+        let mut round = round(&[1, 2, 3], 3);
+        assert_eq!(round.may_have_token(4, 2_000), Err(No::NotAsked));
+        round.may_have_token(1, 2_000).unwrap();
+        round.token_given(1).unwrap();
+        round.may_have_token(1, 2_000).unwrap();
+        assert!(!round.decline(1, 2_000), "its update may come");
+        round.expect_one();
+        assert!(!round.is_settled());
+        round.one_came(Some(7), 2_000);
+        round.expect_one();
+        round.one_came(None, 2_000);
+        assert!(round.is_settled() && !round.is_over(2_000));
+        round.remove(1, 2_100);
+        assert_eq!((round.stored, round.declined, round.bytes_up), (1, 0, 7));
+        round.remove(2, 2_100);
+        assert_eq!(round.token_given(2), Err(No::Duplicate), "shut out while it was written down");
+        assert!(!round.is_over(2_200) && round.decline(3, 2_200) && round.is_over(2_200));
+        assert_eq!(round.may_have_token(1, 2_300), Err(No::Over));
+    }
+
+    #[test]
+    fn tokens_found_in_the_record_stay_given_and_spent() {
+        let opening = round(&[1, 2], 2).opening;
+        let terms = Arc::new(RoundTerms::freeze(Terms::default()).unwrap());
+        let receipt = AnonymousReceipt { nullifier: [5; 32], key: "k".into(), digest: [7; 32], bytes: 9 };
+        let (issued, anonymous) = (vec![(2, [8; 32])], vec![receipt]);
+        let found = OpenRound {
+            opening,
+            closing: false,
+            declined: vec![],
+            received: vec![],
+            notes: vec![],
+            issued,
+            anonymous,
+        };
+        let mut round = Round::restored(found, terms, 1.0);
+        assert_eq!((round.stored, round.bytes_up), (1, 9));
+        assert_eq!((round.answer(1), round.answer(2)), (Some(&Answer::Awaited), Some(&Answer::Token)));
+        round.expect_one();
+        round.one_came(Some(1), 2_000);
         assert!(round.is_over(2_000));
     }
 }

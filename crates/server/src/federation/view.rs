@@ -26,6 +26,8 @@ pub struct PublicView {
     pub state: &'static str,
     /// Whether the sample count is asked for.
     pub samples: bool,
+    /// What becomes of what was learnt from somebody who withdraws.
+    pub unlearn: super::Unlearn,
     /// Criteria that are asked for, and why.
     pub criteria: Vec<super::Criterion>,
     /// Bytes of an update at most.
@@ -52,6 +54,10 @@ pub struct FederationView {
     pub round: u64,
     /// Rounds after which it is finished.
     pub rounds: u64,
+    /// Those of them that are held again because somebody withdrew.
+    pub undone: u64,
+    /// Whether training is still to go back for somebody who withdrew.
+    pub unlearning: bool,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -111,6 +117,7 @@ impl Federation {
             digest: hex(&state.current.digest),
             state: word(&state.standing),
             samples: self.config.samples,
+            unlearn: self.config.unlearn,
             criteria: self.config.criteria.clone(),
             upload_bytes: self.upload_limit,
         }
@@ -144,7 +151,9 @@ impl Federation {
             present: state.members.heard_since(now.saturating_sub(PRESENT)),
             revoked: state.members.revoked(),
             round: state.next_round,
-            rounds: self.goal,
+            rounds: self.goal + state.undone,
+            undone: state.undone,
+            unlearning: state.unlearn.is_some(),
             failure,
             under_way,
         }

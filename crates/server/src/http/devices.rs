@@ -6,7 +6,7 @@ use super::callers::{self, bearer};
 use super::problem::Problem;
 use super::sending::{self, Caching};
 use super::{Api, Body, WIRE};
-use crate::federation::{CheckIn, Taken};
+use crate::federation::{CheckIn, Federation, Heard, MOST_NOTE, Taken};
 use crate::now;
 use axum::Json;
 use axum::extract::State;
@@ -14,16 +14,27 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use sottovoce_privacy::tokens::{Token, from_hex};
 use sottovoce_protocol::codec;
 
 /// The header that names the hash of the model to train on.
 pub const DIGEST: HeaderName = HeaderName::from_static("sottovoce-model-digest");
 /// The header that says why there is nothing to do.
 pub const STATE: HeaderName = HeaderName::from_static("sottovoce-state");
+/// The header that names a device's place in the cohort, where updates are sealed.
+pub const SEAT: HeaderName = HeaderName::from_static("sottovoce-seat");
+/// The header that names the version with which training last went back.
+pub const WENT_BACK: HeaderName = HeaderName::from_static("sottovoce-went-back");
 /// The header by which a repeated request is known.
 pub const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The header that carries a round's one-time token.
+pub const TOKEN: HeaderName = HeaderName::from_static("sottovoce-token");
 /// Letters of a key at most.
 const MOST_KEY: usize = 64;
+/// Seconds after which a device in a sealed round asks again at the latest.
+const SEAL_POLL_SECONDS: u32 = 2;
+/// Bytes of what a token is asked for with at most: more than it has, so that a longer one is told why.
+const MOST_BLINDED: u64 = 256;
 /// Bytes of a refusal at most.
 const MOST_REFUSAL: u64 = 4096;
 
@@ -77,8 +88,14 @@ pub(super) async fn check_in(
     let federation = callers::federation(&api.server, &name)?;
     let device = callers::device(&federation, &headers)?;
     let mut response = match federation.check_in(device, now()) {
-        CheckIn::Asked { terms, model } => {
+        CheckIn::Asked { terms, model, seat, went_back } => {
             let mut response = terms.into_response();
+            if let Some(seat) = seat {
+                response.headers_mut().insert(SEAT, seat.into());
+            }
+            if let Some(version) = went_back {
+                response.headers_mut().insert(WENT_BACK, version.into());
+            }
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(WIRE));
             response.headers_mut().insert(DIGEST, model.digest_header.clone());
             response
@@ -138,7 +155,7 @@ pub(super) async fn difference(
     Ok(response)
 }
 
-fn count_sent(api: &Api, federation: &crate::federation::Federation, response: &Response) {
+fn count_sent(api: &Api, federation: &Federation, response: &Response) {
     let bytes = axum::body::HttpBody::size_hint(response.body()).exact().unwrap_or(0);
     federation.sent(bytes);
     api.server.metrics.sent(&federation.name, bytes);
@@ -158,6 +175,10 @@ pub(super) async fn update(
     let (bytes, _share) = body.read(federation.upload_limit(), &headers).await?;
     let size = bytes.len() as u64;
     let taken = federation.take_update(&api.server.clerk, (device, round), &key, bytes, now()).await?;
+    Ok(taken_in(&api, &federation, taken, size))
+}
+
+fn taken_in(api: &Api, federation: &Federation, taken: Taken, size: u64) -> Response {
     let (status, answer) = match taken {
         Taken::Stored => {
             api.server.metrics.received(&federation.name, size);
@@ -165,7 +186,79 @@ pub(super) async fn update(
         }
         Taken::Repeated => (StatusCode::OK, "{\"stored\":true,\"repeated\":true}"),
     };
-    Ok((status, [(CONTENT_TYPE, "application/json")], answer).into_response())
+    (status, [(CONTENT_TYPE, "application/json")], answer).into_response()
+}
+
+/// A device asks for its token of a round.
+pub(super) async fn token(
+    State(api): State<Api>,
+    At((name, round)): At<(String, u64)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let device = callers::device(&federation, &headers)?;
+    is_plain_wire(&headers)?;
+    let (bytes, _share) = body.read(MOST_BLINDED, &headers).await?;
+    let issued = federation.give_token(&api.server.clerk, (device, round), &bytes, now()).await?;
+    Ok(([(CONTENT_TYPE, WIRE), (CACHE_CONTROL, "no-store")], issued).into_response())
+}
+
+/// Somebody sends an update with a token, and does not say who.
+pub(super) async fn anonymous_update(
+    State(api): State<Api>,
+    At((name, round)): At<(String, u64)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let text = headers.get(TOKEN).ok_or_else(|| Problem::plain("no-token"))?;
+    let bytes = text.to_str().ok().and_then(from_hex).ok_or_else(|| Problem::plain("bad-token"))?;
+    let token = Token::from_bytes(&bytes).map_err(|error| Problem::new("bad-token", error.to_string()))?;
+    let key = key(&headers)?.to_owned();
+    is_plain_wire(&headers)?;
+    // Before anything of the body is held.
+    federation.check_token(round, &token)?;
+    let (bytes, _share) = body.read(federation.upload_limit(), &headers).await?;
+    let size = bytes.len() as u64;
+    let taken = federation.take_anonymous(&api.server.clerk, round, &token, &key, bytes, now()).await?;
+    Ok(taken_in(&api, &federation, taken, size))
+}
+
+/// A device says something so that a sealed sum can be opened.
+pub(super) async fn say(
+    State(api): State<Api>,
+    At((name, round)): At<(String, u64)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let device = callers::device(&federation, &headers)?;
+    is_plain_wire(&headers)?;
+    let (bytes, _share) = body.read(MOST_NOTE.max(federation.upload_limit()), &headers).await?;
+    federation.take_note(&api.server.clerk, (device, round), bytes).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What there is for a device in this step of a sealed round.
+pub(super) async fn hear(
+    State(api): State<Api>,
+    At((name, round)): At<(String, u64)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let federation = callers::federation(&api.server, &name)?;
+    let device = callers::device(&federation, &headers)?;
+    let mut response = match federation.hear(device, round)? {
+        Heard::Message(bytes) => ([(CONTENT_TYPE, WIRE)], bytes).into_response(),
+        Heard::Wait => {
+            let mut response = StatusCode::NO_CONTENT.into_response();
+            let seconds = federation.config.check_in_seconds.min(SEAL_POLL_SECONDS);
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+            response
+        }
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
 }
 
 /// A device will not answer.

@@ -23,7 +23,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use body::{Body, Room};
-pub use devices::{DIGEST, KEY, STATE};
+pub use devices::{DIGEST, KEY, SEAT, STATE, TOKEN, WENT_BACK};
 use hyper::body::Incoming;
 pub use openapi::DOCUMENT;
 use patience::Patience;
@@ -101,7 +101,11 @@ fn of_devices(routes: Routes) -> Routes {
         .get(&at("/models/{version}"), devices::model)
         .get(&at("/models/{version}/from/{held}"), devices::difference)
         .post(&at("/rounds/{round}/updates"), devices::update)
+        .post(&at("/rounds/{round}/token"), devices::token)
+        .post(&at("/rounds/{round}/anonymous-updates"), devices::anonymous_update)
         .post(&at("/rounds/{round}/refusal"), devices::refusal)
+        .post(&at("/rounds/{round}/seal"), devices::say)
+        .get(&at("/rounds/{round}/seal"), devices::hear)
 }
 
 fn of_operators(routes: Routes) -> Routes {

@@ -5,8 +5,8 @@
 
 use super::sql::{Batch, Fault, Sql, Value};
 use super::{
-    Change, DeviceRecord, FederationRecord, Purpose, RECEIPT_ROUNDS, RoundOpening, RoundRecord, Standing,
-    TokenRecord, VersionRecord,
+    AnonymousReceipt, Change, DeviceRecord, FederationRecord, Hash, Purpose, RECEIPT_ROUNDS, RoundOpening,
+    RoundRecord, SealNote, Standing, TokenRecord, VersionRecord,
 };
 
 /// Uploads that go to the database in one statement, to bound what it must hold at once.
@@ -37,7 +37,8 @@ fn describe(run: &[Change]) -> String {
         [Change::Stand { federation, .. }] => format!("standing of federation {federation}"),
         [Change::Enrol { device, .. }] => of_device("enrolment", device.federation, device.number),
         [Change::Revoke { federation, device }] => of_device("revocation", *federation, *device),
-        [Change::Withdraw { federation, device }] => of_device("withdrawal", *federation, *device),
+        [Change::Withdraw { federation, device, .. }] => of_device("withdrawal", *federation, *device),
+        [Change::Unlearnt { federation, .. }] => format!("going back of federation {federation}"),
         [Change::Seen { federation, .. }] => format!("devices seen in federation {federation}"),
         [Change::AddToken(token)] => format!("new token {}", token.id),
         [Change::RemoveToken { id }] => format!("removal of token {id}"),
@@ -45,6 +46,13 @@ fn describe(run: &[Change]) -> String {
         [Change::Decline { federation, round, device }] => {
             of_round(&format!("device {device} declining"), *federation, *round)
         }
+        [Change::Issue { federation, round, device, .. }] => {
+            of_round(&format!("token of device {device}"), *federation, *round)
+        }
+        [Change::UploadAnonymous { federation, round, .. }] => {
+            of_round("upload with a token", *federation, *round)
+        }
+        [Change::Seal { federation, round, .. }] => of_round("note of a seal", *federation, *round),
         [Change::Closing { federation, round }] => of_round("last call", *federation, *round),
         [Change::Close(record, _)] => of_round("end", record.federation, record.round),
         [Change::RemoveVersion { federation, version }] => {
@@ -71,13 +79,21 @@ fn apply_one(sql: &mut impl Sql, change: &Change) -> Result<(), Fault> {
         Change::Stand { federation, standing } => stand(sql, *federation, standing),
         Change::Enrol { device, token } => enrol(sql, device, *token),
         Change::Revoke { federation, device } => revoke(sql, *federation, *device),
-        Change::Withdraw { federation, device } => withdraw(sql, *federation, *device),
+        Change::Withdraw { federation, device, unlearn } => withdraw(sql, *federation, *device, *unlearn),
+        Change::Unlearnt { federation, from, back } => unlearnt(sql, *federation, *from, back.as_ref()),
         Change::Seen { federation, devices } => seen(sql, *federation, devices),
         Change::AddToken(token) => add_token(sql, token),
         Change::RemoveToken { id } => remove_token(sql, *id),
         Change::Open(opening) => open(sql, opening),
         Change::Upload { .. } => upload_all(sql, std::slice::from_ref(change)),
         Change::Decline { federation, round, device } => decline(sql, *federation, *round, *device),
+        Change::Issue { federation, round, device, blinded } => {
+            issue(sql, (*federation, *round), *device, blinded)
+        }
+        Change::UploadAnonymous { federation, round, receipt, bytes } => {
+            upload_anonymous(sql, (*federation, *round), receipt, bytes)
+        }
+        Change::Seal { federation, round, note } => seal(sql, *federation, *round, note),
         Change::Closing { federation, round } => closing(sql, *federation, *round),
         Change::Close(record, version) => close(sql, record, version.as_ref()),
         Change::RemoveVersion { federation, version } => remove_version(sql, *federation, *version),
@@ -101,8 +117,9 @@ fn found(sql: &mut impl Sql, federation: &FederationRecord, version: &VersionRec
         return Err(Fault::Refused(format!("there is a federation named {:?}", federation.name)));
     }
     sql.execute(
-        "INSERT INTO federation (id, name, config, catalog, created, standing, next_device, next_round, version)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        "INSERT INTO federation (id, name, config, catalog, created, standing, next_device, next_round, version,
+                                 undone, went_back, unlearn)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         &[
             id,
             Value::Text(&federation.name),
@@ -113,6 +130,9 @@ fn found(sql: &mut impl Sql, federation: &FederationRecord, version: &VersionRec
             federation.next_device.into(),
             Value::of(federation.next_round)?,
             Value::of(federation.version)?,
+            Value::of(federation.undone)?,
+            Value::of_optional(federation.went_back)?,
+            Value::of_optional(federation.unlearn)?,
         ],
     )?;
     add_version(sql, version)
@@ -177,8 +197,15 @@ fn revoke(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Fault>
     Ok(())
 }
 
-fn withdraw(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Fault> {
+fn withdraw(sql: &mut impl Sql, federation: u64, device: u32, unlearn: bool) -> Result<(), Fault> {
     let key = [Value::of(federation)?, device.into()];
+    let enrolled = "SELECT enrolled FROM device WHERE federation = $1 AND number = $2";
+    if let Some(enrolled) = sql.number(enrolled, &key)?.filter(|_| unlearn) {
+        sql.execute(
+            "UPDATE federation SET unlearn = $1 WHERE id = $2 AND (unlearn IS NULL OR unlearn > $1)",
+            &[Value::Int(enrolled), key[0]],
+        )?;
+    }
     let next = sql.number("SELECT next_round FROM federation WHERE id = $1", &key[..1])?;
     // Receipts are of these rounds only, and found by round first.
     let next = next.unwrap_or(0);
@@ -189,12 +216,35 @@ fn withdraw(sql: &mut impl Sql, federation: u64, device: u32) -> Result<(), Faul
              (SELECT id FROM receipt WHERE federation = $1 AND round = $2 AND device = $3)",
             "DELETE FROM receipt WHERE federation = $1 AND round = $2 AND device = $3",
             "DELETE FROM decline WHERE federation = $1 AND round = $2 AND device = $3",
+            "DELETE FROM seal_note WHERE federation = $1 AND round = $2 AND device = $3",
+            "DELETE FROM issued WHERE federation = $1 AND round = $2 AND device = $3",
         ] {
             sql.execute(delete, &key)?;
         }
     }
     sql.execute("DELETE FROM device WHERE federation = $1 AND number = $2", &key)?;
     Ok(())
+}
+
+/// Somebody who enrolled before the moment and withdrew meanwhile is still to be unlearnt.
+fn unlearnt(
+    sql: &mut impl Sql,
+    federation: u64,
+    from: u64,
+    back: Option<&(VersionRecord, u64)>,
+) -> Result<(), Fault> {
+    let (id, from) = (Value::of(federation)?, Value::of(from)?);
+    sql.execute("UPDATE federation SET unlearn = NULL WHERE id = $1 AND unlearn >= $2", &[id, from])?;
+    let Some((version, undone)) = back else { return Ok(()) };
+    if version.federation != federation {
+        return Err(Fault::Refused("the version is another federation's".into()));
+    }
+    let moved = sql.execute(
+        "UPDATE federation SET version = $1, went_back = $1, undone = undone + $2 WHERE id = $3 AND version < $1",
+        &[Value::of(version.version)?, Value::of(*undone)?, id],
+    )?;
+    one(moved, || format!("version {} does not come after the current one", version.version))?;
+    add_version(sql, version)
 }
 
 static SEEN: Batch = Batch {
@@ -345,6 +395,87 @@ fn decline(sql: &mut impl Sql, federation: u64, round: u64, device: u32) -> Resu
     Ok(())
 }
 
+fn takes_updates(sql: &mut impl Sql, key: &[Value<'_>; 2]) -> Result<(), Fault> {
+    let open = "SELECT round FROM open_round WHERE federation = $1 AND round = $2 AND closing = 0";
+    let found = sql.number(open, key)?;
+    found.map(drop).ok_or_else(|| Fault::Refused("the round takes no updates".into()))
+}
+
+fn issue(
+    sql: &mut impl Sql,
+    (federation, round): (u64, u64),
+    device: u32,
+    blinded: &Hash,
+) -> Result<(), Fault> {
+    let key = [Value::of(federation)?, Value::of(round)?];
+    takes_updates(sql, &key)?;
+    let refused = || Fault::Refused("the device is gone, shut out, or has had its token".into());
+    let given = sql.execute(
+        "INSERT INTO issued (federation, round, blinded, device)
+         SELECT $1, $2, $3, number FROM device WHERE federation = $1 AND number = $4 AND revoked = 0",
+        &[key[0], key[1], Value::Blob(blinded), device.into()],
+    );
+    match given {
+        Ok(1) => Ok(()),
+        Ok(_) | Err(Fault::Refused(_)) => Err(refused()),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn upload_anonymous(
+    sql: &mut impl Sql,
+    (federation, round): (u64, u64),
+    receipt: &AnonymousReceipt,
+    bytes: &[u8],
+) -> Result<(), Fault> {
+    let key = [Value::of(federation)?, Value::of(round)?];
+    takes_updates(sql, &key)?;
+    let nullifier = Value::Blob(&receipt.nullifier);
+    let stored = sql.execute(
+        "INSERT INTO anonymous_receipt (federation, round, nullifier, key, digest, bytes)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+        &[
+            key[0],
+            key[1],
+            nullifier,
+            Value::Text(&receipt.key),
+            Value::Blob(&receipt.digest),
+            Value::of(receipt.bytes)?,
+        ],
+    );
+    stored.map_err(|fault| match fault {
+        Fault::Refused(_) => Fault::Refused("the token is spent".into()),
+        fault => fault,
+    })?;
+    sql.execute(
+        "INSERT INTO anonymous_body (federation, round, nullifier, bytes) VALUES ($1, $2, $3, $4)",
+        &[key[0], key[1], nullifier, Value::Blob(bytes)],
+    )?;
+    Ok(())
+}
+
+/// Of a device that has withdrawn meanwhile nothing is written.
+fn seal(sql: &mut impl Sql, federation: u64, round: u64, note: &SealNote) -> Result<(), Fault> {
+    let (federation, round) = (Value::of(federation)?, Value::of(round)?);
+    let under_way = "SELECT round FROM open_round WHERE federation = $1 AND round = $2 AND closing = 0";
+    if sql.number(under_way, &[federation, round])?.is_none() {
+        return Err(Fault::Refused("the round is not under way".into()));
+    }
+    let bytes = Value::Blob(&note.bytes);
+    match note.device {
+        Some(device) => sql.execute(
+            "INSERT INTO seal_note (federation, round, bytes, device)
+             SELECT $1, $2, $3, number FROM device WHERE federation = $1 AND number = $4",
+            &[federation, round, bytes, device.into()],
+        ),
+        None => sql.execute(
+            "INSERT INTO seal_note (federation, round, device, bytes) VALUES ($1, $2, NULL, $3)",
+            &[federation, round, bytes],
+        ),
+    }?;
+    Ok(())
+}
+
 fn closing(sql: &mut impl Sql, federation: u64, round: u64) -> Result<(), Fault> {
     let changed = sql.execute(
         "UPDATE open_round SET closing = 1 WHERE federation = $1 AND round = $2",
@@ -366,9 +497,13 @@ fn close(sql: &mut impl Sql, record: &RoundRecord, version: Option<&VersionRecor
         &key,
     )?;
     sql.execute("DELETE FROM decline WHERE federation = $1 AND round = $2", &key)?;
+    sql.execute("DELETE FROM seal_note WHERE federation = $1 AND round = $2", &key)?;
+    sql.execute("DELETE FROM issued WHERE federation = $1 AND round = $2", &key)?;
+    sql.execute("DELETE FROM anonymous_body WHERE federation = $1 AND round = $2", &key)?;
     if let Some(oldest) = record.round.checked_sub(RECEIPT_ROUNDS) {
         let key = [key[0], Value::of(oldest)?];
         sql.execute("DELETE FROM receipt WHERE federation = $1 AND round <= $2", &key)?;
+        sql.execute("DELETE FROM anonymous_receipt WHERE federation = $1 AND round <= $2", &key)?;
     }
     sql.execute("UPDATE federation SET next_round = $1 + 1 WHERE id = $2", &[key[1], key[0]])?;
     if let Some(version) = version {
@@ -407,13 +542,14 @@ fn write_record(sql: &mut impl Sql, record: &RoundRecord) -> Result<(), Fault> {
 
 fn add_version(sql: &mut impl Sql, version: &VersionRecord) -> Result<(), Fault> {
     sql.execute(
-        "INSERT INTO version (federation, version, digest, bytes, created) VALUES ($1, $2, $3, $4, $5)",
+        "INSERT INTO version (federation, version, digest, bytes, created, rounds) VALUES ($1, $2, $3, $4, $5, $6)",
         &[
             Value::of(version.federation)?,
             Value::of(version.version)?,
             Value::Blob(&version.digest),
             Value::of(version.bytes)?,
             Value::of(version.created)?,
+            Value::of(version.rounds)?,
         ],
     )?;
     Ok(())

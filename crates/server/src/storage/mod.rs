@@ -11,8 +11,9 @@ pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
 pub use record::{
-    Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Purpose, RECEIPT_ROUNDS, Receipt,
-    RoundOpening, RoundRecord, Standing, Stored, TokenRecord, VersionRecord,
+    AnonymousReceipt, Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Purpose,
+    RECEIPT_ROUNDS, Receipt, RoundOpening, RoundRecord, SealNote, Standing, Stored, TokenRecord,
+    VersionRecord,
 };
 
 use sql::Fault;
@@ -99,6 +100,9 @@ pub fn open(url: &str) -> Result<Box<dyn Storage>, StorageError> {
 /// Is given the device and the bytes of one update after the other.
 pub type Visit<'a> = dyn FnMut(u32, &[u8]) -> Result<(), StorageError> + 'a;
 
+/// Is given the nullifier and the bytes of one update after the other.
+pub type VisitAnonymous<'a> = dyn FnMut(&Hash, &[u8]) -> Result<(), StorageError> + 'a;
+
 /// A durable record of the server's state. Blocking: to be called on a thread of its own, never within an async task.
 /// What is read does not wait for what is written, nor the other way round.
 pub trait Storage: Send + Sync {
@@ -126,6 +130,17 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// If they cannot be read; with the visitor's answer if it stops early.
     fn updates(&self, federation: u64, round: u64, visit: &mut Visit<'_>) -> Result<(), StorageError>;
+
+    /// Goes through the updates of a round that came with a token, by ascending nullifier.
+    ///
+    /// # Errors
+    /// If they cannot be read; with the visitor's answer if it stops early.
+    fn anonymous_updates(
+        &self,
+        federation: u64,
+        round: u64,
+        visit: &mut VisitAnonymous<'_>,
+    ) -> Result<(), StorageError>;
 
     /// Rounds that are over, the latest first, from before a round on.
     ///

@@ -2,8 +2,8 @@
 
 use super::sql::{Fault, Row, Sql, Value};
 use super::{
-    DeviceRecord, FederationRecord, Hash, OpenRound, Purpose, Receipt, RoundOpening, RoundRecord, Standing,
-    StorageError, Stored, TokenRecord, VersionRecord, Visit,
+    AnonymousReceipt, DeviceRecord, FederationRecord, Hash, OpenRound, Purpose, Receipt, RoundOpening,
+    RoundRecord, SealNote, Standing, StorageError, Stored, TokenRecord, VersionRecord, Visit, VisitAnonymous,
 };
 
 /// Everything but updates' bytes and rounds long over; to be called within one transaction.
@@ -16,6 +16,9 @@ pub(super) fn load(sql: &mut impl Sql) -> Result<Stored, Fault> {
         receipts: all(sql, RECEIPTS, &[], |row| {
             Ok((unsigned(row, 0)?, unsigned(row, 1)?, receipt(row, 2)?))
         })?,
+        anonymous: all(sql, ANONYMOUS_RECEIPTS, &[], |row| {
+            Ok((unsigned(row, 0)?, unsigned(row, 1)?, anonymous(row, 2)?))
+        })?,
         versions: all(sql, VERSIONS, &[], version)?,
         next_federation: counter(sql, "SELECT next_federation FROM server")?,
         next_token: counter(sql, "SELECT next_token FROM server")?,
@@ -27,6 +30,22 @@ pub(super) fn load(sql: &mut impl Sql) -> Result<Stored, Fault> {
     }
     for (federation, device) in declined {
         of_round(&mut stored.rounds, federation)?.declined.push(device);
+    }
+    let notes = all(sql, NOTES, &[], |row| {
+        let device = optional(row, 1)?.map(u32::try_from).transpose();
+        let device = device.map_err(|_| Fault::Damaged("a seal's note is of no device".into()))?;
+        Ok((unsigned(row, 0)?, SealNote { device, bytes: row.blob(2)?.to_vec().into() }))
+    })?;
+    for (federation, note) in notes {
+        of_round(&mut stored.rounds, federation)?.notes.push(note);
+    }
+    let issued = all(sql, ISSUED, &[], |row| Ok((unsigned(row, 0)?, (small(row, 1)?, hash(row, 2)?))))?;
+    for (federation, issued) in issued {
+        of_round(&mut stored.rounds, federation)?.issued.push(issued);
+    }
+    let received = all(sql, ANONYMOUS_RECEIVED, &[], |row| Ok((unsigned(row, 0)?, anonymous(row, 1)?)))?;
+    for (federation, receipt) in received {
+        of_round(&mut stored.rounds, federation)?.anonymous.push(receipt);
     }
     Ok(stored)
 }
@@ -72,6 +91,21 @@ pub(super) fn updates(
     )
 }
 
+/// A round's updates that came with a token, by ascending nullifier.
+pub(super) fn anonymous_updates(
+    sql: &mut impl Sql,
+    federation: u64,
+    round: u64,
+    visit: &mut VisitAnonymous<'_>,
+) -> Result<(), Stop> {
+    let key = [Value::of(federation)?, Value::of(round)?];
+    sql.query(
+        "SELECT nullifier, bytes FROM anonymous_body WHERE federation = $1 AND round = $2 ORDER BY nullifier",
+        &key,
+        &mut |row| visit(&hash(row, 0)?, row.blob(1)?).map_err(Stop::Visitor),
+    )
+}
+
 /// Rounds that are over, the latest first.
 pub(super) fn rounds(
     sql: &mut impl Sql,
@@ -84,7 +118,10 @@ pub(super) fn rounds(
     all(sql, ROUNDS, &key, round_record)
 }
 
-const FEDERATIONS: &str = "SELECT id, name, config, catalog, created, standing, next_device, next_round, version FROM federation ORDER BY id";
+const FEDERATIONS: &str =
+    "SELECT id, name, config, catalog, created, standing, next_device, next_round, version,
+         undone, went_back, unlearn
+     FROM federation ORDER BY id";
 const DEVICES: &str =
     "SELECT federation, number, credential, enrolled, seen, revoked FROM device ORDER BY federation, number";
 const TOKENS: &str =
@@ -99,9 +136,23 @@ const RECEIPTS: &str = "SELECT federation, round, device, key, digest, bytes FRO
      WHERE NOT EXISTS (SELECT 1 FROM open_round
          WHERE open_round.federation = receipt.federation AND open_round.round = receipt.round)
      ORDER BY federation, round, device";
+const NOTES: &str = "SELECT seal_note.federation, device, bytes FROM seal_note
+     JOIN open_round ON open_round.federation = seal_note.federation AND open_round.round = seal_note.round
+     ORDER BY seal_note.id";
+const ISSUED: &str = "SELECT federation, device, blinded FROM issued ORDER BY federation, device";
+const ANONYMOUS_RECEIVED: &str =
+    "SELECT anonymous_receipt.federation, nullifier, key, digest, bytes FROM anonymous_receipt
+     JOIN open_round ON open_round.federation = anonymous_receipt.federation
+         AND open_round.round = anonymous_receipt.round
+     ORDER BY anonymous_receipt.federation, nullifier";
+const ANONYMOUS_RECEIPTS: &str =
+    "SELECT federation, round, nullifier, key, digest, bytes FROM anonymous_receipt
+     WHERE NOT EXISTS (SELECT 1 FROM open_round
+         WHERE open_round.federation = anonymous_receipt.federation AND open_round.round = anonymous_receipt.round)
+     ORDER BY federation, round, nullifier";
 const DECLINED: &str = "SELECT federation, device FROM decline ORDER BY federation, device";
 const VERSIONS: &str =
-    "SELECT federation, version, digest, bytes, created FROM version ORDER BY federation, version";
+    "SELECT federation, version, digest, bytes, created, rounds FROM version ORDER BY federation, version";
 const ROUNDS: &str =
     "SELECT federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down,
          opened, closed, criteria, remark
@@ -158,6 +209,9 @@ fn federation(row: &dyn Row) -> Result<FederationRecord, Fault> {
         next_device: small(row, 6)?,
         next_round: unsigned(row, 7)?,
         version: unsigned(row, 8)?,
+        undone: unsigned(row, 9)?,
+        went_back: optional(row, 10)?,
+        unlearn: optional(row, 11)?,
     })
 }
 
@@ -215,13 +269,31 @@ fn open_round(row: &dyn Row) -> Result<OpenRound, Fault> {
         opened: unsigned(row, 6)?,
         deadline: optional(row, 7)?,
     };
-    Ok(OpenRound { opening, closing: row.int(8)? != 0, declined: Vec::new(), received: Vec::new() })
+    Ok(OpenRound {
+        opening,
+        closing: row.int(8)? != 0,
+        declined: Vec::new(),
+        received: Vec::new(),
+        notes: Vec::new(),
+        issued: Vec::new(),
+        anonymous: Vec::new(),
+    })
 }
 
 /// The columns of a receipt, from one on.
 fn receipt(row: &dyn Row, from: usize) -> Result<Receipt, Fault> {
     Ok(Receipt {
         device: small(row, from)?,
+        key: row.text(from + 1)?.to_owned(),
+        digest: hash(row, from + 2)?,
+        bytes: unsigned(row, from + 3)?,
+    })
+}
+
+/// The columns of a receipt without a device, from one on.
+fn anonymous(row: &dyn Row, from: usize) -> Result<AnonymousReceipt, Fault> {
+    Ok(AnonymousReceipt {
+        nullifier: hash(row, from)?,
         key: row.text(from + 1)?.to_owned(),
         digest: hash(row, from + 2)?,
         bytes: unsigned(row, from + 3)?,
@@ -235,6 +307,7 @@ fn version(row: &dyn Row) -> Result<VersionRecord, Fault> {
         digest: hash(row, 2)?,
         bytes: unsigned(row, 3)?,
         created: unsigned(row, 4)?,
+        rounds: unsigned(row, 5)?,
     })
 }
 

@@ -40,6 +40,12 @@ pub struct FederationRecord {
     pub next_round: u64,
     /// The current version of the shared model.
     pub version: u64,
+    /// Rounds that were undone so far, to be held again.
+    pub undone: u64,
+    /// The version with which training last went back.
+    pub went_back: Option<u64>,
+    /// Somebody withdrew who enrolled then, and training has not gone back yet.
+    pub unlearn: Option<Millis>,
 }
 
 /// A device that has enrolled and not withdrawn.
@@ -106,6 +112,19 @@ pub struct Receipt {
     pub bytes: u64,
 }
 
+/// An update that came with a one-time token: all but its bytes. It does not say whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnonymousReceipt {
+    /// The token's own part, by which it is known as spent.
+    pub nullifier: Hash,
+    /// The key by which a repetition is known.
+    pub key: String,
+    /// Hash of the bytes.
+    pub digest: Hash,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
 /// A round as it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundOpening {
@@ -127,6 +146,15 @@ pub struct RoundOpening {
     pub deadline: Option<Millis>,
 }
 
+/// Something said between a device and the server so that a sealed sum can be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealNote {
+    /// The device that said it; `None`: the server's own note that a step is over.
+    pub device: Option<u32>,
+    /// The message.
+    pub bytes: bytes::Bytes,
+}
+
 /// A round that is under way, as found at the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenRound {
@@ -138,6 +166,12 @@ pub struct OpenRound {
     pub declined: Vec<u32>,
     /// Updates stored, by ascending device.
     pub received: Vec<Receipt>,
+    /// What was said beside updates, in the order in which it was.
+    pub notes: Vec<SealNote>,
+    /// Devices that have had a token of the round, ascending, and what each asked with. It says nothing of the token.
+    pub issued: Vec<(u32, Hash)>,
+    /// Updates that came with a token, by ascending nullifier.
+    pub anonymous: Vec<AnonymousReceipt>,
 }
 
 /// A round that is over.
@@ -182,8 +216,10 @@ pub struct VersionRecord {
     pub digest: Hash,
     /// Bytes of its object.
     pub bytes: u64,
-    /// When it was made.
+    /// When its values were made: one that goes back to an earlier version has that one's time.
     pub created: Millis,
+    /// Rounds that are in it.
+    pub rounds: u64,
 }
 
 /// Everything that is kept in memory while the server runs.
@@ -199,6 +235,8 @@ pub struct Stored {
     pub rounds: Vec<OpenRound>,
     /// Receipts of rounds that were over lately, by federation and round.
     pub receipts: Vec<(u64, u64, Receipt)>,
+    /// The same of updates that came with a token.
+    pub anonymous: Vec<(u64, u64, AnonymousReceipt)>,
     /// All versions that are kept, by federation and version.
     pub versions: Vec<VersionRecord>,
     /// The number that the next federation gets.
@@ -233,12 +271,24 @@ pub enum Change {
         /// Its number.
         device: u32,
     },
-    /// A device withdraws: nothing of it is kept, receipts and updates of rounds under way included.
+    /// A device withdraws: nothing of it is kept, receipts and updates of rounds under way included; but for updates that
+    /// came with a token, of which nobody knows whose they are.
     Withdraw {
         /// Its federation.
         federation: u64,
         /// Its number.
         device: u32,
+        /// Whether training is to go back to before it enrolled.
+        unlearn: bool,
+    },
+    /// Nothing is left of those who enrolled from a moment on and withdrew.
+    Unlearnt {
+        /// The federation.
+        federation: u64,
+        /// The moment.
+        from: Millis,
+        /// The version with which training goes on, and rounds that are undone; `None` if none had to be.
+        back: Option<(VersionRecord, u64)>,
     },
     /// When devices were last heard of.
     Seen {
@@ -275,6 +325,37 @@ pub enum Change {
         round: u64,
         /// The device.
         device: u32,
+    },
+    /// A device gets its token of a round. Refused if it has had one, or is shut out.
+    Issue {
+        /// Its federation.
+        federation: u64,
+        /// The round.
+        round: u64,
+        /// The device.
+        device: u32,
+        /// What it asks with.
+        blinded: Hash,
+    },
+    /// An update comes with a token.
+    UploadAnonymous {
+        /// Its federation.
+        federation: u64,
+        /// The round that it is for.
+        round: u64,
+        /// By what it is known again.
+        receipt: AnonymousReceipt,
+        /// The message.
+        bytes: bytes::Bytes,
+    },
+    /// Something is said so that a sealed sum can be opened.
+    Seal {
+        /// The federation.
+        federation: u64,
+        /// The round.
+        round: u64,
+        /// What is said.
+        note: SealNote,
     },
     /// No more updates are taken.
     Closing {

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "the figure of a proof")]
 
 mod addresses;
+mod anonymous;
 mod callers;
 mod client;
 mod logs;

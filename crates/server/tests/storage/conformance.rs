@@ -3,8 +3,8 @@
 use crate::model::Model;
 use crate::place::Place;
 use crate::scene::{
-    close, device, enrol, enrolment, federation, found, opening, operator, receipt, record, under_way,
-    upload, version,
+    close, device, enrol, enrolment, federation, found, hash, issue, opening, operator, receipt, record,
+    under_way, upload, upload_anonymous, version,
 };
 use sottovoce_server::storage::{Change, RECEIPT_ROUNDS, Standing, Storage, StorageError};
 
@@ -34,6 +34,8 @@ cases! {
     a_visitor_can_stop,
     uploads_go_on_while_updates_are_read,
     receipts_are_kept_for_a_few_rounds,
+    what_came_with_tokens_is_nobodys,
+    the_earliest_of_those_who_withdraw_is_unlearnt,
     rounds_are_listed_backwards,
     large_batches_and_large_updates_fit,
     a_second_server_is_turned_away_at_once,
@@ -50,6 +52,11 @@ pub(crate) fn held(storage: &dyn Storage) -> Model {
                 Ok(())
             };
             storage.updates(federation.id, round, &mut put).unwrap();
+            let mut put = |nullifier: &[u8; 32], bytes: &[u8]| {
+                model.anonymous.insert((federation.id, round, *nullifier), bytes.into());
+                Ok(())
+            };
+            storage.anonymous_updates(federation.id, round, &mut put).unwrap();
         }
         let mut rounds = storage.rounds(federation.id, None, usize::MAX).unwrap();
         rounds.reverse();
@@ -108,6 +115,10 @@ fn every_change_is_there_at_once_and_after_reopening(place: &Place) {
         upload(0, 0, 0),
         Change::Decline { federation: 0, round: 0, device: 1 },
         Change::Decline { federation: 0, round: 0, device: 1 },
+        issue(0, 0, 2),
+        issue(0, 0, 0),
+        upload_anonymous(0, 0, 7),
+        upload_anonymous(0, 0, 5),
         Change::Closing { federation: 0, round: 0 },
         Change::Closing { federation: 0, round: 0 },
         close(0, 0, Some(4)),
@@ -115,8 +126,15 @@ fn every_change_is_there_at_once_and_after_reopening(place: &Place) {
         Change::RemoveVersion { federation: 0, version: 3 },
         Change::Open(opening(0, 1)),
         upload(0, 1, 2),
+        issue(0, 1, 0),
+        issue(0, 1, 2),
+        upload_anonymous(0, 1, 7),
         Change::Revoke { federation: 0, device: 2 },
-        Change::Withdraw { federation: 0, device: 0 },
+        Change::Withdraw { federation: 0, device: 0, unlearn: true },
+        Change::Unlearnt { federation: 0, from: 91, back: None },
+        Change::Unlearnt { federation: 0, from: 90, back: Some((version(0, 5), 2)) },
+        Change::Withdraw { federation: 0, device: 1, unlearn: true },
+        Change::RemoveVersion { federation: 0, version: 4 },
         Change::RemoveToken { id: 0 },
         Change::Stand { federation: 1, standing: Standing::Finished },
     ];
@@ -137,7 +155,7 @@ fn what_is_taken_away_is_gone(place: &Place) {
         .commit(&[Change::Open(opening(0, 1)), upload(0, 1, 0), upload(0, 1, 1), upload(0, 1, 2)])
         .unwrap();
     storage.commit(&[Change::Decline { federation: 0, round: 1, device: 0 }]).unwrap();
-    storage.commit(&[Change::Withdraw { federation: 0, device: 0 }]).unwrap();
+    storage.commit(&[Change::Withdraw { federation: 0, device: 0, unlearn: false }]).unwrap();
     storage.commit(&[Change::Revoke { federation: 0, device: 1 }]).unwrap();
     let Model { stored, bodies, .. } = held(&*storage);
     assert_eq!(stored.devices.len(), 2);
@@ -149,8 +167,8 @@ fn what_is_taken_away_is_gone(place: &Place) {
     // Once more, and what never was there: nothing to do.
     storage
         .commit(&[
-            Change::Withdraw { federation: 0, device: 0 },
-            Change::Withdraw { federation: 9, device: 0 },
+            Change::Withdraw { federation: 0, device: 0, unlearn: false },
+            Change::Withdraw { federation: 9, device: 0, unlearn: false },
             Change::Revoke { federation: 0, device: 0 },
             Change::RemoveToken { id: 77 },
             Change::RemoveVersion { federation: 0, version: 77 },
@@ -183,6 +201,7 @@ fn each_contradiction_is_refused_by_name(place: &Place) {
     let (storage, mut model) = (place.open(), Model::default());
     let mut start = under_way();
     start.extend([upload(0, 0, 1), Change::AddToken(operator(1)), found(1)]);
+    start.extend([issue(0, 0, 1), upload_anonymous(0, 0, 7), Change::Revoke { federation: 0, device: 2 }]);
     storage.commit(&start).unwrap();
     model.commit(&start).unwrap();
     let mut namesake = federation(2);
@@ -192,6 +211,8 @@ fn each_contradiction_is_refused_by_name(place: &Place) {
     let refused = [
         (Change::Found(Box::new(namesake), version(2, 3)), "town-0"),
         (Change::Found(Box::new(federation(2)), version(1, 3)), "first version"),
+        (Change::Unlearnt { federation: 0, from: 1, back: Some((version(0, 3), 1)) }, "current one"),
+        (Change::Unlearnt { federation: 0, from: 1, back: Some((version(1, 9), 1)) }, "another federation"),
         (Change::Stand { federation: 7, standing: Standing::Paused }, "federation 7"),
         (enrol(0, 3, 9), "token 9"),
         (enrol(0, 3, 1), "token 1"),
@@ -207,6 +228,12 @@ fn each_contradiction_is_refused_by_name(place: &Place) {
         (upload(0, 1, 0), "round 1"),
         (upload(1, 0, 0), "federation 1"),
         (Change::Decline { federation: 0, round: 1, device: 0 }, "round 1"),
+        (issue(0, 0, 1), "has had its token"),
+        (issue(0, 0, 8), "device 8"),
+        (issue(0, 1, 0), "round 1"),
+        (issue(0, 0, 2), "shut out"),
+        (upload_anonymous(0, 0, 7), "the token is spent"),
+        (upload_anonymous(0, 1, 8), "takes no updates"),
         (Change::Closing { federation: 1, round: 0 }, "not under way"),
         (close(0, 1, None), "not under way"),
         (close(0, 0, Some(3)), "version 3"),
@@ -221,14 +248,41 @@ fn each_contradiction_is_refused_by_name(place: &Place) {
     }
     storage.commit(&[Change::Closing { federation: 0, round: 0 }]).unwrap();
     model.commit(&[Change::Closing { federation: 0, round: 0 }]).unwrap();
-    assert!(matches!(storage.commit(&[upload(0, 0, 0)]), Err(StorageError::Refused { .. })));
+    for late in [upload(0, 0, 0), issue(0, 0, 0), upload_anonymous(0, 0, 9)] {
+        assert!(matches!(storage.commit(&[late]), Err(StorageError::Refused { .. })));
+    }
     check(place, storage, &model);
+}
+
+fn the_earliest_of_those_who_withdraw_is_unlearnt(place: &Place) {
+    let storage = place.open();
+    let withdraw = |device, unlearn| Change::Withdraw { federation: 0, device, unlearn };
+    let pending = |storage: &dyn Storage| storage.load().unwrap().federations[0].unlearn;
+    storage.commit(&under_way()).unwrap();
+    storage.commit(&[withdraw(0, false)]).unwrap();
+    assert_eq!(pending(&*storage), None);
+    storage.commit(&[withdraw(2, true), withdraw(1, true), withdraw(1, true)]).unwrap();
+    assert_eq!(pending(&*storage), Some(88));
+    // Going back for somebody who came later leaves the earlier one to be unlearnt.
+    let unlearnt = |from| Change::Unlearnt { federation: 0, from, back: None };
+    storage.commit(&[unlearnt(89)]).unwrap();
+    assert_eq!(pending(&*storage), Some(88));
+    drop(storage);
+    let storage = place.open();
+    assert_eq!(pending(&*storage), Some(88));
+    storage.commit(&[unlearnt(88)]).unwrap();
+    assert_eq!(pending(&*storage), None);
 }
 
 fn numbers_are_never_used_again(place: &Place) {
     let storage = place.open();
     storage.commit(&under_way()).unwrap();
-    storage.commit(&[Change::Withdraw { federation: 0, device: 2 }, Change::RemoveToken { id: 0 }]).unwrap();
+    storage
+        .commit(&[
+            Change::Withdraw { federation: 0, device: 2, unlearn: false },
+            Change::RemoveToken { id: 0 },
+        ])
+        .unwrap();
     storage.commit(&[Change::AddToken(enrolment(4, 0, None))]).unwrap();
     drop(storage);
     let storage = place.open();
@@ -298,7 +352,9 @@ fn uploads_go_on_while_updates_are_read(place: &Place) {
     let mut seen = Vec::new();
     let mut visit = |device, _: &[u8]| {
         if seen.is_empty() {
-            storage.commit(&[upload(0, 0, 2), Change::Withdraw { federation: 0, device: 1 }]).unwrap();
+            storage
+                .commit(&[upload(0, 0, 2), Change::Withdraw { federation: 0, device: 1, unlearn: false }])
+                .unwrap();
         }
         seen.push(device);
         Ok(())
@@ -325,6 +381,37 @@ fn receipts_are_kept_for_a_few_rounds(place: &Place) {
         let first = (round + 1).saturating_sub(RECEIPT_ROUNDS);
         let expected: Vec<_> = (first..=round).map(|round| (0, round)).chain([(1, 0)]).collect();
         assert_eq!(kept, expected);
+    }
+}
+
+/// Who withdraws takes along that there was a token, not what came with it; when the round is over, spent tokens are known
+/// for a few rounds and who had one no longer is.
+fn what_came_with_tokens_is_nobodys(place: &Place) {
+    let storage = place.open();
+    storage.commit(&under_way()).unwrap();
+    let came = [issue(0, 0, 0), issue(0, 0, 1), upload_anonymous(0, 0, 4), upload_anonymous(0, 0, 2)];
+    storage.commit(&came).unwrap();
+    storage.commit(&[Change::Withdraw { federation: 0, device: 0, unlearn: false }]).unwrap();
+    let open = &storage.load().unwrap().rounds[0];
+    assert_eq!(open.issued, [(1, hash(81))]);
+    assert_eq!(open.anonymous.iter().map(|each| each.nullifier).collect::<Vec<_>>(), [hash(92), hash(94)]);
+    let mut seen = Vec::new();
+    let mut visit = |nullifier: &[u8; 32], bytes: &[u8]| {
+        seen.push((*nullifier, bytes.to_vec()));
+        Ok(())
+    };
+    storage.anonymous_updates(0, 0, &mut visit).unwrap();
+    assert_eq!(seen, [(hash(92), crate::scene::body(2)), (hash(94), crate::scene::body(4))]);
+    for round in 0..RECEIPT_ROUNDS + 2 {
+        if round > 0 {
+            storage.commit(&[Change::Open(opening(0, round)), issue(0, round, 1)]).unwrap();
+            storage.commit(&[upload_anonymous(0, round, 3)]).unwrap();
+        }
+        storage.commit(&[close(0, round, None)]).unwrap();
+        let Model { stored, anonymous, .. } = held(&*storage);
+        assert!(anonymous.is_empty() && stored.rounds.is_empty());
+        let kept: std::collections::BTreeSet<u64> = stored.anonymous.iter().map(|each| each.1).collect();
+        assert!(kept.into_iter().eq((round + 1).saturating_sub(RECEIPT_ROUNDS)..=round));
     }
 }
 

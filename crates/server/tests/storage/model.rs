@@ -1,7 +1,8 @@
 //! The same rules in memory, written without a database.
 
 use sottovoce_server::storage::{
-    Change, FederationRecord, OpenRound, Purpose, RECEIPT_ROUNDS, RoundRecord, Stored, VersionRecord,
+    AnonymousReceipt, Change, FederationRecord, OpenRound, Purpose, RECEIPT_ROUNDS, RoundRecord, Stored,
+    VersionRecord,
 };
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ pub(crate) struct Model {
     pub(crate) stored: Stored,
     /// By federation, round and device.
     pub(crate) bodies: BTreeMap<(u64, u64, u32), Body>,
+    /// By federation, round and nullifier.
+    pub(crate) anonymous: BTreeMap<(u64, u64, [u8; 32]), Body>,
     pub(crate) rounds: Vec<RoundRecord>,
 }
 
@@ -84,12 +87,20 @@ impl Model {
                 self.forget_answer(*federation, *device);
                 Ok(())
             }
-            Change::Withdraw { federation, device } => {
+            Change::Withdraw { federation, device, unlearn } => {
+                let leaves =
+                    self.stored.devices.iter().find(|known| is_device(known, *federation, *device)).cloned();
+                if let Some(leaves) = leaves.filter(|_| *unlearn) {
+                    let pending = &mut self.federation(*federation)?.unlearn;
+                    *pending = Some(pending.map_or(leaves.enrolled, |pending| pending.min(leaves.enrolled)));
+                }
                 self.forget_answer(*federation, *device);
                 for open in
                     self.stored.rounds.iter_mut().filter(|open| open.opening.federation == *federation)
                 {
                     open.declined.retain(|declined| declined != device);
+                    open.notes.retain(|note| note.device != Some(*device));
+                    open.issued.retain(|(given, _)| given != device);
                 }
                 self.stored.receipts.retain(|(of, _, receipt)| (of, &receipt.device) != (federation, device));
                 self.stored
@@ -128,8 +139,10 @@ impl Model {
             Change::Open(opening) => {
                 must(self.federation(opening.federation)?.next_round == opening.round)?;
                 must(self.round(opening.federation, opening.round).is_err())?;
-                let (opening, declined, received) = (opening.clone(), Vec::new(), Vec::new());
-                self.stored.rounds.push(OpenRound { opening, closing: false, declined, received });
+                let opening = opening.clone();
+                let (closing, declined, received, notes, issued, anonymous) = Default::default();
+                let open = OpenRound { opening, closing, declined, received, notes, issued, anonymous };
+                self.stored.rounds.push(open);
                 self.stored.rounds.sort_by_key(|open| open.opening.federation);
                 Ok(())
             }
@@ -151,11 +164,38 @@ impl Model {
                 }
                 Ok(())
             }
+            Change::Seal { federation, round, note } => {
+                let there = note.device.is_none_or(|device| self.has_device(*federation, device));
+                let open = self.round(*federation, *round)?;
+                must(!open.closing)?;
+                open.notes.extend(there.then(|| note.clone()));
+                Ok(())
+            }
+            Change::Issue { federation, round, device, blinded } => {
+                let is = |known: &&_| is_device(known, *federation, *device);
+                let known = self.stored.devices.iter().find(is).ok_or(Contradiction)?;
+                must(!known.revoked)?;
+                let open = self.round(*federation, *round)?;
+                must(!open.closing && open.issued.iter().all(|(given, _)| given != device))?;
+                open.issued.push((*device, *blinded));
+                open.issued.sort_unstable();
+                Ok(())
+            }
+            Change::UploadAnonymous { federation, round, receipt, bytes } => {
+                let open = self.round(*federation, *round)?;
+                let spent = |other: &AnonymousReceipt| other.nullifier == receipt.nullifier;
+                must(!open.closing && !open.anonymous.iter().any(spent))?;
+                open.anonymous.push(receipt.clone());
+                open.anonymous.sort_by_key(|receipt| receipt.nullifier);
+                self.anonymous.insert((*federation, *round, receipt.nullifier), bytes[..].into());
+                Ok(())
+            }
             Change::Closing { federation, round } => {
                 self.round(*federation, *round)?.closing = true;
                 Ok(())
             }
             Change::Close(record, version) => self.close(record, version.as_ref()),
+            Change::Unlearnt { federation, from, back } => self.unlearnt(*federation, *from, back.as_ref()),
             Change::RemoveVersion { federation, version } => {
                 must(self.federation(*federation).map_or(true, |current| current.version != *version))?;
                 let is = |kept: &VersionRecord| (kept.federation, kept.version) == (*federation, *version);
@@ -164,6 +204,25 @@ impl Model {
             }
             _ => Err(Contradiction),
         }
+    }
+
+    fn unlearnt(
+        &mut self,
+        id: u64,
+        from: u64,
+        back: Option<&(VersionRecord, u64)>,
+    ) -> Result<(), Contradiction> {
+        if let Ok(federation) = self.federation(id) {
+            federation.unlearn = federation.unlearn.filter(|pending| *pending < from);
+        }
+        let Some((version, undone)) = back else { return Ok(()) };
+        let federation = self.federation(id)?;
+        must(version.federation == id && version.version > federation.version)?;
+        (federation.version, federation.went_back) = (version.version, Some(version.version));
+        federation.undone += undone;
+        self.stored.versions.push(version.clone());
+        self.stored.versions.sort_by_key(|version| (version.federation, version.version));
+        Ok(())
     }
 
     fn found(&mut self, federation: &FederationRecord, version: &VersionRecord) -> Result<(), Contradiction> {
@@ -211,6 +270,12 @@ impl Model {
         }
         self.stored.rounds.retain(|other| other.opening.federation != key.0);
         self.bodies.retain(|body, _| (body.0, body.1) != key);
+        self.anonymous.retain(|body, _| (body.0, body.1) != key);
+        self.stored.anonymous.extend(open.anonymous.into_iter().map(|receipt| (key.0, key.1, receipt)));
+        self.stored.anonymous.retain(|(of, round, _)| *of != key.0 || round + RECEIPT_ROUNDS > key.1);
+        self.stored
+            .anonymous
+            .sort_by_key(|(federation, round, receipt)| (*federation, *round, receipt.nullifier));
         self.stored.receipts.extend(open.received.into_iter().map(|receipt| (key.0, key.1, receipt)));
         self.stored.receipts.retain(|(of, round, _)| *of != key.0 || round + RECEIPT_ROUNDS > key.1);
         self.stored

@@ -3,10 +3,10 @@
 use crate::conformance::check;
 use crate::model::Model;
 use crate::place::Place;
-use crate::scene::{close, enrol, enrolment, found, opening, operator, upload};
+use crate::scene::{close, enrol, enrolment, found, hash, opening, operator, upload, upload_anonymous};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use sottovoce_server::storage::{Change, Standing};
+use sottovoce_server::storage::{Change, SealNote, Standing};
 
 /// A change in terms of what is there, so that most are possible and some are not.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ struct Move {
 }
 
 fn moves() -> impl Strategy<Value = Vec<Vec<Move>>> {
-    let one = (0u8..16, 0u64..2, 0u32..4, 0u8..20);
+    let one = (0u8..21, 0u64..2, 0u32..4, 0u8..20);
     let one = one.prop_map(|(kind, federation, device, luck)| Move { kind, federation, device, luck });
     proptest::collection::vec(proptest::collection::vec(one, 1..8), 1..14)
 }
@@ -49,8 +49,20 @@ fn change(model: &Model, step: &Move) -> Change {
         12 => close(federation, round, (luck > 5).then_some(version + u64::from(luck > 6))),
         13 if luck < 10 => Change::Revoke { federation, device },
         13 => Change::RemoveToken { id: token },
-        14 => Change::Withdraw { federation, device },
+        14 => Change::Withdraw { federation, device, unlearn: luck > 5 },
         15 if luck < 10 => Change::Seen { federation, devices: vec![(device, luck.into()), (1, 99)] },
+        17 => Change::Issue { federation, round, device, blinded: hash(luck.into()) },
+        18 | 19 => upload_anonymous(federation, round, device),
+        16 => {
+            let device = (luck > 4).then_some(device);
+            let note = SealNote { device, bytes: vec![luck; usize::from(luck)].into() };
+            Change::Seal { federation, round, note }
+        }
+        20 => {
+            let made = crate::scene::version(federation, version + u64::from(luck > 2));
+            let back = (luck < 12).then_some((made, luck.into()));
+            Change::Unlearnt { federation, from: 80 + u64::from(luck), back }
+        }
         _ => Change::Stand { federation, standing: Standing::Failed(format!("{luck}")) },
     }
 }

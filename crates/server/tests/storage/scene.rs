@@ -1,8 +1,8 @@
 //! Records for tests: every field of its own value, so that none can stand for another.
 
 use sottovoce_server::storage::{
-    Change, DeviceRecord, FederationRecord, Purpose, Receipt, RoundOpening, RoundRecord, Standing,
-    TokenRecord, VersionRecord,
+    AnonymousReceipt, Change, DeviceRecord, FederationRecord, Purpose, Receipt, RoundOpening, RoundRecord,
+    Standing, TokenRecord, VersionRecord,
 };
 
 pub(crate) fn hash(of: u64) -> [u8; 32] {
@@ -22,6 +22,9 @@ pub(crate) fn federation(id: u64) -> FederationRecord {
         next_device: 0,
         next_round: 0,
         version: 3,
+        undone: 5,
+        went_back: id.is_multiple_of(2).then_some(2),
+        unlearn: None,
     }
 }
 
@@ -32,6 +35,7 @@ pub(crate) fn version(federation: u64, version: u64) -> VersionRecord {
         digest: hash(100 * federation + version),
         bytes: 77 + version,
         created: 2_000 + version,
+        rounds: 6 + version,
     }
 }
 
@@ -58,7 +62,9 @@ pub(crate) fn operator(id: u64) -> TokenRecord {
 
 pub(crate) fn device(federation: u64, number: u32) -> DeviceRecord {
     let credential = hash(1_000 * federation + u64::from(number));
-    DeviceRecord { federation, number, credential, enrolled: 11, seen: 12, revoked: false }
+    // Who has a higher number enrolled earlier here, so that the order of numbers cannot stand for that of times.
+    let enrolled = 90 - u64::from(number.min(80));
+    DeviceRecord { federation, number, credential, enrolled, seen: 12, revoked: false }
 }
 
 pub(crate) fn enrol(federation: u64, number: u32, token: u64) -> Change {
@@ -95,6 +101,17 @@ pub(crate) fn body(device: u32) -> Vec<u8> {
 
 pub(crate) fn upload(federation: u64, round: u64, device: u32) -> Change {
     Change::Upload { federation, round, receipt: receipt(device), bytes: body(device).into() }
+}
+
+/// An upload with some token, of nobody.
+pub(crate) fn upload_anonymous(federation: u64, round: u64, token: u32) -> Change {
+    let Receipt { key, digest, bytes, .. } = receipt(token);
+    let receipt = AnonymousReceipt { nullifier: hash(u64::from(token) + 90), key, digest, bytes };
+    Change::UploadAnonymous { federation, round, receipt, bytes: body(token).into() }
+}
+
+pub(crate) fn issue(federation: u64, round: u64, device: u32) -> Change {
+    Change::Issue { federation, round, device, blinded: hash(u64::from(device) + 80) }
 }
 
 pub(crate) fn record(federation: u64, round: u64, version: Option<u64>) -> RoundRecord {

@@ -1,6 +1,6 @@
 //! The same of uploads that a server kept.
 
-use super::{Audited, Outcome, prepare, rounds, tell};
+use super::{Audited, Bytes, Outcome, prepare, rounds, tell};
 use crate::args::{Audit, Common};
 use crate::output::Usage;
 use anyhow::{Context, Result, bail};
@@ -43,6 +43,7 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
         findings: witness.conclude()?,
         epsilon: None,
         metrics: BTreeMap::new(),
+        bytes: Bytes { down: 0, up: 0 },
         seconds: started.elapsed().as_secs_f64(),
     };
     let outcome = Outcome {

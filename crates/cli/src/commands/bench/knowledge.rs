@@ -3,12 +3,14 @@
 use super::Figure;
 use super::work::{FACTORS, Workbench};
 use crate::measure::cpu_seconds;
-use anyhow::Result;
-use sottovoce_core::{Facts, Histories, Rng};
+use anyhow::{Context, Result};
+use sottovoce_core::{CATALOG_HEADER, Facts, Histories, Names, Rng};
+use sottovoce_device::Items;
 use sottovoce_models::kgflex::{Device, Pull, Shared};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{DevicePart, SharedPart, Task};
 use sottovoce_protocol::{Parameters, Trained};
+use std::fmt::Write;
 use std::sync::Arc;
 
 const EPOCHS: i64 = 20;
@@ -48,8 +50,9 @@ fn invented([items, features, an_item]: [usize; 3], seed: u64) -> Facts {
     let lists: Vec<Vec<u32>> = (0..items)
         .map(|_| (0..an_item).map(|_| (rng.unit() * rng.unit() * features as f64) as u32).collect())
         .collect();
-    let names = (0..features).map(|feature| format!("starring: somebody of number {feature}")).collect();
-    Facts::new(names, (0..features).map(|feature| 1 + (feature % 2) as u8).collect(), &lists)
+    let names: Names =
+        (0..features).map(|feature| format!("starring: somebody of number {feature}")).collect();
+    Facts::new(&names, (0..features).map(|feature| 1 + (feature % 2) as u8).collect(), &lists)
 }
 
 fn device(facts: &Arc<Facts>, triples: usize, factors: usize) -> Device {
@@ -57,6 +60,7 @@ fn device(facts: &Arc<Facts>, triples: usize, factors: usize) -> Device {
         facts: Arc::clone(facts),
         factors,
         most: [100, 100],
+        negatives: 1,
         triples,
         rate: 0.01,
         pull: Pull { personal: 0.0, shared: 0.0 },
@@ -91,18 +95,29 @@ fn one_round(
     Ok(device.train(task, scratch, rng, &mut into)?.samples)
 }
 
+/// A phone's catalog, as a server sends it.
+fn catalog_text(facts: &Facts) -> String {
+    let mut text = format!("{CATALOG_HEADER}\n");
+    for item in 0..facts.items() {
+        let _ = writeln!(text, "{item}\tThe film of number {item}\tDrama\t{}", facts.item_text(item));
+    }
+    text.push_str(&facts.features_text());
+    text
+}
+
 /// A phone with 200 items in its history and 20,000 features in the catalog.
 fn phone(repeats: usize, seed: u64) -> Result<Vec<Figure>> {
     const ITEMS: usize = 3000;
     const FEATURES: usize = 20_000;
     const HISTORY: usize = 200;
-    let facts = Arc::new(invented([ITEMS, FEATURES, 40], seed));
-    let device = device(&facts, HISTORY, 10);
+    let items = Items::parse(catalog_text(&invented([ITEMS, FEATURES, 40], seed)).into_bytes())?;
+    let facts = items.facts().context("the catalog has facts")?;
+    let device = device(facts, HISTORY, 10);
     let shared = Shared::of(&device).start(ITEMS, &mut Rng::new(seed))?;
     let history: Vec<u32> = (0..HISTORY).map(|item| (item * ITEMS / HISTORY) as u32).collect();
-    let mut seconds = Vec::new();
+    let (mut seconds, mut scratch) = (Vec::new(), device.scratch(ITEMS));
     for repeat in 0..repeats {
-        let mut scratch = device.scratch(ITEMS);
+        scratch = device.scratch(ITEMS);
         let before = cpu_seconds();
         // The first round chooses the features too.
         one_round(&device, &shared, &history, &mut scratch, &mut Rng::new(repeat as u64))?;
@@ -110,12 +125,20 @@ fn phone(repeats: usize, seed: u64) -> Result<Vec<Figure>> {
     }
     seconds.sort_by(f64::total_cmp);
     let values: usize = shared.tables().iter().map(|table| table.values().len()).sum();
-    let held =
-        facts.heap_bytes() + 4 * (values + device.private_values()) + device.scratch(ITEMS).heap_bytes();
+    let model = 4 * (values + device.private_values());
+    let training = items.heap_bytes() + model + scratch.heap_bytes();
+    // Recommending turns the facts round, and needs no working memory but the scores.
+    let mut scores = vec![0.0; ITEMS];
+    device.score(&shared, &vec![0.0; device.private_values()], &history, &mut scores);
+    facts.holders(0);
+    let recommending = items.heap_bytes() + model + 4 * scores.len();
     let what = format!("a phone: {HISTORY} items had, {ITEMS} items and {FEATURES} features in the catalog");
+    let held =
+        |bytes: usize, when| Figure::new("kgflex", what.clone(), bytes as f64 / 1e6, when).bound("under 2");
     Ok(vec![
         Figure::new("kgflex", what.clone(), seconds[seconds.len() / 2] * 1e3, "CPU ms a first round")
             .bound("under 20"),
-        Figure::new("kgflex", what, held as f64 / 1e6, "MB held").bound("under 2"),
+        held(training, "MB held in training"),
+        held(recommending, "MB held in recommending"),
     ])
 }

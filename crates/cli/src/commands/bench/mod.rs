@@ -8,6 +8,7 @@ mod federated;
 mod knowledge;
 mod neural;
 mod peer;
+mod sealing;
 mod work;
 
 use crate::args::{Bench, Common};
@@ -68,6 +69,9 @@ const BENCHES: &[(&str, Job)] = &[
     ("dense-fleet", dense::dense_fleet),
     ("neural-step", neural::step),
     ("multivae", neural::multivae),
+    ("secagg", sealing::secagg),
+    ("he", sealing::he),
+    ("noise", sealing::noise),
     ("evaluate", work::evaluate),
     ("memory", work::memory),
 ];

@@ -53,6 +53,7 @@ impl Workbench {
             cleaning: Cleaning { min_interactions: Some(21), ..Cleaning::default() },
             split: Some(Split::Temporal(0.8)),
             validation: None,
+            relevant: None,
             seed: common.seed,
         };
         let data = trial::prepare(&plan)?;

@@ -3,6 +3,7 @@
 use super::place::{self, Patience};
 use super::{as_usage, interactions, now};
 use crate::args::{Common, Enrol};
+use crate::key_file;
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -29,7 +30,8 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let folder = place::folder(&args.place)?;
     let (key, made) = place::make_key(&args.place, &folder)?;
     let store = place::store(&folder, &key, Patience::Some)?;
-    let new = Enrolment::new(&args.server, &args.federation, token.trim(), Secret::random()?, policy);
+    let mut new = Enrolment::new(&args.server, &args.federation, token.trim(), Secret::random()?, policy);
+    new.key = key_file::read(args.federation_key.as_deref())?;
     let enrolment = Enrolment { ca, history, ..new };
     let mut device = Device::enrol(Box::new(store), enrolment, Options::default()).map_err(as_usage)?;
     admit(&mut device, &transport)?;

@@ -26,7 +26,8 @@ pub(crate) fn run(args: &ChangePolicy, common: &Common) -> Result<()> {
 fn change(device: &mut Device, args: &ChangePolicy) -> Result<(), DeviceError> {
     let participates = args.pause || args.resume;
     let figures = !args.report.is_empty() || !args.no_report.is_empty();
-    if args.pi.is_some() || participates || figures || args.least_cohort.is_some() {
+    let layers = !(args.require.is_empty() && args.no_require.is_empty());
+    if args.pi.is_some() || participates || figures || layers || args.least_cohort.is_some() {
         device.set_policy(|policy| apply(policy, args))?;
     }
     for item in &args.hide {
@@ -47,6 +48,8 @@ fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
     if let Some(least) = args.least_cohort {
         policy.least_cohort = least;
     }
+    policy.required_layers.extend(args.require.iter().cloned());
+    args.no_require.iter().for_each(|name| drop(policy.required_layers.take(name)));
     let mut told = match &policy.criteria {
         Reportable::Only(names) => names.clone(),
         Reportable::All => BTreeSet::from(["auc".to_owned(), "loss".to_owned()]),
@@ -76,6 +79,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
     if common.json {
         return output::print_json(&json!({
             "participation": participation, "pi": policy.pi(), "hidden": hidden, "least_cohort": policy.least_cohort,
+            "required_layers": policy.required_layers,
             "report": told, "samples": policy.samples,
         }));
     }
@@ -89,6 +93,9 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         &format!("{}: the row of an item you have leaves with this probability, each round", policy.pi()),
     );
     line("least cohort", &format!("{}: rounds with fewer devices go without you", policy.least_cohort));
+    let layers: Vec<&str> = policy.required_layers.iter().map(String::as_str).collect();
+    let layers = if layers.is_empty() { "none".to_owned() } else { layers.join(", ") };
+    line("layers", &format!("{layers}: rounds without them go without you"));
     let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
     line("figures told", &told);
     line(

@@ -4,10 +4,11 @@ mod catalog;
 pub(crate) mod client;
 
 use crate::args::{Common, Create, Federation};
-use crate::output;
+use crate::{key_file, output};
 use anyhow::Result;
 use client::Client;
 use serde_json::{Map, Value, json};
+use sottovoce_privacy::key_digest;
 use std::fmt::Write;
 
 /// `sottovoce federation ...`.
@@ -18,6 +19,12 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
     };
     match args {
         Federation::Create(create) => tell(&self::create(create, common)?, &page),
+        Federation::Key { out } => {
+            let digest = key_digest(&key_file::write(out)?);
+            tell(&json!({"file": out, "digest": digest}), &|_| {
+                format!("{}: digest {digest}\n", out.display())
+            })
+        }
         Federation::List { reaching } => tell(&Client::new(reaching)?.get("/federations")?, &list),
         Federation::Show { which } => {
             tell(&Client::new(&which.reaching)?.get(&format!("/federations/{}", which.name))?, &page)
@@ -71,15 +78,21 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         "seed": common.seed,
         "devices": args.devices,
         "check_in_seconds": args.check_in_seconds,
+        "seal_step_seconds": args.seal_step_seconds,
+        "simulated_noise": args.simulated_noise,
         "samples": args.samples,
         "private_models": args.private_models,
+        "unlearn": args.unlearn,
         "criteria": criteria,
     });
+    let key = key_file::read(args.federation_key.as_deref())?;
     let given = [
+        ("seal_key_digest", key.as_ref().map(key_digest).map(Value::from)),
         ("rounds", args.rounds.map(Value::from)),
         ("minimum", args.minimum.map(Value::from)),
         ("present_within", args.present_within.map(Value::from)),
         ("row_norm", args.row_norm.map(Value::from)),
+        ("keep_versions", args.keep_versions.map(Value::from)),
     ];
     for (key, value) in given {
         if let Some(value) = value {
@@ -135,6 +148,9 @@ fn page(value: &Value) -> String {
         of("revoked")
     );
     let _ = writeln!(out, "model {} with {} items, version {}", of("model"), of("items"), of("version"));
+    if value["undone"].as_u64().unwrap_or(0) > 0 {
+        let _ = writeln!(out, "{} rounds are held again without people who withdrew", of("undone"));
+    }
     if let Some(why) = value["failure"].as_str() {
         let _ = writeln!(out, "it failed: {why}");
     }

@@ -4,6 +4,7 @@ mod workers;
 
 use crate::args::{Common, Fleet};
 use crate::commands::federation::client::secret;
+use crate::key_file;
 use crate::output::{self, Usage};
 use crate::progress::Bar;
 use anyhow::{Context, Result, bail};
@@ -89,8 +90,8 @@ fn transport(args: &Fleet) -> Result<HttpTransport> {
 }
 
 fn get(transport: &dyn Transport, path: String, most: u64) -> Result<Response> {
-    let (bearer, idempotency_key, body) = (None, None, Arc::from([]));
-    let request = Request { method: Method::Get, path, bearer, idempotency_key, body, most };
+    let (bearer, round_token, idempotency_key, body) = (None, None, None, Arc::from([]));
+    let request = Request { method: Method::Get, path, bearer, round_token, idempotency_key, body, most };
     let response = transport.send(&request)?;
     if response.status != 200 {
         let (code, detail) = response.problem();
@@ -126,6 +127,7 @@ fn people(args: &Fleet, common: &Common) -> Result<People> {
         cleaning: args.cleaning.cleaning(),
         split: args.split,
         validation: None,
+        relevant: None,
         seed: common.seed,
     };
     let prepared = prepare(&plan)?;
@@ -151,6 +153,7 @@ impl People {
         let path = format!("/v1/federations/{}/catalog", args.federation);
         let items = Arc::new(Items::parse(get(transport, path, limits::MESSAGE_BYTES)?.body)?);
         let together = Arc::new(Together::new());
+        let key = key_file::read(args.federation_key.as_deref())?;
         let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
         policy.criteria = match args.report.iter().any(|name| name == "all") {
             true => Reportable::All,
@@ -173,6 +176,7 @@ impl People {
             let history = self.train.of(user as usize).iter().filter_map(|&item| self.ids.get(item as usize));
             enrolment.history = History::of_ids(history);
             enrolment.items = Some(Arc::clone(&items));
+            enrolment.key = key;
             Ok(Device::enrol(store, enrolment, options)?)
         };
         self.learners.iter().map(make).collect()

@@ -2,7 +2,7 @@
 //!
 //! Such a file has no names, times or test part: the model is trained, not judged.
 
-use super::{Bytes, Turnout};
+use super::{Bytes, Privacy, Turnout};
 use crate::args::{Common, Train};
 use crate::folder;
 use crate::measure::{cpu_seconds, peak_rss_bytes};
@@ -34,6 +34,8 @@ struct Outcome<'a> {
     bytes: Bytes,
     #[serde(skip_serializing_if = "Option::is_none")]
     turnout: Option<Turnout>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    privacy: Option<Privacy>,
     seconds: Seconds,
     peak_rss_bytes: Option<u64>,
 }
@@ -92,6 +94,7 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
         loss,
         bytes: Bytes { down: summary.traffic.down, up: summary.traffic.up },
         turnout: Turnout::of(&summary.turnout),
+        privacy: summary.privacy.as_ref().map(Privacy::of),
         seconds,
         peak_rss_bytes: peak_rss_bytes(),
     };
@@ -180,6 +183,9 @@ fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
     ))?;
     if let Some(turnout) = &outcome.turnout {
         output::print_line(&turnout.told())?;
+    }
+    if let Some(privacy) = &outcome.privacy {
+        output::print_line(&privacy.told())?;
     }
     if let Some(peak) = outcome.peak_rss_bytes {
         output::print_line(&format!("{:.0} MB of memory at most", peak as f64 / 1e6))?;

@@ -11,6 +11,7 @@ fn device(facts: &Arc<Facts>, triples: usize) -> Device {
         facts: Arc::clone(facts),
         factors: FACTORS,
         most: [4, 3],
+        negatives: 1,
         triples,
         rate: 0.07,
         pull: Pull { personal: 0.02, shared: 0.01 },
@@ -49,12 +50,12 @@ mod thesis {
     fn examples_6_1_to_6_4() {
         let facts = facts();
         let words =
-            |item: u32| facts.of(item as usize).iter().map(|&f| facts.name(f as usize)).collect::<Vec<_>>();
+            |item: u32| facts.of(item as usize).iter().map(|f| facts.name(f as usize)).collect::<Vec<_>>();
         // 6.1: F of the Vondelpark.
         assert_eq!(words(VONDELPARK), ["type: Location", "location: Amsterdam", "type: Urban Park"]);
         // 6.2: F of Pink is what her two places have.
         let pink = [RIJKSMUSEUM, VONDELPARK];
-        let mut own: Vec<u32> = pink.iter().flat_map(|&item| facts.of(item as usize)).copied().collect();
+        let mut own: Vec<u32> = pink.iter().flat_map(|&item| facts.of(item as usize).to_vec()).collect();
         own.sort_unstable();
         own.dedup();
         assert_eq!(own, [LOCATION, AMSTERDAM, PARK, MUSEUM]);
@@ -105,7 +106,7 @@ struct Literal<'a> {
 impl Literal<'_> {
     fn slots(&self, item: u32) -> Vec<(usize, Slot<'_>)> {
         let slots = private::slots(self.own, FACTORS, self.device.facts.features()).enumerate();
-        slots.filter(|(_, slot)| self.device.facts.of(item as usize).contains(&slot.feature)).collect()
+        slots.filter(|(_, slot)| self.device.facts.of(item as usize).contains(slot.feature)).collect()
     }
 
     fn score(&self, item: u32) -> f64 {
@@ -206,8 +207,9 @@ proptest! {
         device.score(&shared, &own, &history, &mut scores);
         let literal = Literal { device: &device, table: &shared.tables()[0], own: &own };
         for (item, &score) in (0..).zip(&scores) {
-            let biases = facts.of(item as usize).iter().map(|&f| f64::from(shared.tables()[0].row(f as usize)[FACTORS]));
-            let general = biases.clone().sum::<f64>() / biases.count().max(1) as f64;
+            let biases = facts.of(item as usize).iter().map(|f| f64::from(shared.tables()[0].row(f as usize)[FACTORS]));
+            let biases: Vec<f64> = biases.collect();
+            let general = biases.iter().sum::<f64>() / biases.len().max(1) as f64;
             let expected = if decided { literal.score(item) } else { general };
             prop_assert!((f64::from(score) - expected).abs() < 1e-4, "{score} {expected}");
             let told: f32 = device.reasons(&shared, &own, &history, item).iter().map(|reason| reason.weight).sum();
@@ -228,7 +230,7 @@ proptest! {
         let task = Task { shared: &shared, prepared: &(), private: &mut own, history: &history, hidden: &hidden };
         device.train(task, &mut device.scratch(0), &mut rng, &mut trained).unwrap();
         for ((feature, _), mark) in trained.update().tables()[0].iter().zip(trained.marks(0)) {
-            let explains = |item: &&u32| facts.of(**item as usize).contains(&(feature as u32));
+            let explains = |item: &&u32| facts.of(**item as usize).contains(feature as u32);
             let open = history.iter().filter(explains).any(|item| !hidden.contains(item));
             prop_assert_eq!(*mark, if open { Mark::Consumed } else { Mark::Hidden });
         }

@@ -5,7 +5,44 @@ use super::connection::fault;
 use ::postgres::Client;
 
 /// Each makes the next layout of the one before; the first one starts from nothing. Never changed, only added to.
-const LAYOUTS: &[&str] = &[FIRST];
+const LAYOUTS: &[&str] = &[FIRST, SEALS, ANONYMOUS, GOING_BACK];
+
+/// Training that goes back when somebody withdraws. Before there was that, a version had as many rounds as its number says.
+const GOING_BACK: &str = "
+    ALTER TABLE federation ADD COLUMN undone BIGINT NOT NULL DEFAULT 0;
+    ALTER TABLE federation ADD COLUMN went_back BIGINT;
+    ALTER TABLE federation ADD COLUMN unlearn BIGINT;
+    ALTER TABLE version ADD COLUMN rounds BIGINT NOT NULL DEFAULT 0;
+    UPDATE version SET rounds = version;
+";
+
+/// What is said between devices and server beside the updates, where those are sealed.
+const SEALS: &str = "
+    CREATE TABLE seal_note (
+        id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, federation BIGINT NOT NULL, round BIGINT NOT NULL,
+        device BIGINT, bytes BYTEA NOT NULL
+    );
+    CREATE INDEX seal_note_of ON seal_note (federation, round);
+";
+
+/// Tokens that devices were given, and what came with tokens. No row of the one says which of the other is its: neither by a
+/// number nor a time. (The order of rows in the files of the database is that in which they were written.)
+const ANONYMOUS: &str = "
+    CREATE TABLE issued (
+        federation BIGINT NOT NULL, round BIGINT NOT NULL, device BIGINT NOT NULL, blinded BYTEA NOT NULL,
+        PRIMARY KEY (federation, round, device)
+    );
+    CREATE TABLE anonymous_receipt (
+        federation BIGINT NOT NULL, round BIGINT NOT NULL, nullifier BYTEA NOT NULL, key TEXT NOT NULL,
+        digest BYTEA NOT NULL, bytes BIGINT NOT NULL,
+        PRIMARY KEY (federation, round, nullifier)
+    );
+    CREATE TABLE anonymous_body (
+        federation BIGINT NOT NULL, round BIGINT NOT NULL, nullifier BYTEA NOT NULL, bytes BYTEA NOT NULL,
+        PRIMARY KEY (federation, round, nullifier)
+    );
+    ALTER TABLE anonymous_body ALTER COLUMN bytes SET STORAGE EXTERNAL;
+";
 
 // Updates hardly compress, so the server does not try; they go beside the table (TOAST) as they are.
 const FIRST: &str = "

@@ -12,7 +12,9 @@ mod layout;
 use self::address::Address;
 use self::connection::{Lane, fault};
 use super::sql::{Fault, Sql, Value};
-use super::{Change, Hash, RoundRecord, Storage, StorageError, Stored, Visit, changes, reading};
+use super::{
+    Change, Hash, RoundRecord, Storage, StorageError, Stored, Visit, VisitAnonymous, changes, reading,
+};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -268,6 +270,21 @@ impl Storage for Postgres {
 
     fn updates(&self, federation: u64, round: u64, visit: &mut Visit<'_>) -> Result<(), StorageError> {
         let result = self.read(&mut |lane| reading::updates(lane, federation, round, visit));
+        result.map_err(|stop| match stop {
+            reading::Stop::Fault(fault) => {
+                self.told(&format!("updates of round {round} of federation {federation}"), fault)
+            }
+            reading::Stop::Visitor(error) => error,
+        })
+    }
+
+    fn anonymous_updates(
+        &self,
+        federation: u64,
+        round: u64,
+        visit: &mut VisitAnonymous<'_>,
+    ) -> Result<(), StorageError> {
+        let result = self.read(&mut |lane| reading::anonymous_updates(lane, federation, round, visit));
         result.map_err(|stop| match stop {
             reading::Stop::Fault(fault) => {
                 self.told(&format!("updates of round {round} of federation {federation}"), fault)

@@ -8,7 +8,42 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 const APPLICATION: i32 = 0x534f_5456;
 
 /// Each makes the next layout of the one before; the first one starts from nothing. Never changed, only added to.
-const LAYOUTS: &[&str] = &[FIRST];
+const LAYOUTS: &[&str] = &[FIRST, SEALS, ANONYMOUS, GOING_BACK];
+
+/// Training that goes back when somebody withdraws. Before there was that, a version had as many rounds as its number says.
+const GOING_BACK: &str = "
+    ALTER TABLE federation ADD COLUMN undone INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE federation ADD COLUMN went_back INTEGER;
+    ALTER TABLE federation ADD COLUMN unlearn INTEGER;
+    ALTER TABLE version ADD COLUMN rounds INTEGER NOT NULL DEFAULT 0;
+    UPDATE version SET rounds = version;
+";
+
+/// What is said between devices and server beside the updates, where those are sealed.
+const SEALS: &str = "
+    CREATE TABLE seal_note (
+        id INTEGER PRIMARY KEY, federation INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER, bytes BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX seal_note_of ON seal_note (federation, round);
+";
+
+/// Tokens that devices were given, and what came with tokens. No row of the one says which of the other is its: neither by a
+/// number, nor a time, nor the order in which they were written, which goes by the tokens' random bytes.
+const ANONYMOUS: &str = "
+    CREATE TABLE issued (
+        federation INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL, blinded BLOB NOT NULL,
+        PRIMARY KEY (federation, round, device)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE anonymous_receipt (
+        federation INTEGER NOT NULL, round INTEGER NOT NULL, nullifier BLOB NOT NULL, key TEXT NOT NULL,
+        digest BLOB NOT NULL, bytes INTEGER NOT NULL,
+        PRIMARY KEY (federation, round, nullifier)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE anonymous_body (
+        federation INTEGER NOT NULL, round INTEGER NOT NULL, nullifier BLOB NOT NULL, bytes BLOB NOT NULL,
+        PRIMARY KEY (federation, round, nullifier)
+    ) STRICT, WITHOUT ROWID;
+";
 
 // Receipts and bodies are written one after the other whatever the device, so that pages fill up and few others change: a
 // page that changes is written whole. Only the index over receipts goes by device. A cohort, which can be large, is last in

@@ -8,7 +8,9 @@ mod layout;
 
 use self::connection::{Lane, fault};
 use super::sql::Fault;
-use super::{Change, Hash, RoundRecord, Storage, StorageError, Stored, Visit, changes, reading};
+use super::{
+    Change, Hash, RoundRecord, Storage, StorageError, Stored, Visit, VisitAnonymous, changes, reading,
+};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -212,6 +214,22 @@ impl Storage for Sqlite {
         let what = || format!("{}: updates of round {round} of federation {federation}", self.name);
         let work = reader.transaction().map_err(|error| StorageError::from_fault(what(), fault(error)))?;
         reading::updates(&mut Lane(&work), federation, round, visit).map_err(|stop| match stop {
+            reading::Stop::Fault(fault) => StorageError::from_fault(what(), fault),
+            reading::Stop::Visitor(error) => error,
+        })
+    }
+
+    fn anonymous_updates(
+        &self,
+        federation: u64,
+        round: u64,
+        visit: &mut VisitAnonymous<'_>,
+    ) -> Result<(), StorageError> {
+        let mut reader = held(&self.reader);
+        let what = || format!("{}: updates of round {round} of federation {federation}", self.name);
+        let work = reader.transaction().map_err(|error| StorageError::from_fault(what(), fault(error)))?;
+        let visited = reading::anonymous_updates(&mut Lane(&work), federation, round, visit);
+        visited.map_err(|stop| match stop {
             reading::Stop::Fault(fault) => StorageError::from_fault(what(), fault),
             reading::Stop::Visitor(error) => error,
         })

@@ -16,8 +16,12 @@ fn federation() -> Change {
         next_device: 0,
         next_round: 0,
         version: 0,
+        undone: 0,
+        went_back: None,
+        unlearn: None,
     };
-    let version = VersionRecord { federation: 0, version: 0, digest: [1; 32], bytes: 1, created: 1 };
+    let version =
+        VersionRecord { federation: 0, version: 0, digest: [1; 32], bytes: 1, created: 1, rounds: 0 };
     Change::Found(Box::new(federation), version)
 }
 

@@ -1,0 +1,98 @@
+//! `unlearn`: what is left of people who withdraw.
+
+use crate::args::{Common, Unlearn};
+use crate::output::{self, Usage, grouped};
+use crate::tell;
+use anyhow::Result;
+use serde_json::{Value, json};
+use sottovoce_experiment::trial::{self, DataPlan};
+use sottovoce_experiment::unlearning::membership::Separation;
+use sottovoce_experiment::unlearning::{Findings, Outcome, Plan, UnlearningError, measure};
+use std::fmt::Write;
+
+/// `sottovoce unlearn`.
+pub(crate) fn run(args: &Unlearn, common: &Common) -> Result<()> {
+    let plan = DataPlan {
+        source: args.data.clone(),
+        load: args.reading.with_graph(&args.graph, common),
+        cleaning: args.cleaning.cleaning(),
+        split: args.split.split,
+        validation: None,
+        relevant: args.split.relevant,
+        seed: common.seed,
+    };
+    let data = trial::prepare(&plan)?;
+    if !common.quiet {
+        tell::about_reading(&data.notes);
+        tell::about_cleaning(&data.cleaned);
+    }
+    let plan = Plan {
+        model: args.model.clone(),
+        settings: args.settings.clone(),
+        share: args.share,
+        joined: args.joined,
+        fine_tune: args.fine_tune,
+        lessons: args.lessons,
+        seed: common.seed,
+    };
+    let mut on_training = |what: &str| {
+        if !common.quiet {
+            output::note(&format!("training: {what}"));
+        }
+    };
+    let found = measure(&plan, &data.parts, &mut on_training).map_err(|error| match error {
+        wrong @ UnlearningError::Value { .. } => Usage(wrong.to_string()).into(),
+        other => anyhow::Error::from(other),
+    })?;
+    if common.json {
+        return output::print_json(&document(args, common, &data.name, &found));
+    }
+    output::print(&table(args, &data.name, &found))
+}
+
+fn document(args: &Unlearn, common: &Common, data: &str, found: &Findings) -> Value {
+    let separation = |found: &Separation| json!({"auc": found.auc, "low": found.low, "high": found.high});
+    let outcome = |outcome: &Outcome| {
+        json!({
+            "way": outcome.way.name(), "epochs": outcome.epochs, "rounds": outcome.rounds, "ndcg@10": outcome.ndcg,
+            "outsider": separation(&outcome.outsider), "informed": separation(&outcome.informed),
+        })
+    };
+    json!({
+        "model": args.model, "data": data, "seed": common.seed, "joined": args.joined, "lessons": args.lessons,
+        "stayed": found.stayed, "withdrew": found.withdrew, "controls": found.withdrew,
+        "epochs": found.epochs, "rounds": found.rounds,
+        "ways": found.outcomes.iter().map(outcome).collect::<Vec<_>>(),
+    })
+}
+
+fn table(args: &Unlearn, data: &str, found: &Findings) -> String {
+    let mut text = format!(
+        "{} on {data}: {} people stayed, {} withdrew after {} epochs ({} rounds), {} never took part\n\n",
+        args.model,
+        grouped(found.stayed as u128),
+        grouped(found.withdrew as u128),
+        found.epochs,
+        grouped(found.rounds),
+        grouped(found.withdrew as u128),
+    );
+    let _ = writeln!(
+        text,
+        "{:<10} {:>7} {:>8} {:>8}   {:<22} {:<22}",
+        "done", "epochs", "rounds", "nDCG@10", "told apart (AUC)", "with a model to compare"
+    );
+    let shown = |found: &Separation| format!("{:.3} [{:.3}, {:.3}]", found.auc, found.low, found.high);
+    for outcome in &found.outcomes {
+        let _ = writeln!(
+            text,
+            "{:<10} {:>7} {:>8} {:>8.4}   {:<22} {:<22}",
+            outcome.way.name(),
+            outcome.epochs,
+            grouped(outcome.rounds),
+            outcome.ndcg,
+            shown(&outcome.outsider),
+            shown(&outcome.informed),
+        );
+    }
+    text
+}

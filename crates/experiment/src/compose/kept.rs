@@ -1,0 +1,76 @@
+//! Whether lists keep what people decide by, for data sets of whose items something is known.
+
+use crate::file::Experiment;
+use crate::kept::{FIRST, IN_BOTH_CLOUDS, name};
+use crate::results::{DataResults, Results, Row};
+use sottovoce_evaluate::report;
+use sottovoce_evaluate::report::plot::{Axis, Bars, Unit};
+use sottovoce_evaluate::report::{Cell, Column, Format, Plot, Section, Table};
+
+/// How many features a plot shows.
+const SHOWN: usize = 20;
+
+/// A table for each data set with facts, and the clouds of one row: the one that others are compared with, or the first.
+pub(super) fn section(experiment: &Experiment, results: &Results) -> Option<Section> {
+    let mut section = Section::new("What people decide by, and what their lists keep of it").text(
+        "Features are weighed by how well they tell a person's items from as many others (information gain), in histories and \
+         again in lists.",
+    );
+    for data in results.data.iter().filter(|data| data.rows.iter().any(told)) {
+        section = section.table(table(data));
+        let compared = |row: &&Row| Some(&row.label) == experiment.compare.as_ref();
+        let shown = || data.rows.iter().filter(|row| !row.cloud.is_empty());
+        if let Some(row) = shown().find(compared).or_else(|| shown().next()) {
+            section = clouds(data, row).into_iter().fold(section, Section::plot);
+        }
+    }
+    (!section.blocks.is_empty()).then_some(section)
+}
+
+fn told(row: &Row) -> bool {
+    row.figures.contains_key(&name(FIRST[0], 2))
+}
+
+fn table(data: &DataResults) -> Table {
+    let mut table = Table::new(format!("Features of people's that their lists keep on {}", data.label), "Model")
+        .note("Share of a person's most telling features that some item of their list has: first quartile, median and third quartile over people, in per cent.");
+    for first in FIRST.into_iter().rev() {
+        let title = if first == usize::MAX { "all".to_owned() } else { format!("first {first}") };
+        table = table.column(Column::new(name(first, 0), title).format(Format::Text));
+    }
+    table = table.column(Column::new(IN_BOTH_CLOUDS, "first 100 of all").format(Format::Percent(0)).help(
+        "Share of the 100 features that tell most of all histories that are among the 100 of all lists.",
+    ));
+    for row in data.rows.iter().filter(|row| told(row)) {
+        let figure = |name: &str| row.figures.get(name).map(|spread| spread.mean);
+        let quartiles = |first: usize| {
+            let value = |quartile| figure(&name(first, quartile)).unwrap_or(f64::NAN) * 100.0;
+            format!("{:.1} · {:.1} · {:.1}", value(1), value(2), value(3))
+        };
+        let cells = FIRST.into_iter().rev().map(|first| Cell::text(quartiles(first)));
+        let filled = cells.fold(report::Row::new(&row.label), report::Row::cell);
+        table = table.row(filled.cell(Cell::maybe(figure(IN_BOTH_CLOUDS))));
+    }
+    table
+}
+
+/// The features that tell most of histories, and those that tell most of lists, each beside the other.
+fn clouds(data: &DataResults, row: &Row) -> Vec<Plot> {
+    let plot = |title: String, mut cloud: Vec<&crate::kept::Weighed>| {
+        cloud.truncate(SHOWN);
+        let before = Bars::new("in histories", cloud.iter().map(|one| one.before));
+        let after = Bars::new("in lists", cloud.iter().map(|one| one.after));
+        let names = cloud.iter().map(|one| one.feature.clone());
+        let axis = Axis::new("share of all information gain").unit(Unit::Percent);
+        Plot::bars(title, axis, names, vec![before, after]).full_width()
+    };
+    let before: Vec<_> = row.cloud.iter().collect();
+    let mut after = before.clone();
+    after.sort_by(|a, b| b.after.total_cmp(&a.after));
+    let on = format!("{} on {}", row.label, data.label);
+    vec![
+        plot(format!("What tells most of histories: {on}"), before),
+        plot(format!("What tells most of lists: {on}"), after)
+            .caption("Shares of the information gain of all features, summed over people. First seed."),
+    ]
+}

@@ -1,0 +1,93 @@
+//! Training that goes on from where another one was.
+
+use super::{Plan, UnlearningError};
+use sottovoce_core::Histories;
+use sottovoce_data::Parts;
+use sottovoce_federation::{Streaming, registry};
+use sottovoce_models::registry::{Model, find_in};
+use sottovoce_models::settings::{Settings, Value};
+use sottovoce_models::{Fit, Flow, Milestone, ModelError, Progress, Watch};
+use std::io::{self, Cursor, Read, Write};
+use std::sync::Arc;
+
+/// The setting that says how long to train.
+const EPOCHS: &str = "epochs";
+
+/// A model, and all that is needed to train it further.
+pub(super) struct Schooling {
+    pub(super) model: Box<dyn Streaming>,
+    pub(super) epochs: usize,
+    pub(super) rounds: u64,
+    state: Arc<[u8]>,
+}
+
+/// How all of them are trained.
+pub(super) struct Training<'a> {
+    model: &'static Model,
+    plan: &'a Plan,
+    parts: &'a Parts,
+}
+
+impl<'a> Training<'a> {
+    pub(super) fn new(plan: &'a Plan, parts: &'a Parts) -> Result<Self, ModelError> {
+        Ok(Self { model: find_in(registry::federated(), &plan.model)?, plan, parts })
+    }
+
+    fn settings(&self, epochs: Option<usize>) -> Result<Settings, ModelError> {
+        let given = self.plan.settings.iter().map(|(key, value)| (key.as_str(), value.clone()));
+        let given = given.filter(|(key, _)| epochs.is_none() || *key != EPOCHS);
+        self.model.settings(given.chain(epochs.map(|epochs| (EPOCHS, Value::Integer(epochs as i64)))))
+    }
+
+    /// Epochs that the settings ask for.
+    pub(super) fn epochs(&self) -> Result<usize, ModelError> {
+        Ok(self.settings(None)?.integer(EPOCHS))
+    }
+
+    /// Trains until so many epochs are done, from the start or from where another training was.
+    pub(super) fn run(
+        &self,
+        histories: &Histories,
+        epochs: usize,
+        from: Option<&Schooling>,
+        seed: u64,
+    ) -> Result<Schooling, UnlearningError> {
+        let settings = self.settings(Some(epochs))?;
+        let unknown = || ModelError::Data(format!("{} is not trained in a federation", self.model.name));
+        let mut model = registry::streaming(self.model.name, &settings).ok_or_else(unknown)?;
+        let mut watch = Memory { from: from.map(|from| Arc::clone(&from.state)), state: Vec::new() };
+        let mut fit = Fit::new(seed, &mut watch).knowing(Some(&self.parts.catalog));
+        let summary = model.fit(histories, &mut fit)?;
+        let state = watch.state.into();
+        Ok(Schooling { model, epochs: summary.epochs, rounds: summary.turnout.rounds, state })
+    }
+}
+
+/// Keeps the state of a training at its end, in memory.
+struct Memory {
+    from: Option<Arc<[u8]>>,
+    state: Vec<u8>,
+}
+
+impl Watch for Memory {
+    fn after_epoch(&mut self, _: &Progress<'_>) -> Flow {
+        Flow::Continue
+    }
+
+    fn due(&mut self, milestone: &Milestone) -> bool {
+        milestone.epoch_over && milestone.last
+    }
+
+    fn keep(
+        &mut self,
+        _: &Milestone,
+        write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), ModelError> {
+        self.state.clear();
+        write(&mut self.state).map_err(|error| ModelError::Checkpoint(error.to_string()))
+    }
+
+    fn resume(&mut self) -> Result<Option<Box<dyn Read>>, ModelError> {
+        Ok(self.from.take().map(|from| Box::new(Cursor::new(from)) as Box<dyn Read>))
+    }
+}

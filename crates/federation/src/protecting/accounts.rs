@@ -1,0 +1,163 @@
+//! What the rounds that really happened have spent of differential privacy.
+
+use super::Sampling;
+use crate::FederationError;
+use crate::state::{put_u64s, take_numbers, unfit};
+use sottovoce_models::Privacy;
+use sottovoce_privacy::dp::accountant::{Accountant, Budget, Round};
+use sottovoce_privacy::{Noise, Placement};
+use std::io::{self, Read, Write};
+
+/// What was spent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spent {
+    /// Epsilon by the tight accounts.
+    pub epsilon: f64,
+    /// Epsilon by Rényi differential privacy: a little more.
+    pub epsilon_rdp: f64,
+    /// Delta.
+    pub delta: f64,
+    /// Rounds that count: all, or with local noise those of the device that took part most often.
+    pub rounds: u64,
+    /// Where noise is added.
+    pub placement: Placement,
+    /// Its standard deviation, in clips.
+    pub multiplier: f64,
+    /// The bound past which training does not go, if there is one.
+    pub budget: Option<f64>,
+}
+
+impl Spent {
+    /// For a summary; `ended` says why training ended early.
+    pub(crate) fn told(&self, ended: Option<String>) -> Privacy {
+        let Spent { epsilon, epsilon_rdp, delta, rounds, multiplier, .. } = *self;
+        Privacy { epsilon, epsilon_rdp, delta, rounds, placement: self.placement.name(), multiplier, ended }
+    }
+}
+
+/// The accounts of a federation.
+#[derive(Clone, Debug)]
+pub struct Accounts {
+    noise: Noise,
+    delta: f64,
+    budget: Option<Budget>,
+    accountant: Accountant,
+    /// With local noise: rounds that each device took part in.
+    taken: Vec<u32>,
+    /// The most of those.
+    most: u64,
+}
+
+impl Accounts {
+    /// Nothing spent yet; `budget` is an epsilon.
+    ///
+    /// # Errors
+    /// If a number is out of range.
+    pub fn new(noise: &Noise, delta: f64, budget: Option<f64>) -> Result<Self, FederationError> {
+        let budget = budget.map(|epsilon| Budget::new(epsilon, delta)).transpose()?;
+        let accountant = Accountant::default();
+        accountant.rdp(delta)?;
+        Ok(Self { noise: *noise, delta, budget, accountant, taken: Vec::new(), most: 0 })
+    }
+
+    pub(crate) fn are_local(&self) -> bool {
+        self.noise.placement == Placement::Local
+    }
+
+    fn round(&self, chance: f64, sampling: Sampling, (size, population): (usize, usize)) -> Round {
+        let multiplier = self.noise.multiplier;
+        match sampling {
+            Sampling::Fixed if !self.are_local() && size < population => {
+                Round::FixedCohort { cohort: size as u64, population: population as u64, multiplier }
+            }
+            _ if chance < 1.0 => Round::Poisson { rate: chance, multiplier },
+            _ => Round::full(multiplier),
+        }
+    }
+
+    /// Whether the budget allows another round.
+    pub(crate) fn may_spend(
+        &self,
+        chance: f64,
+        sampling: Sampling,
+        sizes: (usize, usize),
+    ) -> Result<(), FederationError> {
+        let Some(budget) = &self.budget else { return Ok(()) };
+        let round = self.round(chance, sampling, sizes);
+        let admitted = self.accountant.clone().admit(round, budget);
+        admitted.map_err(|error| FederationError::Budget(error.to_string()))
+    }
+
+    /// A round was held.
+    pub(crate) fn spend(
+        &mut self,
+        chance: f64,
+        sampling: Sampling,
+        sizes: (usize, usize),
+    ) -> Result<(), FederationError> {
+        if !self.are_local() {
+            self.accountant.record(self.round(chance, sampling, sizes), 1)?;
+        }
+        Ok(())
+    }
+
+    /// With local noise: these devices added theirs.
+    pub(crate) fn took_part(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
+        for &device in cohort {
+            let place = device as usize;
+            if place >= self.taken.len() {
+                self.taken.resize(place + 1, 0);
+            }
+            self.taken[place] += 1;
+            if u64::from(self.taken[place]) > self.most {
+                self.most += 1;
+                self.accountant.record(Round::full(self.noise.multiplier), 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was spent so far.
+    pub(crate) fn spent(&self) -> Spent {
+        // Only a delta out of range is refused, and that was looked at.
+        let found = self.accountant.epsilon(self.delta);
+        let (epsilon, epsilon_rdp) =
+            found.map_or((f64::INFINITY, f64::INFINITY), |found| (found.tight, found.rdp));
+        Spent {
+            epsilon,
+            epsilon_rdp,
+            delta: self.delta,
+            rounds: self.accountant.rounds(),
+            placement: self.noise.placement,
+            multiplier: self.noise.multiplier,
+            budget: self.budget.map(|budget| budget.epsilon),
+        }
+    }
+
+    pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        let bytes = self.accountant.to_bytes();
+        put_u64s(out, &[bytes.len() as u64, self.taken.len() as u64])?;
+        out.write_all(&bytes)?;
+        let taken: Vec<u64> = self.taken.iter().map(|&rounds| u64::from(rounds)).collect();
+        put_u64s(out, &taken)
+    }
+
+    pub(crate) fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
+        /// Bytes of accounts at most, whatever a file says.
+        const MOST: u64 = 1 << 30;
+        let [length, devices] = take_numbers(from)?;
+        if length > MOST || devices > u64::from(u32::MAX) {
+            return Err(unfit("accounts of differential privacy that are too long"));
+        }
+        let mut bytes = Vec::new();
+        from.take(length).read_to_end(&mut bytes)?;
+        self.accountant = Accountant::from_bytes(&bytes).map_err(|error| unfit(error.to_string()))?;
+        self.taken.clear();
+        for _ in 0..devices {
+            let [rounds] = take_numbers(from)?;
+            self.taken.push(u32::try_from(rounds).map_err(|_| unfit("rounds of a device"))?);
+        }
+        self.most = self.taken.iter().copied().max().unwrap_or(0).into();
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! The server's part of protecting updates.
+
+use super::Summed;
+use super::accounts::{Accounts, Spent};
+use crate::{Collected, FederationError};
+use sottovoce_core::{Rng, math};
+use sottovoce_privacy::tokens::{Blinded, Token};
+use sottovoce_privacy::{Generator, Placement, Protected, Protection};
+use sottovoce_protocol::{Layout, RoundId};
+use std::io::{self, Read, Write};
+
+/// Bytes that a device sends for and with its token, which is text there: two digits a byte.
+const TOKEN_BYTES: u64 = (Blinded::BYTES + 2 * Token::BYTES) as u64;
+
+/// How cohorts are drawn, which the accounts follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sampling {
+    /// Each device by its own chance, so that cohorts differ in size: what most accounts of differential privacy assume.
+    #[default]
+    Poisson,
+    /// Cohorts of one size.
+    Fixed,
+    /// Not uniform: no device is credited with having been left out.
+    Uneven,
+}
+
+/// Adds the server's noise, opens sums and keeps accounts.
+pub struct Guardian {
+    protection: Protection,
+    /// Updates expected a round.
+    expected: usize,
+    sampling: Sampling,
+    accounts: Option<Accounts>,
+    generator: Generator,
+    /// Uploads do not say whose they are.
+    anonymous: bool,
+}
+
+impl Guardian {
+    /// With accounts where there is noise; `expected` updates come to a round. The generator's seed must be nobody else's.
+    pub fn new(
+        protection: Protection,
+        expected: usize,
+        sampling: Sampling,
+        accounts: Option<Accounts>,
+        generator: Generator,
+    ) -> Self {
+        Self { protection, expected, sampling, accounts, generator, anonymous: false }
+    }
+
+    /// The same where uploads do not say whose they are.
+    #[must_use]
+    pub fn anonymous(self) -> Self {
+        Self { anonymous: true, ..self }
+    }
+
+    /// Whether uploads do not say whose they are.
+    pub fn is_anonymous(&self) -> bool {
+        self.anonymous
+    }
+
+    /// Which layers there are.
+    pub fn protection(&self) -> &Protection {
+        &self.protection
+    }
+
+    /// How updates of a layout are added up.
+    pub(crate) fn summed(&self, layout: &Layout) -> Result<Option<Summed>, FederationError> {
+        let expected = self.protection.noise.map(|_| self.expected as u64);
+        let protected = Protected::new(&self.protection, layout, 1)?;
+        let beside = if self.anonymous { TOKEN_BYTES } else { 0 };
+        Ok(protected.map(|protected| Summed { protected, expected, beside }))
+    }
+
+    /// Whether noise is accounted for a whole cohort at once, so that how it is drawn matters.
+    fn hides_in_cohort(&self) -> bool {
+        self.protection.noise.is_some_and(|noise| noise.placement != Placement::Local)
+    }
+
+    /// Devices to be asked: where each comes by its own chance, a number drawn anew for each round.
+    pub(crate) fn wanted(&self, size: usize, population: usize, rng: &Rng) -> usize {
+        if !self.hides_in_cohort() || self.sampling != Sampling::Poisson || size >= population {
+            return size;
+        }
+        let drawn = binomial(population, size as f64 / population as f64, &mut rng.stream("turnout", 0));
+        let room = self.protection.integers.map_or(usize::MAX, |integers| integers.devices as usize);
+        drawn.min(room)
+    }
+
+    /// Chance that a device is in a round, as far as the accounts may use it.
+    fn chance(&self, size: usize, population: usize) -> f64 {
+        if self.sampling == Sampling::Uneven || population == 0 || !self.hides_in_cohort() {
+            return 1.0;
+        }
+        (size as f64 / population as f64).min(1.0)
+    }
+
+    /// Whether the budget allows another round.
+    pub(crate) fn may_spend(&self, size: usize, population: usize) -> Result<(), FederationError> {
+        match &self.accounts {
+            Some(accounts) => {
+                accounts.may_spend(self.chance(size, population), self.sampling, (size, population))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Opens a round's sum, with the noise that is the server's to add, and writes down what that spent.
+    pub(crate) fn open(
+        &mut self,
+        round: RoundId,
+        collected: &mut Collected,
+        (size, population): (usize, usize),
+    ) -> Result<(), FederationError> {
+        let mut generator = self.generator.stream("noise", round.0);
+        collected
+            .open(&mut generator)
+            .map_err(|error| FederationError::Sealed { round: round.0, reason: error.to_string() })?;
+        let chance = self.chance(size, population);
+        match &mut self.accounts {
+            Some(accounts) => accounts.spend(chance, self.sampling, (size, population)),
+            None => Ok(()),
+        }
+    }
+
+    /// These devices took part in a round: each adds noise of its own where noise is local.
+    pub(crate) fn took_part(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
+        match self.accounts.as_mut().filter(|accounts| accounts.are_local()) {
+            Some(accounts) => accounts.took_part(cohort),
+            None => Ok(()),
+        }
+    }
+
+    /// What was spent so far.
+    pub fn spent(&self) -> Option<Spent> {
+        self.accounts.as_ref().map(Accounts::spent)
+    }
+
+    pub(crate) fn accounts(&self) -> Option<&Accounts> {
+        self.accounts.as_ref()
+    }
+
+    /// Goes on with these accounts, whatever was taken back besides.
+    pub(crate) fn keep_accounts(&mut self, accounts: Option<Accounts>) {
+        self.accounts = accounts;
+    }
+
+    pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.accounts.as_ref().map_or(Ok(()), |accounts| accounts.save(out))
+    }
+
+    pub(crate) fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
+        self.accounts.as_mut().map_or(Ok(()), |accounts| accounts.restore(from))
+    }
+}
+
+/// How many of `n` come, each with this chance: jumps from one who comes to the next.
+fn binomial(n: usize, chance: f64, rng: &mut Rng) -> usize {
+    let stays = math::ln(1.0 - chance);
+    let (mut place, mut count) = (0.0, 0);
+    loop {
+        // 1 - unit is above 0.
+        place += (math::ln(1.0 - rng.unit()) / stays).floor() + 1.0;
+        if place > n as f64 {
+            return count;
+        }
+        count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cohorts_by_chance_have_the_binomial_mean_and_spread() {
+        let (n, chance, draws) = (400, 0.1, 4000);
+        let counts: Vec<f64> = (0..draws)
+            .map(|draw| binomial(n, chance, &mut Rng::new(3).stream("draw", draw)) as f64)
+            .collect();
+        let mean = counts.iter().sum::<f64>() / draws as f64;
+        let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / draws as f64;
+        assert!((mean - 40.0).abs() < 0.4, "{mean}");
+        assert!((variance - 36.0).abs() < 3.0, "{variance}");
+    }
+}

@@ -1,0 +1,67 @@
+//! The sum of a cohort's updates as integers.
+
+use sottovoce_privacy::packing::Unreadable;
+use sottovoce_privacy::{Generator, Protected};
+use sottovoce_protocol::Update;
+use std::sync::Arc;
+
+/// How words are added up.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Summed {
+    pub(crate) protected: Protected,
+    /// With noise: the updates that a mean is taken over, whoever came. `None`: as many as came.
+    pub(crate) expected: Option<u64>,
+    /// Bytes that a device sends beside its update, so that it need not say whose it is.
+    pub(crate) beside: u64,
+}
+
+/// Words added modulo 2^32: in any order the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Words {
+    how: Arc<Summed>,
+    sum: Vec<u32>,
+    /// Whether it was read since it was empty.
+    read: bool,
+}
+
+impl Words {
+    pub(crate) fn new(how: &Arc<Summed>) -> Self {
+        Self { how: Arc::clone(how), sum: vec![0; how.protected.packing().length()], read: false }
+    }
+
+    pub(crate) fn add(&mut self, update: &Update) {
+        let sum = &mut self.sum;
+        self.how.protected.packing().pack(update, |place, word| sum[place] = sum[place].wrapping_add(word));
+    }
+
+    pub(crate) fn add_words(&mut self, words: &[u32]) {
+        for (sum, word) in self.sum.iter_mut().zip(words) {
+            *sum = sum.wrapping_add(*word);
+        }
+    }
+
+    pub(crate) fn drain(&mut self, others: &mut Self) {
+        self.add_words(&others.sum);
+        others.clear();
+    }
+
+    /// Reads the sum with the server's noise, once; `updates` becomes the number that means are taken over.
+    pub(crate) fn read(
+        &mut self,
+        updates: &mut u64,
+        generator: &mut Generator,
+        each: impl FnMut(usize, usize, u32, &[f32]),
+    ) -> Result<(), Unreadable> {
+        if std::mem::replace(&mut self.read, true) {
+            return Ok(());
+        }
+        *updates = self.how.expected.unwrap_or(*updates);
+        let count = u32::try_from(*updates).unwrap_or(u32::MAX);
+        self.how.protected.read(&self.sum, count, generator, each)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.sum.fill(0);
+        self.read = false;
+    }
+}

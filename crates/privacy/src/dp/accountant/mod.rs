@@ -1,0 +1,281 @@
+//! The accounts: which rounds really happened, and what they have spent.
+
+mod fft;
+mod loss;
+mod pld;
+mod rdp;
+mod round;
+mod stored;
+
+use super::DpError;
+use super::error::{check, delta as checked_delta, positive};
+use super::mechanism::gaussian_epsilon;
+use super::normal::bisect;
+use loss::Loss;
+use sottovoce_core::math;
+use std::sync::OnceLock;
+
+pub use round::Round;
+
+/// More different rounds than this are put on a coarser list before the tight figure is computed.
+const DIFFERENT: usize = 32;
+/// Step between neighbours of that list, as a ratio.
+const COARSE: f64 = 1.002;
+/// Most rounds in one set of accounts.
+const MOST_ROUNDS: u64 = 1 << 40;
+/// The largest multiplier [`noise_for`] tries.
+const MOST_NOISE: f64 = 1e5;
+
+/// What has been spent, as the epsilon at some delta: two upper bounds of the same thing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spent {
+    /// By Rényi divergences.
+    pub rdp: f64,
+    /// By the distribution of the privacy loss, where it can be had; never above `rdp`.
+    pub tight: f64,
+}
+
+/// What may be spent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// The most.
+    pub epsilon: f64,
+    /// At this delta.
+    pub delta: f64,
+}
+
+impl Budget {
+    /// A checked budget.
+    ///
+    /// # Errors
+    /// If epsilon is not above 0, or delta not between 0 and 1.
+    pub fn new(epsilon: f64, delta: f64) -> Result<Self, DpError> {
+        Ok(Self { epsilon: positive("epsilon", epsilon)?, delta: checked_delta(delta)? })
+    }
+}
+
+/// Rounds of one kind.
+#[derive(Debug, Clone, PartialEq)]
+struct Run {
+    round: Round,
+    count: u64,
+    /// The divergence of one round at each order.
+    curve: Vec<f64>,
+}
+
+/// Records rounds and adds up what they spend, for one person's whole part (user-level).
+///
+/// ```
+/// use sottovoce_privacy::dp::accountant::{Accountant, Budget, Round};
+/// let mut accountant = Accountant::default();
+/// let budget = Budget::new(1.0, 1e-6)?;
+/// let round = Round::Poisson { rate: 0.01, multiplier: 1.0 };
+/// accountant.admit(round, &budget)?;
+/// assert!(accountant.epsilon(1e-6)?.tight <= 1.0);
+/// # Ok::<(), sottovoce_privacy::dp::DpError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Accountant {
+    runs: Vec<Run>,
+    /// The last question since the last round, by its delta.
+    known: OnceLock<(f64, Spent)>,
+}
+
+impl Accountant {
+    /// Writes down rounds that happened.
+    ///
+    /// # Errors
+    /// If a number of the round is out of range, or its sampling cannot be added to what is there.
+    pub fn record(&mut self, round: Round, count: u64) -> Result<(), DpError> {
+        self.fits(&round)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let rounds = self.rounds().saturating_add(count);
+        check("the number of rounds", rounds as f64, "at most 2^40", |_| rounds <= MOST_ROUNDS)?;
+        self.known = OnceLock::new();
+        if let Some(run) = self.runs.iter_mut().find(|run| run.round == round) {
+            run.count += count;
+        } else {
+            let curve = rdp::orders().iter().map(|&order| rdp::one(&round, order)).collect();
+            self.runs.push(Run { round, count, curve });
+        }
+        Ok(())
+    }
+
+    /// Writes down one more round, unless it would spend more than the budget.
+    ///
+    /// Cheap while the Rényi bound is within the budget; only then the tight figure is computed.
+    ///
+    /// # Errors
+    /// If the round would go past the budget ([`DpError::OverBudget`]; nothing is recorded then), or is not a sensible one.
+    pub fn admit(&mut self, round: Round, budget: &Budget) -> Result<(), DpError> {
+        let Budget { epsilon, delta } = Budget::new(budget.epsilon, budget.delta)?;
+        let mut after = self.clone();
+        after.record(round, 1)?;
+        if after.rdp(delta)? > epsilon {
+            let asked = after.epsilon(delta)?.tight;
+            if asked > epsilon {
+                return Err(DpError::OverBudget { spent: self.epsilon(delta)?, asked, budget: *budget });
+            }
+        }
+        *self = after;
+        Ok(())
+    }
+
+    /// What would be spent after so many more rounds.
+    ///
+    /// # Errors
+    /// If the round is not a sensible one, or delta is not between 0 and 1.
+    pub fn would_spend(&self, round: Round, count: u64, delta: f64) -> Result<Spent, DpError> {
+        let mut after = self.clone();
+        after.record(round, count)?;
+        after.epsilon(delta)
+    }
+
+    /// What has been spent. Remembers the answer until the next round.
+    ///
+    /// # Errors
+    /// If delta is not between 0 and 1.
+    pub fn epsilon(&self, delta: f64) -> Result<Spent, DpError> {
+        match self.known.get() {
+            Some((asked, spent)) if *asked == delta => return Ok(*spent),
+            _ => (),
+        }
+        let rdp = self.rdp(delta)?;
+        let spent = Spent { rdp, tight: self.tight(delta)?.min(rdp) };
+        // Another delta may be remembered already: then this answer is not.
+        let _ = self.known.set((delta, spent));
+        Ok(spent)
+    }
+
+    /// What has been spent by the Rényi bound alone, which takes microseconds.
+    ///
+    /// # Errors
+    /// If delta is not between 0 and 1.
+    pub fn rdp(&self, delta: f64) -> Result<f64, DpError> {
+        checked_delta(delta)?;
+        if self.runs.is_empty() {
+            return Ok(0.0);
+        }
+        let orders = rdp::orders();
+        let mut sums = vec![0.0; orders.len()];
+        for run in &self.runs {
+            for (sum, one) in sums.iter_mut().zip(&run.curve) {
+                *sum += run.count as f64 * one;
+            }
+        }
+        Ok(rdp::epsilon(&orders, &sums, delta))
+    }
+
+    /// How many rounds are recorded.
+    pub fn rounds(&self) -> u64 {
+        self.runs.iter().map(|run| run.count).sum()
+    }
+
+    /// The recorded rounds, each kind with its count, in the order of their first.
+    pub fn recorded(&self) -> impl Iterator<Item = (Round, u64)> + '_ {
+        self.runs.iter().map(|run| (run.round, run.count))
+    }
+
+    fn fits(&self, round: &Round) -> Result<(), DpError> {
+        round.check()?;
+        let accounts = self.runs.iter().find_map(|run| run.round.neighbours());
+        match (accounts, round.neighbours()) {
+            (Some(accounts), Some(new)) if accounts != new => {
+                Err(DpError::Neighbours { round: new.name(), accounts: accounts.name() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Infinite where only the Rényi bound is known.
+    fn tight(&self, delta: f64) -> Result<f64, DpError> {
+        if self.runs.is_empty() {
+            return Ok(0.0);
+        }
+        if let Some(ratio) = self.plain_gaussian() {
+            return gaussian_epsilon(1.0 / ratio, delta, 1.0);
+        }
+        let Some(losses) = self.losses() else { return Ok(f64::INFINITY) };
+        let worst = losses.iter().map(|direction| pld::epsilon(direction, delta)).fold(0.0, f64::max);
+        Ok(worst)
+    }
+
+    /// Rounds without sampling are together one Gaussian mechanism: sensitivity over sigma adds up in squares.
+    fn plain_gaussian(&self) -> Option<f64> {
+        let square = |run: &Run| run.round.plain_gaussian().map(|ratio| run.count as f64 * ratio * ratio);
+        self.runs.iter().map(square).sum::<Option<f64>>().map(f64::sqrt)
+    }
+
+    /// All losses in both directions, if each is known.
+    fn losses(&self) -> Option<[Vec<(Loss, u64)>; 2]> {
+        let mut directions = [Vec::new(), Vec::new()];
+        for (round, count) in self.listed() {
+            for (direction, loss) in directions.iter_mut().zip(Loss::both(&round)?) {
+                direction.push((loss, count));
+            }
+        }
+        Some(directions)
+    }
+
+    /// The rounds; if they are of very many kinds, those that are nearly alike as one, on the safe side.
+    fn listed(&self) -> Vec<(Round, u64)> {
+        let mut list: Vec<(Round, u64)> = Vec::new();
+        for (round, count) in self.recorded() {
+            let round = if self.runs.len() > DIFFERENT { coarse(round) } else { round };
+            match list.iter_mut().find(|(known, _)| *known == round) {
+                Some((_, known)) => *known += count,
+                None => list.push((round, count)),
+            }
+        }
+        list
+    }
+}
+
+/// A round that spends a little more and is one of few.
+fn coarse(round: Round) -> Round {
+    let up = |v: f64| math::pow(COARSE, (math::ln(v) / math::ln(COARSE)).ceil());
+    let down = |v: f64| math::pow(COARSE, (math::ln(v) / math::ln(COARSE)).floor());
+    match round {
+        Round::Poisson { rate, multiplier } => {
+            Round::Poisson { rate: up(rate).max(rate).min(1.0), multiplier: down(multiplier).min(multiplier) }
+        }
+        Round::Laplace { scale } => Round::Laplace { scale: down(scale).min(scale) },
+        Round::FixedCohort { .. } => round,
+    }
+}
+
+/// The smallest noise multiplier, to a thousandth and rounded up, with which `rounds` rounds of Poisson sampling at `rate` stay within the
+/// budget.
+///
+/// # Errors
+/// If a number is out of range or no multiplier up to 100,000 will do.
+pub fn noise_for(budget: &Budget, rate: f64, rounds: u64) -> Result<f64, DpError> {
+    let Budget { epsilon, delta } = Budget::new(budget.epsilon, budget.delta)?;
+    check("the number of rounds", rounds as f64, "at least 1", |v| v >= 1.0)?;
+    Round::Poisson { rate, multiplier: 1.0 }.check()?;
+    let after = |multiplier: f64| {
+        let mut accountant = Accountant::default();
+        accountant.record(Round::Poisson { rate, multiplier }, rounds)?;
+        Ok::<_, DpError>(accountant)
+    };
+    if after(MOST_NOISE)?.rdp(delta)? > epsilon {
+        return Err(DpError::OutOfReach { epsilon, delta, most: MOST_NOISE });
+    }
+    // The quick bound first; the tight figure asks for less noise than it, and for more than a quarter of it.
+    let too_little = |found: Result<f64, DpError>| found.is_ok_and(|found| found > epsilon);
+    let quick = bisect_log(0.05, MOST_NOISE, |m| too_little(after(m).and_then(|a| a.rdp(delta))));
+    Ok(bisect_log((0.25 * quick).max(0.05), quick, |m| {
+        too_little(after(m).and_then(|a| a.epsilon(delta)).map(|spent| spent.tight))
+    }))
+}
+
+/// [`bisect`] in the logarithm, to a thousandth.
+fn bisect_log(low: f64, high: f64, low_side: impl Fn(f64) -> bool) -> f64 {
+    let halvings = ((math::ln(high / low) / 1e-3).max(1.0)).log2().ceil() as u32;
+    math::exp(bisect(math::ln(low), math::ln(high), halvings, |log| low_side(math::exp(log))))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! What one round did, as far as privacy is concerned.
+
+use crate::dp::DpError;
+use crate::dp::error::{check, positive};
+
+/// One use of a mechanism on a sample of the people.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Round {
+    /// Everybody takes part with probability `rate`, independently; Gaussian noise of standard deviation
+    /// `multiplier` times the clipping bound on the sum. `rate` 1 is a round of all, or one device's own rounds when the
+    /// noise is added on the device.
+    Poisson {
+        /// Probability of taking part, above 0 and at most 1.
+        rate: f64,
+        /// Noise in clipping bounds.
+        multiplier: f64,
+    },
+    /// A cohort of fixed size, drawn without replacement; Gaussian noise as above. The promise is about *replacing* one person,
+    /// who moves the sum by two clipping bounds.
+    FixedCohort {
+        /// How many are drawn.
+        cohort: u64,
+        /// From how many.
+        population: u64,
+        /// Noise in clipping bounds (not in sensitivities).
+        multiplier: f64,
+    },
+    /// Laplace noise on a value of everybody.
+    Laplace {
+        /// Scale in (L1) sensitivities: 1 / epsilon of one use.
+        scale: f64,
+    },
+}
+
+/// What counts as the same world with and without somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Neighbours {
+    /// One person more or fewer.
+    AddRemove,
+    /// One person in another's place.
+    ReplaceOne,
+}
+
+impl Neighbours {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::AddRemove => "by adding or removing one person",
+            Self::ReplaceOne => "by replacing one person",
+        }
+    }
+}
+
+impl Round {
+    /// A round in which everybody who matters takes part.
+    pub fn full(multiplier: f64) -> Self {
+        Self::Poisson { rate: 1.0, multiplier }
+    }
+
+    /// # Errors
+    /// If a number is out of range.
+    pub(super) fn check(&self) -> Result<(), DpError> {
+        match *self {
+            Self::Poisson { rate, multiplier } => {
+                check("the sampling rate", rate, "above 0 and at most 1", |v| v > 0.0 && v <= 1.0)?;
+                checked_multiplier(multiplier)
+            }
+            Self::FixedCohort { cohort, population, multiplier } => {
+                check("the cohort", cohort as f64, "from 1 to the population", |_| {
+                    (1..=population).contains(&cohort)
+                })?;
+                checked_multiplier(multiplier)
+            }
+            Self::Laplace { scale } => {
+                positive("the scale of Laplace noise", scale)?;
+                check("the scale of Laplace noise", scale, "from 0.01 to 1e6", |v| {
+                    (0.01..=1e6).contains(&v)
+                })?;
+                Ok(())
+            }
+        }
+    }
+
+    /// None if it fits both.
+    pub(super) fn neighbours(&self) -> Option<Neighbours> {
+        match self {
+            Self::Poisson { .. } => Some(Neighbours::AddRemove),
+            Self::FixedCohort { .. } => Some(Neighbours::ReplaceOne),
+            Self::Laplace { .. } => None,
+        }
+    }
+
+    /// Sensitivity over sigma, if the round is a plain Gaussian mechanism without sampling.
+    pub(super) fn plain_gaussian(&self) -> Option<f64> {
+        match *self {
+            Self::Poisson { rate, multiplier } if rate >= 1.0 => Some(1.0 / multiplier),
+            Self::FixedCohort { cohort, population, multiplier } if cohort == population => {
+                Some(2.0 / multiplier)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn checked_multiplier(multiplier: f64) -> Result<(), DpError> {
+    check("the noise multiplier", multiplier, "from 0.05 to 1e6", |v| (0.05..=1e6).contains(&v)).map(|_| ())
+}

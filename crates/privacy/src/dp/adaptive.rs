@@ -1,0 +1,161 @@
+//! A clipping bound that follows a quantile of the norms, privately.
+//!
+//! G. Andrew, O. Thakkar, H. B. McMahan, S. Ramaswamy, "Differentially Private Learning with Adaptive Clipping", NeurIPS 2021.
+//! Each device says with one bit whether its norm was within the bound; the noised share b of those moves the bound:
+//! C <- C e^(-rate (b - quantile)).
+
+use super::clip::{Clip, Clipped};
+use super::error::{check, positive};
+use super::noise::{DiscreteGaussian, Noise};
+use super::{DpError, error};
+use crate::Generator;
+use sottovoce_core::math;
+
+const MAGIC: &[u8; 4] = b"SVac";
+const VERSION: u8 = 1;
+/// Magic, version, four numbers.
+const BYTES: usize = 5 + 4 * 8;
+
+/// The bound and how it moves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Adaptive {
+    clip: Clip,
+    quantile: f64,
+    rate: f64,
+    count_noise: f64,
+}
+
+impl Adaptive {
+    /// Starts at `bound` and steers it so that the share `quantile` of the updates is within it. `rate` is the step (the paper: 0.2),
+    /// `count_noise` the standard deviation of the noise on the number of updates within (sigma_b; the paper: a twentieth of
+    /// the cohort).
+    ///
+    /// # Errors
+    /// If a number is out of range.
+    pub fn new(bound: f64, quantile: f64, rate: f64, count_noise: f64) -> Result<Self, DpError> {
+        let clip = Clip::to(bound)?;
+        check("the quantile", quantile, "from 0 to 1", |v| (0.0..=1.0).contains(&v))?;
+        check("the rate of the clipping bound", rate, "from 0 to 10", |v| (0.0..=10.0).contains(&v))?;
+        positive("the noise on the count", count_noise)?;
+        DiscreteGaussian::new(2.0 * count_noise)?;
+        Ok(Self { clip, quantile, rate, count_noise })
+    }
+
+    /// The bound as it is now.
+    pub fn clip(&self) -> Clip {
+        self.clip
+    }
+
+    /// What a device adds to the sum of votes: 1 if its update was within, -1 if not. Both sides of zero, because then one person
+    /// moves the count of those within by a half only, as in the paper.
+    pub fn vote(clipped: &Clipped) -> i64 {
+        if clipped.within() { 1 } else { -1 }
+    }
+
+    /// The sum of votes with its noise.
+    ///
+    /// # Errors
+    /// Never, for a state that was made by [`Adaptive::new`].
+    pub fn noised(&self, generator: &mut Generator, votes: i64) -> Result<i64, DpError> {
+        Ok(votes.saturating_add(DiscreteGaussian::new(2.0 * self.count_noise)?.sample(generator)))
+    }
+
+    /// Moves the bound by the noised sum of votes of a cohort. `expected` is how many were expected, not how many came,
+    /// where devices are sampled independently.
+    ///
+    /// # Errors
+    /// If `expected` is not above 0.
+    pub fn follow(&mut self, noised_votes: i64, expected: f64) -> Result<(), DpError> {
+        positive("the expected cohort", expected)?;
+        // Noise may carry the share far outside 0..1 in a small cohort; one round then moves the bound by e^rate at most.
+        let share = 0.5 * (noised_votes as f64 / expected + 1.0);
+        let bound = self.clip.bound() * math::exp(-self.rate * (share - self.quantile).clamp(-1.0, 1.0));
+        self.clip = Clip::to(bound.clamp(1e-20, 1e20))?;
+        Ok(())
+    }
+
+    /// The multiplier of the noise on the update for which update and votes together spend what `multiplier` alone
+    /// would: (z^-2 - (2 sigma_b)^-2)^-1/2, theorem 1 of the paper. Accounts are kept with `multiplier`.
+    ///
+    /// # Errors
+    /// If the noise on the count is too small to be made up for.
+    pub fn update_multiplier(&self, multiplier: f64) -> Result<f64, DpError> {
+        positive("the noise multiplier", multiplier)?;
+        let left = multiplier.powi(-2) - (2.0 * self.count_noise).powi(-2);
+        check("the noise on the count", self.count_noise, "above half the noise multiplier", |_| left > 0.0)?;
+        Ok(1.0 / left.sqrt())
+    }
+
+    /// The state as bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = [&MAGIC[..], &[VERSION]].concat();
+        for number in [self.clip.bound(), self.quantile, self.rate, self.count_noise] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The state from [`Adaptive::to_bytes`].
+    ///
+    /// # Errors
+    /// If the bytes are not such a state.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DpError> {
+        let wrong = |problem: String| error::DpError::Stored { what: "clipping bound", problem };
+        if bytes.len() != BYTES {
+            return Err(wrong(format!("{} bytes instead of {BYTES}", bytes.len())));
+        }
+        if &bytes[..4] != MAGIC || bytes[4] != VERSION {
+            return Err(wrong("it does not begin as version 1 does".to_owned()));
+        }
+        let number = |place: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&bytes[5 + 8 * place..13 + 8 * place]);
+            f64::from_le_bytes(eight)
+        };
+        Self::new(number(0), number(1), number(2), number(3)).map_err(|e| wrong(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_finds_the_quantile() {
+        let mut generator = Generator::new([1; 32]);
+        let mut adaptive = Adaptive::new(0.1, 0.5, 0.2, 5.0).unwrap();
+        // Norms 0.01 .. 5.00: the median is 2.5.
+        for _ in 0..150 {
+            let votes = (1..=500).map(|n| Adaptive::vote(&adaptive.clip().judge(f64::from(n) / 100.0))).sum();
+            let noised = adaptive.noised(&mut generator, votes).unwrap();
+            adaptive.follow(noised, 500.0).unwrap();
+        }
+        assert!((adaptive.clip().bound() - 2.5).abs() < 0.15, "{}", adaptive.clip().bound());
+    }
+
+    #[test]
+    fn votes_are_paid_for_with_more_noise_on_the_update() {
+        let adaptive = Adaptive::new(1.0, 0.5, 0.2, 5.0).unwrap();
+        let z = adaptive.update_multiplier(1.0).unwrap();
+        assert!((z - 1.0 / (1.0f64 - 0.01).sqrt()).abs() < 1e-12);
+        // Together: 1 / z^2 + 1 / (2 sigma_b)^2 is what one mechanism of multiplier 1 has.
+        assert!((z.powi(-2) + 0.01 - 1.0).abs() < 1e-12);
+        assert!(adaptive.update_multiplier(10.0).is_err());
+    }
+
+    #[test]
+    fn the_state_survives_as_bytes_and_broken_bytes_are_refused() {
+        let adaptive = Adaptive::new(0.37, 0.6, 0.2, 3.0).unwrap();
+        let bytes = adaptive.to_bytes();
+        assert_eq!(Adaptive::from_bytes(&bytes).unwrap(), adaptive);
+        assert!(
+            Adaptive::from_bytes(&bytes[1..]).unwrap_err().to_string().contains("36 bytes instead of 37")
+        );
+        let mut broken = bytes.clone();
+        broken[4] = 9;
+        assert!(Adaptive::from_bytes(&broken).is_err());
+        let mut broken = bytes;
+        broken[5..13].copy_from_slice(&f64::NAN.to_le_bytes());
+        assert!(Adaptive::from_bytes(&broken).unwrap_err().to_string().contains("clipping bound is NaN"));
+    }
+}

@@ -1,0 +1,22 @@
+//! Our generator for libraries that ask for the traits of rand 0.9.
+
+use crate::Generator;
+use rand_core_09::{CryptoRng, RngCore};
+
+pub(crate) struct Entropy<'a>(pub(crate) &'a mut Generator);
+
+impl RngCore for Entropy<'_> {
+    fn next_u32(&mut self) -> u32 {
+        self.0.next_u32()
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    fn fill_bytes(&mut self, into: &mut [u8]) {
+        self.0.fill(into);
+    }
+}
+
+impl CryptoRng for Entropy<'_> {}

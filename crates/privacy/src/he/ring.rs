@@ -1,0 +1,139 @@
+//! What both schemes do with polynomials: draw small ones, write them as bytes, read them strictly.
+
+use super::HeError;
+use crate::Generator;
+use crate::secagg::{Malformed, Reader};
+use fhe_math::rq::traits::TryConvertFrom;
+use fhe_math::rq::{Context, Poly, Representation};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// The most values of a vector.
+pub(crate) const MOST_VALUES: usize = 1 << 26;
+
+/// Bits of the product of a context's primes.
+pub(crate) fn modulus_bits(context: &Context) -> u32 {
+    context.modulus().bits() as u32
+}
+
+/// Coefficients of -1, 0 and 1, each as likely.
+pub(crate) fn ternary(
+    context: &Arc<Context>,
+    degree: usize,
+    source: &mut Generator,
+) -> Result<Poly, HeError> {
+    let mut drawn = Vec::with_capacity(degree);
+    while drawn.len() < degree {
+        let mut bits = source.next_u64();
+        for _ in 0..32 {
+            // Two bits at a time; 3 is none of the three.
+            if bits & 3 != 3 && drawn.len() < degree {
+                drawn.push((bits & 3) as i64 - 1);
+            }
+            bits >>= 2;
+        }
+    }
+    let mut small = Poly::try_convert_from(drawn.as_slice(), context, false, Representation::PowerBasis)?;
+    small.change_representation(Representation::Ntt);
+    Ok(small)
+}
+
+/// 8 bytes by which parameters are known again.
+pub(crate) fn fingerprint(scheme: &str, context: &Context, degree: usize, others: &[u64]) -> [u8; 8] {
+    let mut hash = Sha256::new_with_prefix(scheme);
+    hash.update((degree as u64).to_le_bytes());
+    for number in context.moduli().iter().chain(others) {
+        hash.update(number.to_le_bytes());
+    }
+    let mut found = [0; 8];
+    found.copy_from_slice(&hash.finalize()[..8]);
+    found
+}
+
+/// A vector's length, how many were added up, and the polynomials.
+pub(crate) struct Body {
+    pub(crate) values: usize,
+    pub(crate) added: u32,
+    pub(crate) polynomials: Vec<Poly>,
+}
+
+/// What a byte string holds.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    PublicKey = 1,
+    Sealed = 2,
+}
+
+pub(crate) fn write(
+    kind: Kind,
+    parameters: [u8; 8],
+    values: usize,
+    added: u32,
+    polynomials: &[&Poly],
+) -> Vec<u8> {
+    let mut out = vec![1, kind as u8];
+    out.extend(parameters);
+    out.extend((values as u32).to_le_bytes());
+    out.extend(added.to_le_bytes());
+    for polynomial in polynomials {
+        let degree = polynomial.coefficients().ncols();
+        let coefficients = Vec::<u64>::from(*polynomial);
+        for (row, modulus) in coefficients.chunks(degree).zip(polynomial.ctx().moduli_operators()) {
+            out.extend(modulus.serialize_vec(row));
+        }
+    }
+    out
+}
+
+/// Two polynomials for every `degree` values, and nothing after them.
+pub(crate) fn read(
+    kind: Kind,
+    parameters: [u8; 8],
+    context: &Arc<Context>,
+    degree: usize,
+    bytes: &[u8],
+) -> Result<Body, HeError> {
+    let mut from = Reader::new(bytes);
+    let (form, found) = (from.u8("form")?, from.u8("kind")?);
+    if form != 1 || found != kind as u8 {
+        return Err(from
+            .wrong("form and kind", u64::from(form) * 256 + u64::from(found), "those of what is read")
+            .into());
+    }
+    if from.array("parameters")? != parameters {
+        return Err(HeError::Foreign);
+    }
+    let values = from.u32("values")? as usize;
+    if values == 0 || values > MOST_VALUES {
+        return Err(from.wrong("values", values as u64, "1 to 2^26").into());
+    }
+    let added = from.u32("added")?;
+    let count = 2 * values.div_ceil(degree);
+    // All lengths are fixed, so nothing is allocated for what is not there.
+    let length: usize =
+        context.moduli_operators().iter().map(|modulus| modulus.serialization_length(degree)).sum();
+    if from.left() != count * length {
+        return Err(Malformed::Truncated {
+            field: "polynomials",
+            at: 18,
+            needed: count * length,
+            left: from.left(),
+        }
+        .into());
+    }
+    let polynomials = (0..count).map(|_| read_one(&mut from, context, degree)).collect::<Result<_, _>>()?;
+    from.end()?;
+    Ok(Body { values, added, polynomials })
+}
+
+fn read_one(from: &mut Reader<'_>, context: &Arc<Context>, degree: usize) -> Result<Poly, HeError> {
+    let mut coefficients = Vec::with_capacity(degree * context.moduli().len());
+    for modulus in context.moduli_operators() {
+        let row = modulus.deserialize_vec(from.bytes("coefficients", modulus.serialization_length(degree))?);
+        if let Some(large) = row.iter().find(|value| **value >= **modulus) {
+            return Err(from.wrong("coefficient", *large, "below its modulus").into());
+        }
+        coefficients.extend(row.iter().take(degree));
+    }
+    Ok(Poly::try_convert_from(coefficients, context, false, Representation::Ntt)?)
+}

@@ -1,0 +1,171 @@
+//! Both schemes with invented vectors, for their cost.
+
+use super::{HeError, bfv, ckks};
+use crate::Generator;
+
+/// What one scheme cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchemeFigures {
+    /// Coefficients of a polynomial.
+    pub degree: usize,
+    /// Bits of the modulus.
+    pub modulus_bits: u32,
+    /// Seconds of the caller's clock for sealing and writing one vector: longest and mean.
+    pub seal_seconds: (f64, f64),
+    /// Seconds for reading and adding one, mean.
+    pub add_seconds: f64,
+    /// Seconds for opening the sum.
+    pub open_seconds: f64,
+    /// Bytes on the wire, by value.
+    pub bytes_per_value: f64,
+    /// The largest difference between the opened and the true sum; 0 for the exact scheme.
+    pub error: f64,
+}
+
+/// What both cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Whole numbers of 24 bits.
+    pub bfv: SchemeFigures,
+    /// Real numbers from -1 to 1, to 1e-6, flooded.
+    pub ckks: SchemeFigures,
+    /// How well flooding hides the key: see [`ckks::Parameters::statistical_bits`].
+    pub statistical_bits: f64,
+}
+
+/// Why a trial gave no figures.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TrialError {
+    /// A scheme would not.
+    #[error(transparent)]
+    He(#[from] HeError),
+    /// Nothing to measure.
+    #[error("a trial needs at least one client and one value")]
+    Nothing,
+}
+
+const RANGE: u32 = (1 << 23) - 1;
+const TOLERANCE: f64 = 1e-6;
+
+/// Seals, adds and opens `clients` vectors of `values` values with each scheme, judged by a clock in seconds that the caller brings.
+pub fn trial(
+    clients: u32,
+    values: usize,
+    seed: [u8; 32],
+    clock: &dyn Fn() -> f64,
+) -> Result<Figures, TrialError> {
+    if clients == 0 || values == 0 {
+        return Err(TrialError::Nothing);
+    }
+    let source = Generator::new(seed);
+    let approximate = ckks::Parameters::choose(clients, 1.0, TOLERANCE, values as u64)?;
+    Ok(Figures {
+        bfv: exact(clients, values, &source, clock)?,
+        statistical_bits: approximate.statistical_bits(),
+        ckks: real(&approximate, values, &source, clock)?,
+    })
+}
+
+/// Times of one scheme, as they come.
+#[derive(Default)]
+struct Times {
+    longest: f64,
+    sealing: f64,
+    adding: f64,
+    opening: f64,
+    bytes: usize,
+}
+
+impl Times {
+    fn sealed(&mut self, seconds: f64, bytes: usize) {
+        self.longest = self.longest.max(seconds);
+        self.sealing += seconds;
+        self.bytes = bytes;
+    }
+
+    fn figures(
+        self,
+        (degree, modulus_bits): (usize, u32),
+        clients: u32,
+        values: usize,
+        error: f64,
+    ) -> SchemeFigures {
+        let mean = |total: f64| total / f64::from(clients);
+        SchemeFigures {
+            degree,
+            modulus_bits,
+            seal_seconds: (self.longest, mean(self.sealing)),
+            add_seconds: mean(self.adding),
+            open_seconds: self.opening,
+            bytes_per_value: self.bytes as f64 / values as f64,
+            error,
+        }
+    }
+}
+
+fn exact(
+    clients: u32,
+    values: usize,
+    source: &Generator,
+    clock: &dyn Fn() -> f64,
+) -> Result<SchemeFigures, HeError> {
+    let parameters = bfv::Parameters::choose(clients, RANGE)?;
+    let keeper = bfv::Keeper::new(&parameters, source.stream("bfv keeper", 0).seed());
+    let key = keeper.public_key()?;
+    let (mut times, mut expected, mut sum) = (Times::default(), vec![0i64; values], None::<bfv::Sealed>);
+    for client in 0..clients {
+        let mut own = source.stream("bfv client", client.into());
+        let input: Vec<i64> =
+            (0..values).map(|_| i64::from(own.next_u32() % (2 * RANGE + 1)) - i64::from(RANGE)).collect();
+        expected.iter_mut().zip(&input).for_each(|(sum, value)| *sum += value);
+        let start = clock();
+        let bytes = key.seal(&input, &mut own)?.encode();
+        times.sealed(clock() - start, bytes.len());
+        let start = clock();
+        let sealed = bfv::Sealed::decode(&bytes, &parameters)?;
+        match &mut sum {
+            None => sum = Some(sealed),
+            Some(sum) => sum.add(&sealed, &parameters)?,
+        }
+        times.adding += clock() - start;
+    }
+    let start = clock();
+    let opened = sum.map(|sum| keeper.open(&sum)).transpose()?.unwrap_or_default();
+    times.opening = clock() - start;
+    let error = opened.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0) as f64;
+    Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))
+}
+
+fn real(
+    parameters: &ckks::Parameters,
+    values: usize,
+    source: &Generator,
+    clock: &dyn Fn() -> f64,
+) -> Result<SchemeFigures, HeError> {
+    let clients = parameters.clients();
+    let mut keeper = ckks::Keeper::new(parameters, source.stream("ckks keeper", 0).seed(), 0)?;
+    let key = keeper.public_key()?;
+    let (mut times, mut expected, mut sum) = (Times::default(), vec![0f64; values], None::<ckks::Sealed>);
+    for client in 0..clients {
+        let mut own = source.stream("ckks client", client.into());
+        let input: Vec<f64> =
+            (0..values).map(|_| f64::from(own.next_u32()) / f64::from(1u32 << 31) - 1.0).collect();
+        expected.iter_mut().zip(&input).for_each(|(sum, value)| *sum += value);
+        let start = clock();
+        let bytes = key.seal(&input, &mut own)?.encode();
+        times.sealed(clock() - start, bytes.len());
+        let start = clock();
+        let sealed = ckks::Sealed::decode(&bytes, parameters)?;
+        match &mut sum {
+            None => sum = Some(sealed),
+            Some(sum) => sum.add(&sealed, parameters)?,
+        }
+        times.adding += clock() - start;
+    }
+    let start = clock();
+    let mut noise = source.stream("ckks flooding", 0);
+    let opened = sum.map(|sum| keeper.open(&sum, &mut noise)).transpose()?.unwrap_or_default();
+    times.opening = clock() - start;
+    let error = opened.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))
+}

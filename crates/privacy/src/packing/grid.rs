@@ -1,0 +1,171 @@
+//! Values as multiples of a power of two.
+
+use thiserror::Error;
+
+/// Integers that a sum may reach: words are added modulo 2^32 and read as signed.
+const ROOM: f64 = 2_147_483_647.0;
+/// Standard deviations of noise that there must be room for.
+const DEVIATIONS: f64 = 12.0;
+/// The finest and the coarsest grid.
+const BITS: std::ops::RangeInclusive<i32> = -16..=30;
+
+/// A grid on which values are rounded, so that sums are exact and noise can be added without floating-point numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Grid {
+    /// The largest value; larger ones are cut.
+    range: f32,
+    /// The longest update (Euclidean norm of all its values); longer ones are cut down. `None`: any.
+    clip: Option<f32>,
+    /// One is so many times doubled: 2^bits steps.
+    bits: i32,
+}
+
+/// A grid that cannot be.
+#[derive(Clone, Copy, Debug, Error, PartialEq)]
+pub enum GridError {
+    /// Not a positive number.
+    #[error("{what} = {found}: expected a number above 0")]
+    NotPositive {
+        /// What was given.
+        what: &'static str,
+        /// The number.
+        found: f32,
+    },
+    /// Sums would pass 32 bits however coarse the grid.
+    #[error("{devices} updates with values up to {range} leave no room in sums of 32 bits")]
+    NoRoom {
+        /// Updates that are added.
+        devices: u64,
+        /// The largest value.
+        range: f32,
+    },
+}
+
+impl Grid {
+    /// The finest grid on which the sum of so many updates, each with noise of `deviation` clips where there is any, stays
+    /// within 32 bits.
+    ///
+    /// # Errors
+    /// If a bound is not a positive number, or there is no such grid.
+    pub fn choose(range: f32, clip: Option<f32>, devices: u64, deviation: f64) -> Result<Self, GridError> {
+        for (what, found) in [("range", Some(range)), ("clip", clip)] {
+            if let Some(found) = found.filter(|found| !(found.is_finite() && *found > 0.0)) {
+                return Err(GridError::NotPositive { what, found });
+            }
+        }
+        let (count, length) = (devices.max(1) as f64, f64::from(clip.unwrap_or(range)));
+        // No value of a clipped update is larger than the update is long.
+        let range = clip.map_or(range, |clip| range.min(clip));
+        let fits = |bits: &i32| {
+            let one = power(*bits);
+            let largest = (f64::from(range) * one).ceil();
+            count * largest + DEVIATIONS * deviation * length * one * count.sqrt() <= ROOM
+        };
+        let bits = BITS.rev().find(fits).ok_or(GridError::NoRoom { devices, range })?;
+        Ok(Self { range, clip, bits })
+    }
+
+    /// Steps of the grid in one.
+    pub fn steps(&self) -> f64 {
+        power(self.bits)
+    }
+
+    /// The longest update.
+    pub fn clip(&self) -> Option<f32> {
+        self.clip
+    }
+
+    /// The largest value.
+    pub fn range(&self) -> f32 {
+        self.range
+    }
+
+    /// A number of steps as a value.
+    pub fn value(&self, steps: i64) -> f32 {
+        (steps as f64 / power(self.bits)) as f32
+    }
+
+    /// How the values of one update are rounded: to the nearest step, or towards zero where that would make the update
+    /// longer than the clip.
+    pub(super) fn rounding<'a>(&self, values: impl Iterator<Item = &'a [f32]> + Clone) -> Rounding {
+        let (steps, most) = (power(self.bits), (f64::from(self.range) * power(self.bits)).floor());
+        let Some(clip) = self.clip else { return Rounding { factor: steps, most, nearest: true } };
+        let norm = length(values.clone().flatten().map(|&value| f64::from(value)));
+        let clip = f64::from(clip);
+        // A hair shorter, so that rounding errors of the product do not matter.
+        let factor = if norm > clip { steps * (clip / norm) * (1.0 - 1e-12) } else { steps };
+        let nearest = Rounding { factor, most, nearest: true };
+        let rounded = length(values.flatten().map(|&value| f64::from(nearest.steps(value))));
+        Rounding { nearest: rounded <= clip * steps, ..nearest }
+    }
+}
+
+fn length(values: impl Iterator<Item = f64>) -> f64 {
+    values.map(|value| value * value).sum::<f64>().sqrt()
+}
+
+/// 2^bits, exactly.
+fn power(bits: i32) -> f64 {
+    let whole = (1u64 << bits.unsigned_abs()) as f64;
+    if bits < 0 { 1.0 / whole } else { whole }
+}
+
+/// From values to steps, for one update.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rounding {
+    factor: f64,
+    most: f64,
+    nearest: bool,
+}
+
+impl Rounding {
+    pub(super) fn steps(&self, value: f32) -> i32 {
+        let scaled = f64::from(value) * self.factor;
+        let rounded = if self.nearest { scaled.round_ties_even() } else { scaled.trunc() };
+        rounded.clamp(-self.most, self.most) as i32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{any, prop, prop_assert, proptest};
+
+    #[test]
+    fn grids_are_as_fine_as_there_is_room() {
+        let grid = Grid::choose(1.0, None, 100, 0.0).unwrap();
+        assert_eq!(grid.steps(), f64::from(1 << 24));
+        assert!(100.0 * grid.steps() < ROOM && 200.0 * grid.steps() > ROOM);
+        let noisy = Grid::choose(1.0, Some(1.0), 100, 1.0).unwrap();
+        assert!(noisy.steps() < grid.steps());
+        assert_eq!(
+            Grid::choose(1e6, None, 1 << 31, 0.0),
+            Err(GridError::NoRoom { devices: 1 << 31, range: 1e6 })
+        );
+        let error = Grid::choose(f32::NAN, None, 1, 0.0).unwrap_err();
+        assert_eq!(error.to_string(), "range = NaN: expected a number above 0");
+    }
+
+    proptest! {
+        #[test]
+        fn no_update_is_longer_than_the_clip(
+            values in prop::collection::vec(-5.0f32..5.0, 1..60),
+            clip in 0.01f32..3.0,
+            devices in 1u64..100_000,
+        ) {
+            let grid = Grid::choose(10.0, Some(clip), devices, 1.0).unwrap();
+            let rounding = grid.rounding([&values[..]].into_iter());
+            let steps = values.iter().map(|&value| f64::from(rounding.steps(value)));
+            prop_assert!(length(steps) <= f64::from(clip) * grid.steps());
+        }
+
+        #[test]
+        fn values_within_the_range_come_back_to_half_a_step(value in any::<f32>(), devices in 1u64..1000) {
+            let grid = Grid::choose(4.0, None, devices, 0.0).unwrap();
+            let rounding = grid.rounding([&[value][..]].into_iter());
+            let back = grid.value(i64::from(rounding.steps(value)));
+            let expected = if value.is_nan() { 0.0 } else { value.clamp(-4.0, 4.0) };
+            prop_assert!(f64::from(back - expected).abs() <= 0.5 / grid.steps() + 1e-7 * 4.0, "{value} {back}");
+        }
+    }
+}

@@ -1,0 +1,508 @@
+//! How a round protects updates: what stands in its terms, for both sides to read.
+//!
+//! Up to three layers, in the order in which they are applied: `integers` (values become steps of a grid, cut to a range and
+//! perhaps to a norm), `noise` (differential privacy), and a seal (`secure-aggregation` or `encryption`), under which the
+//! server sees sums only.
+
+use crate::dp::DpError;
+use crate::he::HeError;
+use crate::packing::{Form, FormError, Grid, GridError, Packing, RowsAs};
+use crate::{Lock, secagg};
+use sottovoce_protocol::{Layout, PrivacyLayer, PrivacyTerms, RoundTerms, Settings};
+use std::fmt::Display;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The layer that makes values integers.
+pub const INTEGERS: &str = "integers";
+/// The layer that adds noise.
+pub const NOISE: &str = "noise";
+/// The seal of pairwise masks.
+pub const SECURE_AGGREGATION: &str = "secure-aggregation";
+/// The seal of encrypted sums.
+pub const ENCRYPTION: &str = "encryption";
+/// The layer under which uploads do not say whose they are.
+pub const ANONYMOUS: &str = "anonymous-upload";
+
+/// Everything that protects the updates of a round.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Protection {
+    /// How values become integers; without it there is neither noise nor a seal.
+    pub integers: Option<Integers>,
+    /// What noise is added, and where.
+    pub noise: Option<Noise>,
+    /// What keeps the server from single updates.
+    pub seal: Option<Seal>,
+}
+
+/// How values become integers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Integers {
+    /// The largest value; larger ones are cut.
+    pub range: f32,
+    /// The longest update; longer ones are cut down. `None`: any.
+    pub clip: Option<f32>,
+    /// Updates that sums have room for.
+    pub devices: u32,
+    /// How rows are laid out.
+    pub rows: RowsAs,
+}
+
+/// Where noise is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// By the server, once, to the sum.
+    Central,
+    /// By each device, all of it: a device need trust nobody.
+    Local,
+    /// By each device its share, so that the sum has all of it: under a seal the server never sees less.
+    Distributed,
+}
+
+impl Placement {
+    /// In the order of their names in settings.
+    pub const ALL: [Self; 3] = [Self::Central, Self::Local, Self::Distributed];
+
+    /// Its name in terms and settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Central => "central",
+            Self::Local => "local",
+            Self::Distributed => "distributed",
+        }
+    }
+
+    /// By its name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|placement| placement.name() == name)
+    }
+}
+
+/// Gaussian noise on integers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// Where it is added.
+    pub placement: Placement,
+    /// Its standard deviation, in clips.
+    pub multiplier: f64,
+    /// Distributed: devices whose shares make up all of it.
+    pub shares: u32,
+}
+
+impl Noise {
+    /// Standard deviation of what each device adds, in clips.
+    pub fn of_a_device(&self) -> f64 {
+        match self.placement {
+            Placement::Central => 0.0,
+            Placement::Local => self.multiplier,
+            Placement::Distributed => self.multiplier / f64::from(self.shares.max(1)).sqrt(),
+        }
+    }
+}
+
+/// What keeps the server from single updates.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seal {
+    /// Pairwise masks that cancel in the sum.
+    SecureAggregation {
+        /// Share of the devices that may be lost on the way.
+        dropout: f64,
+        /// Share of the devices that may work with the server.
+        colluding: f64,
+    },
+    /// Encrypted under a key that devices share and the server does not have.
+    Encryption {
+        /// The scheme.
+        scheme: Scheme,
+        /// The digest of the key that devices share, in hexadecimal.
+        key: String,
+    },
+}
+
+/// A scheme of additive encryption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Exact.
+    Bfv,
+    /// Approximate.
+    Ckks,
+}
+
+impl Scheme {
+    /// Its name in terms and settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bfv => "bfv",
+            Self::Ckks => "ckks",
+        }
+    }
+}
+
+/// A protection that cannot be, or is not known here.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum ProtectionError {
+    /// A layer of another name, or in another place.
+    #[error("privacy layer {0:?} is not known here, or stands where it does not belong")]
+    Unknown(String),
+    /// A layer's setting.
+    #[error("privacy layer {layer:?}: setting {key:?} is {found:?}, expected {expected}")]
+    Setting {
+        /// The layer.
+        layer: &'static str,
+        /// The setting.
+        key: &'static str,
+        /// What it is; empty if it is missing.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// Noise or a seal on numbers that are not integers.
+    #[error("privacy layer {0:?} needs the layer {INTEGERS:?} before it")]
+    NeedsIntegers(&'static str),
+    /// Noise without a bound on what one person can do to the sum.
+    #[error("noise means nothing without a clip: an update may be of any length")]
+    NoiseWithoutClip,
+    /// Shares of noise in the open.
+    #[error("distributed noise needs a seal: alone, a device's share protects too little")]
+    SharesInTheOpen,
+    /// More devices than there is room for.
+    #[error("a cohort of {found}, but sums have room for {most}")]
+    Cohort {
+        /// Devices asked.
+        found: u32,
+        /// Devices at most.
+        most: u64,
+    },
+    /// No grid.
+    #[error(transparent)]
+    Grid(#[from] GridError),
+    /// No such form.
+    #[error(transparent)]
+    Form(#[from] FormError),
+    /// No such noise.
+    #[error(transparent)]
+    Noise(#[from] DpError),
+    /// No such encryption.
+    #[error(transparent)]
+    Encryption(#[from] HeError),
+    /// Uploads that do not say whose they are under a seal that does.
+    #[error(
+        "anonymous uploads do not go with a seal: its masks and seats name devices, and it hides single updates already"
+    )]
+    AnonymousSeal,
+    /// An approximate scheme for numbers that must be exact.
+    #[error("rows in buckets are read by exact counts: they do not go with scheme = ckks, only with bfv")]
+    ApproximateBuckets,
+}
+
+impl Protection {
+    /// Whether updates travel as they are.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether devices send all their words instead of the rows they touched.
+    pub fn sends_words(&self) -> bool {
+        self.seal.is_some() || self.noise.is_some_and(|noise| noise.placement != Placement::Central)
+    }
+
+    /// Checks that the layers go together.
+    ///
+    /// # Errors
+    /// Says what does not.
+    pub fn check(&self) -> Result<(), ProtectionError> {
+        let Some(integers) = &self.integers else {
+            return match (&self.noise, &self.seal) {
+                (Some(_), _) => Err(ProtectionError::NeedsIntegers(NOISE)),
+                (None, Some(seal)) => Err(ProtectionError::NeedsIntegers(seal.layer())),
+                (None, None) => Ok(()),
+            };
+        };
+        match self.noise {
+            Some(_) if integers.clip.is_none() => Err(ProtectionError::NoiseWithoutClip),
+            Some(Noise { placement: Placement::Distributed, .. }) if self.seal.is_none() => {
+                Err(ProtectionError::SharesInTheOpen)
+            }
+            Some(_) if integers.rows != RowsAs::Dense => Err(FormError::BucketsWithoutCounts.into()),
+            _ if integers.rows != RowsAs::Dense && self.is_approximate() => {
+                Err(ProtectionError::ApproximateBuckets)
+            }
+            _ => self.form().map(|_| ()),
+        }
+    }
+
+    fn is_approximate(&self) -> bool {
+        matches!(self.seal, Some(Seal::Encryption { scheme: Scheme::Ckks, .. }))
+    }
+
+    /// How updates become integers, if they do.
+    ///
+    /// # Errors
+    /// If there is no grid with room for all.
+    pub fn form(&self) -> Result<Option<Form>, ProtectionError> {
+        let Some(Integers { range, clip, devices, rows }) = self.integers else { return Ok(None) };
+        let deviation = self.noise.map_or(0.0, |noise| noise.of_a_device());
+        let grid = Grid::choose(range, clip, u64::from(devices), deviation)?;
+        Ok(Some(Form { grid, rows, counts: self.noise.is_none() }))
+    }
+
+    /// How updates of a layout become integers, if they do, in a cohort of this size.
+    ///
+    /// # Errors
+    /// If there is no room for so many, or an update is too long.
+    pub fn packing(&self, layout: &Layout, cohort: u32) -> Result<Option<Packing>, ProtectionError> {
+        let (Some(form), Some(integers)) = (self.form()?, self.integers) else { return Ok(None) };
+        let packing = Packing::new(layout, form)?;
+        let most = packing.most_updates().min(u64::from(integers.devices));
+        if u64::from(cohort) > most {
+            return Err(ProtectionError::Cohort { found: cohort, most });
+        }
+        Ok(Some(packing))
+    }
+
+    /// What secure aggregation is agreed on in a round for inputs of this length, if that is the seal.
+    pub fn masks(&self, terms: &RoundTerms, length: usize) -> Option<secagg::Terms> {
+        let Some(Seal::SecureAggregation { dropout, colluding }) = self.seal else { return None };
+        let length = u32::try_from(length).ok()?;
+        let plain = secagg::Terms::new(terms.federation, terms.round, terms.cohort_size, length);
+        Some(secagg::Terms { dropout, colluding, ..plain })
+    }
+
+    /// How words of this length are encrypted, if they are.
+    ///
+    /// # Errors
+    /// If there are no parameters with room for so many devices.
+    pub fn lock(&self, length: usize) -> Result<Option<Lock>, ProtectionError> {
+        let (Some(Seal::Encryption { scheme, .. }), Some(integers), Some(form)) =
+            (&self.seal, &self.integers, self.form()?)
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Lock::new(*scheme, integers, self.noise.as_ref(), form.grid.steps(), length)?))
+    }
+
+    /// As round terms say it.
+    pub fn terms(&self) -> PrivacyTerms {
+        let mut layers = Vec::new();
+        if let Some(Integers { range, clip, devices, rows }) = &self.integers {
+            let mut settings = Settings::from([said("range", range), said("devices", devices)]);
+            settings.extend(clip.as_ref().map(|clip| said("clip", clip)));
+            if let RowsAs::Buckets(cells) = rows {
+                settings.extend([said("buckets", cells)]);
+            }
+            layers.push(PrivacyLayer { name: INTEGERS.to_owned(), settings });
+        }
+        if let Some(Noise { placement, multiplier, shares }) = &self.noise {
+            let mut settings =
+                Settings::from([said("placement", placement.name()), said("multiplier", multiplier)]);
+            if *placement == Placement::Distributed {
+                settings.extend([said("shares", shares)]);
+            }
+            layers.push(PrivacyLayer { name: NOISE.to_owned(), settings });
+        }
+        if let Some(seal) = &self.seal {
+            let settings = match seal {
+                Seal::SecureAggregation { dropout, colluding } => {
+                    Settings::from([said("dropout", dropout), said("colluding", colluding)])
+                }
+                Seal::Encryption { scheme, key } => {
+                    Settings::from([said("scheme", scheme.name()), said("key", key)])
+                }
+            };
+            layers.push(PrivacyLayer { name: seal.layer().to_owned(), settings });
+        }
+        PrivacyTerms { layers }
+    }
+
+    /// What round terms say; layers that do not touch the update are left to others.
+    ///
+    /// # Errors
+    /// If a layer is not known, a setting is wrong, or layers do not go together.
+    pub fn read(terms: &PrivacyTerms) -> Result<Self, ProtectionError> {
+        let mut found = Self::default();
+        for layer in terms.layers.iter().filter(|layer| layer.name != ANONYMOUS) {
+            let unknown = || ProtectionError::Unknown(layer.name.clone());
+            match layer.name.as_str() {
+                INTEGERS if found.is_none() => found.integers = Some(read_integers(&layer.settings)?),
+                NOISE if found.noise.is_none() && found.seal.is_none() => {
+                    found.noise = Some(read_noise(&layer.settings)?);
+                }
+                SECURE_AGGREGATION | ENCRYPTION if found.seal.is_none() => {
+                    found.seal = Some(read_seal(&layer.name, &layer.settings)?);
+                }
+                _ => return Err(unknown()),
+            }
+        }
+        found.check()?;
+        Ok(found)
+    }
+}
+
+impl Seal {
+    /// The layer's name.
+    pub fn layer(&self) -> &'static str {
+        match self {
+            Self::SecureAggregation { .. } => SECURE_AGGREGATION,
+            Self::Encryption { .. } => ENCRYPTION,
+        }
+    }
+}
+
+fn said(key: &str, value: impl Display) -> (String, String) {
+    (key.to_owned(), value.to_string())
+}
+
+/// Reads one layer's settings.
+struct Reader<'a> {
+    layer: &'static str,
+    settings: &'a Settings,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, key: &'static str, expected: &'static str) -> ProtectionError {
+        let found = self.settings.get(key).cloned().unwrap_or_default();
+        ProtectionError::Setting { layer: self.layer, key, found, expected }
+    }
+
+    fn optional<T: FromStr>(
+        &self,
+        key: &'static str,
+        fits: impl Fn(&T) -> bool,
+        expected: &'static str,
+    ) -> Result<Option<T>, ProtectionError> {
+        let Some(text) = self.settings.get(key) else { return Ok(None) };
+        text.parse().ok().filter(fits).map(Some).ok_or_else(|| self.wrong(key, expected))
+    }
+
+    fn needed<T: FromStr>(
+        &self,
+        key: &'static str,
+        fits: impl Fn(&T) -> bool,
+        expected: &'static str,
+    ) -> Result<T, ProtectionError> {
+        self.optional(key, fits, expected)?.ok_or_else(|| self.wrong(key, expected))
+    }
+}
+
+const POSITIVE: &str = "a number above 0";
+
+fn read_integers(settings: &Settings) -> Result<Integers, ProtectionError> {
+    let from = Reader { layer: INTEGERS, settings };
+    let positive = |value: &f32| value.is_finite() && *value > 0.0;
+    let cells = from.optional("buckets", |&cells: &u32| cells > 0, "a number of buckets")?;
+    Ok(Integers {
+        range: from.needed("range", positive, POSITIVE)?,
+        clip: from.optional("clip", positive, POSITIVE)?,
+        devices: from.needed("devices", |&devices: &u32| devices > 0, "a number of devices")?,
+        rows: cells.map_or(RowsAs::Dense, RowsAs::Buckets),
+    })
+}
+
+fn read_noise(settings: &Settings) -> Result<Noise, ProtectionError> {
+    let from = Reader { layer: NOISE, settings };
+    let placement = settings.get("placement").and_then(|name| Placement::named(name));
+    let placement = placement.ok_or_else(|| from.wrong("placement", "central, local or distributed"))?;
+    let positive = |value: &f64| value.is_finite() && *value > 0.0;
+    let shares = match placement {
+        Placement::Distributed => from.needed("shares", |&shares: &u32| shares > 0, "a number of devices")?,
+        _ => 1,
+    };
+    Ok(Noise { placement, multiplier: from.needed("multiplier", positive, POSITIVE)?, shares })
+}
+
+fn read_seal(name: &str, settings: &Settings) -> Result<Seal, ProtectionError> {
+    if name == SECURE_AGGREGATION {
+        let from = Reader { layer: SECURE_AGGREGATION, settings };
+        let share = |value: &f64| (0.0..1.0).contains(value);
+        return Ok(Seal::SecureAggregation {
+            dropout: from.needed("dropout", share, "a share below 1")?,
+            colluding: from.needed("colluding", share, "a share below 1")?,
+        });
+    }
+    let from = Reader { layer: ENCRYPTION, settings };
+    let scheme = match settings.get("scheme").map(String::as_str) {
+        Some("bfv") => Scheme::Bfv,
+        Some("ckks") => Scheme::Ckks,
+        _ => return Err(from.wrong("scheme", "bfv or ckks")),
+    };
+    let hex = |key: &String| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Ok(Seal::Encryption { scheme, key: from.needed("key", hex, "64 hexadecimal digits")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Protection> {
+        let integers = Integers { range: 8.0, clip: None, devices: 100, rows: RowsAs::Dense };
+        let clipped = Integers { clip: Some(0.5), ..integers };
+        let noise = |placement, shares| Some(Noise { placement, multiplier: 1.5, shares });
+        let masks = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1 };
+        let encrypted = Seal::Encryption { scheme: Scheme::Bfv, key: "0a".repeat(32) };
+        let buckets = Integers { rows: RowsAs::Buckets(500), ..integers };
+        vec![
+            Protection::default(),
+            Protection { integers: Some(integers), seal: Some(masks.clone()), noise: None },
+            Protection { integers: Some(buckets), seal: Some(encrypted.clone()), noise: None },
+            Protection {
+                integers: Some(clipped),
+                noise: noise(Placement::Central, 1),
+                seal: Some(encrypted),
+            },
+            Protection { integers: Some(clipped), noise: noise(Placement::Local, 1), seal: None },
+            Protection {
+                integers: Some(clipped),
+                noise: noise(Placement::Distributed, 70),
+                seal: Some(masks),
+            },
+        ]
+    }
+
+    #[test]
+    fn terms_say_it_all() {
+        for protection in all() {
+            assert_eq!(Protection::read(&protection.terms()), Ok(protection));
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        let [_, sealed, bucketed, central, _, distributed] = all().try_into().unwrap();
+        let wrong = [
+            (
+                Protection { integers: None, ..sealed.clone() },
+                "\"secure-aggregation\" needs the layer \"integers\"",
+            ),
+            (Protection { noise: central.noise, ..sealed.clone() }, "without a clip"),
+            (Protection { seal: None, ..distributed.clone() }, "needs a seal"),
+            (
+                Protection {
+                    integers: bucketed.integers.map(|integers| Integers { clip: Some(1.0), ..integers }),
+                    ..central.clone()
+                },
+                "do not go with noise",
+            ),
+        ];
+        for (protection, said) in wrong {
+            let error = Protection::read(&protection.terms()).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn unknown_layers_and_settings_are_named() {
+        let mut terms = all()[1].terms();
+        terms.layers[1].settings.insert("dropout".to_owned(), "most".to_owned());
+        let error = Protection::read(&terms).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "privacy layer \"secure-aggregation\": setting \"dropout\" is \"most\", expected a share below 1"
+        );
+        terms.layers.remove(1);
+        terms.layers.push(PrivacyLayer { name: "onions".to_owned(), ..PrivacyLayer::default() });
+        assert_eq!(Protection::read(&terms), Err(ProtectionError::Unknown("onions".to_owned())));
+        let layout = Layout::new(vec![]).unwrap();
+        let error = all()[1].packing(&layout, 101).unwrap_err();
+        assert_eq!(error, ProtectionError::Cohort { found: 101, most: 100 });
+    }
+}

@@ -1,0 +1,437 @@
+//! What a coalition of the server and some devices can learn of an honest device's input: nothing below the threshold,
+//! everything from it on.
+//!
+//! The coalition sees every message and everything that its devices know. A round with honest inputs `x` is *explained* by other
+//! honest inputs `x'` if there are masks and shares, unknown to the coalition, with which `x'` gives the same view byte for byte.
+//! Masks and shares are as likely as those of the real round (uniform in the hybrid where keystreams, key agreement and
+//! ciphers are ideal), so then the view says nothing of which of the two it was.
+
+use super::device::Device;
+use super::sharing::{self, Share};
+use super::*;
+use crate::Generator;
+use proptest::prelude::*;
+use sottovoce_protocol::{FederationId, RoundId};
+use std::collections::{BTreeMap, BTreeSet};
+
+const LENGTH: usize = 4;
+type Words = Vec<u32>;
+type Known = BTreeMap<Seat, BTreeMap<u8, Share>>;
+
+/// A round up to its last message, and who is in it with the server.
+struct Transcript {
+    server: Server,
+    devices: Vec<Device>,
+    inputs: Vec<Words>,
+    colluding: BTreeSet<Seat>,
+    masked: BTreeMap<Seat, Words>,
+    /// Shares that the coalition has: of own masks' seeds, and of mask keys.
+    own: Known,
+    keys: Known,
+}
+
+fn random_inputs(n: u32, source: &mut Generator) -> Vec<Words> {
+    (0..n).map(|_| (0..LENGTH).map(|_| source.next_u32()).collect()).collect()
+}
+
+impl Transcript {
+    /// `silent` share, and then send no input.
+    fn new(
+        terms: &Terms,
+        inputs: Vec<Words>,
+        silent: &BTreeSet<Seat>,
+        colluding: BTreeSet<Seat>,
+        source: &Generator,
+    ) -> Self {
+        let device = |seat: Seat| {
+            Device::new(terms.clone(), seat, source.stream("device", seat.into()).seed()).unwrap()
+        };
+        let devices = (0..terms.devices).map(device).collect();
+        let server = Server::new(terms.clone(), source.stream("server", 0).seed()).unwrap();
+        let (masked, own, keys) = Default::default();
+        let mut whole = Self { server, devices, inputs, colluding, masked, own, keys };
+        whole.run(silent);
+        whole.know_held();
+        whole
+    }
+
+    fn run(&mut self, silent: &BTreeSet<Seat>) {
+        for seat in 0..self.devices.len() as Seat {
+            self.server.receive(seat, &self.devices[seat as usize].advertise().encode()).unwrap();
+        }
+        self.server.close_step().unwrap();
+        for seat in self.server.taking_part() {
+            let down = Neighbours::decode(&self.server.message_for(seat).unwrap()).unwrap();
+            let up = self.devices[seat as usize].share(&down).unwrap();
+            self.server.receive(seat, &up.encode()).unwrap();
+        }
+        self.server.close_step().unwrap();
+        for seat in self.server.taking_part().into_iter().filter(|seat| !silent.contains(seat)) {
+            let down = Inbox::decode(&self.server.message_for(seat).unwrap()).unwrap();
+            let up = self.devices[seat as usize].mask(&down, &self.inputs[seat as usize]).unwrap();
+            self.server.receive(seat, &up.encode()).unwrap();
+            self.masked.insert(seat, up.words);
+        }
+        self.server.close_step().unwrap();
+        for seat in self.server.taking_part() {
+            let down = Survivors::decode(&self.server.message_for(seat).unwrap()).unwrap();
+            let up = self.devices[seat as usize].unmask(&down).unwrap();
+            self.server.receive(seat, &up.encode()).unwrap();
+            self.know(seat, &up);
+        }
+        self.server.close_step().unwrap();
+    }
+
+    fn know(&mut self, holder: Seat, up: &Unmask) {
+        for (owner, revealed) in &up.shares {
+            let point = graph::point(self.server.neighbours(*owner), holder).unwrap();
+            let (known, share) = match revealed {
+                Revealed::OwnMask(share) => (&mut self.own, share),
+                Revealed::MaskKey(share) => (&mut self.keys, share),
+            };
+            known.entry(*owner).or_default().insert(point, *share);
+        }
+    }
+
+    /// What colluding devices hold, they tell whether the protocol asks for it or not.
+    fn know_held(&mut self) {
+        for holder in &self.colluding {
+            for held in self.devices[*holder as usize].held.iter().flatten() {
+                let point = graph::point(self.server.neighbours(held.seat), *holder).unwrap();
+                self.own.entry(held.seat).or_default().insert(point, held.own);
+                self.keys.entry(held.seat).or_default().insert(point, held.mask);
+            }
+        }
+    }
+
+    fn threshold(&self) -> usize {
+        self.server.threshold() as usize
+    }
+
+    fn opens(&self, known: &Known, owner: Seat) -> Option<[u8; 32]> {
+        let shares: Vec<(u8, Share)> =
+            known.get(&owner)?.iter().map(|(point, share)| (*point, *share)).collect();
+        (shares.len() >= self.threshold()).then(|| sharing::combine(&shares[..self.threshold()]))?
+    }
+
+    fn honest_counted(&self) -> Vec<Seat> {
+        self.masked.keys().copied().filter(|seat| !self.colluding.contains(seat)).collect()
+    }
+
+    /// Honest devices that are counted and joined by masks that the coalition cannot compute, in the order of a search from the
+    /// first of each group, each with the one it was found from.
+    fn groups(&self) -> Vec<Vec<(Seat, Option<Seat>)>> {
+        let mut left: BTreeSet<Seat> = self.honest_counted().into_iter().collect();
+        let hidden =
+            |a: Seat, b: Seat| self.opens(&self.keys, a).is_none() && self.opens(&self.keys, b).is_none();
+        let mut groups = Vec::new();
+        while let Some(first) = left.pop_first() {
+            let mut group = vec![(first, None)];
+            let mut at = 0;
+            while at < group.len() {
+                let from = group[at].0;
+                let found: Vec<Seat> = self
+                    .server
+                    .neighbours(from)
+                    .iter()
+                    .copied()
+                    .filter(|&other| left.contains(&other) && hidden(from, other))
+                    .collect();
+                left.retain(|other| !found.contains(other));
+                group.extend(found.into_iter().map(|other| (other, Some(from))));
+                at += 1;
+            }
+            groups.push(group);
+        }
+        groups
+    }
+
+    /// The round with other honest inputs, by masks between honest devices other than the real ones: what each must differ by
+    /// follows from the leaves of each group to its first. Gives what the devices then send.
+    fn explained_by(
+        &self,
+        others: &[Words],
+        silent: &BTreeSet<Seat>,
+        source: &Generator,
+    ) -> BTreeMap<Seat, Words> {
+        let devices = self.devices.len() as u32;
+        let terms = Terms { devices, ..self.server.terms().clone() };
+        let mut sent = Self::new(&terms, others.to_vec(), silent, self.colluding.clone(), source).masked;
+        for group in self.groups() {
+            for (seat, from) in group.into_iter().rev() {
+                if let Some(from) = from {
+                    let shift: Words = difference(&self.masked[&seat], &sent[&seat]);
+                    // The mask of the pair is added on one side and taken away on the other.
+                    add(sent.get_mut(&seat).unwrap(), &shift);
+                    let other = sent.get_mut(&from).unwrap();
+                    *other = difference(other, &shift);
+                }
+            }
+        }
+        sent
+    }
+
+    /// Everything that the coalition can do to one masked input: take off each mask whose key it can compute.
+    fn attack(&self, victim: Seat) -> Words {
+        let mut words = self.masked[&victim].clone();
+        let head = Head::new(self.server.terms(), victim);
+        if let Some(own) = self.opens(&self.own, victim) {
+            mask::apply(&keys::own_key(&head, victim, &own), mask::Sign::Minus, &mut words);
+        }
+        for peer in self.server.neighbours_in(victim, &self.server.shares) {
+            if let Some(key) = self.pair_key(victim, peer) {
+                let sign = if victim < peer { mask::Sign::Minus } else { mask::Sign::Plus };
+                mask::apply(&key, sign, &mut words);
+            }
+        }
+        words
+    }
+
+    fn pair_key(&self, victim: Seat, peer: Seat) -> Option<[u8; 32]> {
+        let known = |seat: Seat| match self.colluding.contains(&seat) {
+            true => Some(*keys::Secrets::new(self.devices[seat as usize].seed).masks.as_bytes()),
+            false => self.opens(&self.keys, seat),
+        };
+        let head = Head::new(self.server.terms(), victim);
+        let (secret, own, other) = known(victim)
+            .map(|secret| (secret, victim, peer))
+            .or_else(|| known(peer).map(|key| (key, peer, victim)))?;
+        keys::pair_key(&head, (own, &secret.into()), (other, &self.server.keys[&other].masks))
+    }
+}
+
+fn add(words: &mut [u32], more: &[u32]) {
+    mask::add_words(words, more);
+}
+
+fn difference(a: &[u32], b: &[u32]) -> Words {
+    a.iter().zip(b).map(|(a, b)| a.wrapping_sub(*b)).collect()
+}
+
+fn sum<'a>(all: impl Iterator<Item = &'a Words>) -> Words {
+    all.fold(vec![0; LENGTH], |mut total, words| {
+        add(&mut total, words);
+        total
+    })
+}
+
+/// Other inputs for honest devices, with the same sum in each group.
+fn others(round: &Transcript, source: &mut Generator) -> Vec<Words> {
+    let mut inputs = round.inputs.clone();
+    for group in round.groups() {
+        let seats: Vec<usize> = group.iter().map(|(seat, _)| *seat as usize).collect();
+        seats.iter().for_each(|&seat| inputs[seat].iter_mut().for_each(|word| *word = source.next_u32()));
+        let missing = difference(
+            &sum(seats.iter().map(|&s| &round.inputs[s])),
+            &sum(seats.iter().map(|&s| &inputs[s])),
+        );
+        add(&mut inputs[seats[0]], &missing);
+    }
+    inputs
+}
+
+/// Any other secret has shares that agree with all that the coalition holds: `f(0)` is free while fewer than `threshold`
+/// points of `f` are known. Gives shares at all of `count` points.
+fn other_shares(known: &BTreeMap<u8, Share>, secret: [u8; 32], threshold: usize, count: u8) -> Vec<Share> {
+    let mut points: Vec<(u8, Share)> = known.iter().map(|(point, share)| (*point, *share)).collect();
+    points.push((0, secret));
+    points.extend((1..=count).filter(|point| !known.contains_key(point)).map(|point| (point, [point; 32])));
+    points.truncate(threshold);
+    let at = |x: u8| match points.iter().find(|(point, _)| *point == x) {
+        Some((_, share)) => *share,
+        // The field has characteristic 2: f(x) is the value at 0 of the same points moved by x.
+        None => {
+            sharing::combine(&points.iter().map(|(point, share)| (point ^ x, *share)).collect::<Vec<_>>())
+                .unwrap()
+        }
+    };
+    (1..=count).map(at).collect()
+}
+
+fn terms(n: u32) -> Terms {
+    let against = (n > 32).then_some(Against::Curious);
+    Terms { against, ..Terms::new(FederationId(1), RoundId(2), n, LENGTH as u32) }
+}
+
+/// Seats drawn without order.
+fn draw(n: u32, count: u32, source: &mut Generator) -> BTreeSet<Seat> {
+    let mut drawn = BTreeSet::new();
+    while drawn.len() < count as usize {
+        drawn.insert(source.next_u32() % n);
+    }
+    drawn
+}
+
+/// A round with the most colluding devices that must learn nothing, and some lost.
+fn below_threshold(n: u32, source: &Generator) -> (Transcript, BTreeSet<Seat>) {
+    let (terms, mut free) = (terms(n), source.stream("test", 0));
+    let parameters = terms.parameters(n).unwrap();
+    let lost = free.next_u32() % (parameters.dropped + 1);
+    let silent = draw(n, lost, &mut free);
+    let colluding = draw(n, free.next_u32() % parameters.threshold, &mut free);
+    let inputs = random_inputs(n, &mut free);
+    (Transcript::new(&terms, inputs, &silent, colluding, source), silent)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn below_the_threshold_any_honest_inputs_of_the_same_sum_explain_all_that_is_seen(
+        n in 5u32..12, seed: [u8; 32],
+    ) {
+        explain(n, seed);
+    }
+
+    #[test]
+    fn below_the_threshold_the_shares_agree_with_any_mask_key(n in 5u32..12, seed: [u8; 32], other: [u8; 32]) {
+        let (round, _) = below_threshold(n, &Generator::new(seed));
+        let count = round.server.neighbours(0).len() as u8;
+        for seat in round.honest_counted() {
+            let known = round.keys.get(&seat).cloned().unwrap_or_default();
+            prop_assert!(known.len() < round.threshold());
+            let shares = other_shares(&known, other, round.threshold(), count);
+            prop_assert!(known.iter().all(|(point, share)| shares[usize::from(*point) - 1] == *share));
+            let honest: Vec<(u8, Share)> = (1..).zip(shares).collect();
+            prop_assert_eq!(sharing::combine(&honest[honest.len() - round.threshold()..]), Some(other));
+        }
+    }
+
+    #[test]
+    fn from_the_threshold_on_the_attack_succeeds(n in 5u32..12, seed: [u8; 32]) {
+        let source = Generator::new(seed);
+        let terms = terms(n);
+        let threshold = terms.parameters(n).unwrap().threshold;
+        let inputs = random_inputs(n, &mut source.stream("test", 0));
+        for (colluders, succeeds) in [(threshold - 1, false), (threshold, true)] {
+            let colluding = (n - colluders..n).collect();
+            let round = Transcript::new(&terms, inputs.clone(), &BTreeSet::new(), colluding, &source);
+            for seat in round.honest_counted() {
+                prop_assert_eq!(round.attack(seat) == inputs[seat as usize], succeeds);
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_tells_each_device_another_story_does_not_get_both_secrets(n in 5u32..12, more: bool, seed: [u8; 32]) {
+        let source = Generator::new(seed);
+        let terms = terms(n);
+        let parameters = terms.parameters(n).unwrap();
+        prop_assert_eq!(parameters.against, Against::Lying);
+        // One colluding device more than may be, or as many as may.
+        let most = 2 * parameters.threshold - parameters.neighbours - 1;
+        let colluders = most + u32::from(more);
+        let inputs = random_inputs(n, &mut source.stream("test", 0));
+        let victim = 0;
+        let round = Transcript::new(&terms, inputs, &BTreeSet::new(), BTreeSet::new(), &source);
+        let best = (0..n).any(|split| lie(&round, victim, colluders, split));
+        prop_assert_eq!(best, more);
+    }
+}
+
+fn explain(n: u32, seed: [u8; 32]) {
+    let source = Generator::new(seed);
+    let (round, silent) = below_threshold(n, &source);
+    let inputs = others(&round, &mut source.stream("others", 0));
+    assert_eq!(round.explained_by(&inputs, &silent, &source), round.masked);
+    for group in round.groups() {
+        // Nobody is alone: its own input is not what a sum gives away.
+        assert!(group.len() >= 2);
+        for (seat, _) in group {
+            assert_ne!(inputs[seat as usize], round.inputs[seat as usize]);
+            assert_ne!(round.attack(seat), round.inputs[seat as usize]);
+        }
+    }
+}
+
+#[test]
+fn it_is_so_on_a_sparse_graph_too() {
+    assert!(!terms(36).parameters(36).unwrap().complete());
+    explain(36, [3; 32]);
+}
+
+/// The first `split` honest neighbours of the victim hear that it dropped out, the others that it did not; colluding ones, the
+/// last, give all. Whether the server has both secrets of the victim then.
+fn lie(round: &Transcript, victim: Seat, colluders: u32, split: u32) -> bool {
+    let terms = round.server.terms();
+    let colluding: BTreeSet<Seat> = (terms.devices - colluders..terms.devices).collect();
+    let mut got = [BTreeSet::new(), BTreeSet::new()];
+    for seat in round.server.neighbours(victim) {
+        if colluding.contains(seat) {
+            got.iter_mut().for_each(|shares| shares.extend([*seat]));
+            continue;
+        }
+        let mut device = Device { survivors: None, ..clone(&round.devices[*seat as usize]) };
+        let story = |told: bool| {
+            let (dropped, survived) =
+                round.server.neighbours(*seat).iter().partition(|&&other| told && other == victim);
+            Survivors { head: Head::new(terms, *seat), survived, dropped }
+        };
+        let given = device.unmask(&story(*seat <= split)).unwrap().shares;
+        let of_victim = given.iter().find(|(of, _)| *of == victim).unwrap().1;
+        got[usize::from(matches!(of_victim, Revealed::MaskKey(_)))].insert(*seat);
+        // What it gave, it has given: the other story is refused.
+        assert!(device.unmask(&story(*seat > split)).is_err());
+    }
+    got.iter().all(|shares| shares.len() >= round.threshold())
+}
+
+fn clone(device: &Device) -> Device {
+    Device::restore(&device.save(), None).unwrap()
+}
+
+/// An input that came after the server had counted its device out: of its masks all but its own can be had, and that is enough.
+#[test]
+fn a_late_input_stays_hidden_behind_its_own_mask() {
+    let source = Generator::new([8; 32]);
+    let (terms, late) = (terms(8), 3);
+    let inputs = random_inputs(8, &mut source.stream("test", 0));
+    let silent = BTreeSet::from([late]);
+    let mut round = Transcript::new(&terms, inputs.clone(), &silent, BTreeSet::from([5, 6]), &source);
+    let inbox = Inbox { head: Head::new(&terms, late), boxes: inbox_of(&round, late) };
+    round
+        .masked
+        .insert(late, round.devices[late as usize].mask(&inbox, &inputs[late as usize]).unwrap().words);
+    assert!(round.opens(&round.keys, late).is_some() && round.opens(&round.own, late).is_none());
+    let found = round.attack(late);
+    assert_ne!(found, inputs[late as usize]);
+    // What is left is the input under the own mask, whose seed is free: any input explains it.
+    let mut hidden = inputs[late as usize].clone();
+    let own = keys::Secrets::new(round.devices[late as usize].seed).own;
+    mask::apply(&keys::own_key(&inbox.head, late, &own), mask::Sign::Plus, &mut hidden);
+    assert_eq!(found, hidden);
+}
+
+fn inbox_of(round: &Transcript, seat: Seat) -> Vec<SealedShare> {
+    let from = |&other: &Seat| {
+        let boxes = &round.server.shares[&other].boxes;
+        let sealed = boxes.iter().find(|sealed| sealed.seat == seat).unwrap().sealed;
+        SealedShare { seat: other, sealed }
+    };
+    round.server.neighbours(seat).iter().map(from).collect()
+}
+
+/// Pearson's statistic of the bytes of words, over 256 kinds: near 255 if they are even.
+fn unevenness(words: impl Iterator<Item = u32>) -> f64 {
+    let mut counts = [0.0; 256];
+    words.flat_map(u32::to_le_bytes).for_each(|byte| counts[usize::from(byte)] += 1.0);
+    let even = counts.iter().sum::<f64>() / 256.0;
+    counts.iter().map(|count| (count - even) * (count - even) / even).sum()
+}
+
+#[test]
+fn masked_inputs_look_even_whatever_is_in_them() {
+    let terms = Terms::new(FederationId(1), RoundId(2), 6, 20_000);
+    for value in [0, 1, u32::MAX] {
+        let inputs = vec![vec![value; 20_000]; 6];
+        let round =
+            Transcript::new(&terms, inputs, &BTreeSet::new(), BTreeSet::new(), &Generator::new([2; 32]));
+        for words in round.masked.values() {
+            // Five standard deviations of 22.6.
+            assert!((unevenness(words.iter().copied()) - 255.0).abs() < 113.0);
+        }
+        assert!(unevenness(round.inputs[0].iter().copied()) > 1e6);
+        let both = difference(&round.masked[&0], &round.masked[&1]);
+        assert!((unevenness(both.into_iter()) - 255.0).abs() < 113.0);
+    }
+}

@@ -1,0 +1,26 @@
+//! What secure aggregation adds to the bytes of an input.
+
+use super::messages::{
+    Advertise, Head, Masked, Message as _, PublicKeys, Revealed, SealedShare, Shares, Unmask,
+};
+use super::{Parameters, Terms};
+use sottovoce_protocol::{FederationId, RoundId};
+
+/// Bytes that a device of a cohort of `n` sends in a round beside its input: keys, shares and the frame around its words.
+/// Where there are no parameters for such a cohort, as if everybody were everybody's neighbour.
+pub fn bytes_beside(n: u32, dropout: f64, colluding: f64) -> u64 {
+    let neighbours =
+        Parameters::choose(n, dropout, colluding).map_or(n.saturating_sub(1), |found| found.neighbours);
+    let head = Head::new(&Terms::new(FederationId(0), RoundId(0), n, 1), 0);
+    let keys = PublicKeys { boxes: [0; 32], masks: [0; 32], signed: None };
+    let sealed = |seat| SealedShare { seat, sealed: [0; super::keys::BOX] };
+    let messages = [
+        Advertise { head, keys }.encode().len(),
+        Shares { head, commitment: [0; 32], boxes: (0..neighbours).map(sealed).collect() }.encode().len(),
+        Masked { head, words: Vec::new() }.encode().len(),
+        Unmask { head, shares: (0..neighbours).map(|seat| (seat, Revealed::OwnMask([0; 32]))).collect() }
+            .encode()
+            .len(),
+    ];
+    messages.iter().map(|&bytes| bytes as u64).sum()
+}

@@ -1,0 +1,270 @@
+//! How many neighbours, and how many shares open a secret.
+//!
+//! A graph of `n` devices on a ring in random order, each tied to the `k/2` before and after it (all others, if `k = n - 1`). Let `D`
+//! be the devices that drop out and `C` those that collude, spread over the ring by the server's shuffle, which they do not know.
+//! A neighbourhood then holds a hypergeometric number of each, and the chances below are sums of its exact tails over all `n`
+//! devices (union bound):
+//! - *exposure*: some neighbourhood holds too many colluders for the threshold, or those who are neither dropped nor colluding
+//!   fall apart, which on such a ring takes a gap of `k/2` in a row: at most 2^-40;
+//! - *abort*: some neighbourhood keeps fewer than `t`: at most 2^-30.
+//!
+//! `k` is the smallest number for which a threshold satisfies both, `t` the largest such threshold: what the stated drop-out does
+//! not need goes to secrecy. All arithmetic is exact IEEE (no logarithms), so a device finds the same parameters as the server.
+
+/// Shares are points of GF(256), of which one is the secret's.
+pub(crate) const MOST_NEIGHBOURS: u32 = 255;
+/// Up to so many devices, everybody is everybody's neighbour.
+const COMPLETE: u32 = 32;
+const EXPOSURE: f64 = 1.0 / (1u64 << 40) as f64;
+const ABORT: f64 = 1.0 / (1u64 << 30) as f64;
+
+/// What the server may do for the secrets still to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Against {
+    /// It follows the protocol and looks at everything: fewer than `t` colluders in a neighbourhood.
+    Curious,
+    /// It may tell each device another story of who dropped out: `2t > k + c` with `c` colluders in a neighbourhood.
+    Lying,
+}
+
+/// The graph's degree and the threshold for so many devices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameters {
+    /// Devices.
+    pub n: u32,
+    /// Neighbours of each: `k`.
+    pub neighbours: u32,
+    /// Shares that open a secret: `t`.
+    pub threshold: u32,
+    /// Devices that may drop out.
+    pub dropped: u32,
+    /// Devices that may collude.
+    pub colluding: u32,
+    /// What server it is safe against.
+    pub against: Against,
+    /// The chance that some secret is open to the server and the colluding devices.
+    pub exposure: f64,
+    /// The chance that a round ends without a sum although no more dropped out than stated.
+    pub abort: f64,
+}
+
+/// Why there are no parameters.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ParametersError {
+    /// Too few devices for secrets to be shared.
+    #[error("secure aggregation needs at least 3 devices, not {0}")]
+    TooFew(u32),
+    /// Not a share.
+    #[error("the {name} share is {value}: must be from 0 to below 1")]
+    Share {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        value: f64,
+    },
+    /// So many may drop out and collude that no threshold lies between.
+    #[error(
+        "no threshold for {n} devices of which {dropped} may drop out and {colluding} collude, against a {against:?} server"
+    )]
+    None {
+        /// Devices.
+        n: u32,
+        /// May drop out.
+        dropped: u32,
+        /// May collude.
+        colluding: u32,
+        /// What server it was to be safe against.
+        against: Against,
+    },
+}
+
+/// How many whole devices a share of them is.
+pub(crate) fn devices_in(share: f64, n: u32) -> u32 {
+    // The small term keeps 0.3 of 10 at 3 although 0.3 is a little less than three tenths.
+    (share * f64::from(n) + 1e-9).floor() as u32
+}
+
+impl Parameters {
+    /// The cheapest parameters against a lying server; against a curious one where neighbourhoods would have to be larger than 255.
+    /// [`against`](Self::against) says which.
+    pub fn choose(n: u32, dropout: f64, colluding: f64) -> Result<Self, ParametersError> {
+        Self::choose_against(n, dropout, colluding, Against::Lying)
+            .or_else(|_| Self::choose_against(n, dropout, colluding, Against::Curious))
+    }
+
+    /// The cheapest parameters against such a server.
+    pub fn choose_against(
+        n: u32,
+        dropout: f64,
+        colluding: f64,
+        against: Against,
+    ) -> Result<Self, ParametersError> {
+        if n < 3 {
+            return Err(ParametersError::TooFew(n));
+        }
+        for (name, value) in [("drop-out", dropout), ("colluding", colluding)] {
+            if !(0.0..1.0).contains(&value) {
+                return Err(ParametersError::Share { name, value });
+            }
+        }
+        let crowd =
+            Crowd { n, dropped: devices_in(dropout, n), colluding: devices_in(colluding, n), against };
+        let Crowd { dropped, colluding, .. } = crowd;
+        degrees(n).find_map(|k| crowd.with(k)).ok_or(ParametersError::None { n, dropped, colluding, against })
+    }
+
+    /// Whether everybody is everybody's neighbour.
+    pub fn complete(&self) -> bool {
+        self.neighbours == self.n - 1
+    }
+}
+
+/// Even degrees, then the complete graph where it is small enough. Among few devices it costs little, and keeps everything
+/// that holds for neighbourhoods true of the whole round.
+fn degrees(n: u32) -> impl Iterator<Item = u32> {
+    let most = if n <= COMPLETE { 0 } else { MOST_NEIGHBOURS.min(n - 1) };
+    let complete = (n - 1 <= MOST_NEIGHBOURS).then_some(n - 1);
+    (2..=most).step_by(2).filter(move |&k| k < n - 1).chain(complete)
+}
+
+struct Crowd {
+    n: u32,
+    dropped: u32,
+    colluding: u32,
+    against: Against,
+}
+
+impl Crowd {
+    fn with(&self, k: u32) -> Option<Parameters> {
+        let n = f64::from(self.n);
+        let lost = Tail::new(self.n - 1, self.dropped, k);
+        // The largest threshold that the drop-outs leave: t <= k - y wherever "more than y lost" is rare enough.
+        let spare = (0..=k).find(|&y| n * lost.above(y) <= ABORT)?;
+        let threshold = k - spare;
+        let too_many = match self.against {
+            Against::Curious => threshold,
+            Against::Lying => (2 * threshold).saturating_sub(k),
+        };
+        let colluders = if too_many == 0 {
+            1.0
+        } else {
+            n * Tail::new(self.n - 1, self.colluding, k).above(too_many - 1)
+        };
+        let exposure = (colluders + self.apart(k)).min(1.0);
+        (threshold >= 2 && exposure <= EXPOSURE).then(|| Parameters {
+            n: self.n,
+            neighbours: k,
+            threshold,
+            dropped: self.dropped,
+            colluding: self.colluding,
+            against: self.against,
+            exposure,
+            abort: (n * lost.above(spare)).min(1.0),
+        })
+    }
+
+    /// A bound on the chance that honest survivors fall apart: that `k/2` in a row on the ring dropped out or collude.
+    fn apart(&self, k: u32) -> f64 {
+        if k == self.n - 1 {
+            return 0.0;
+        }
+        let bad = (self.dropped + self.colluding).min(self.n);
+        let run = (0..k / 2)
+            .fold(1.0, |chance, i| chance * f64::from(bad.saturating_sub(i)) / f64::from(self.n - i));
+        f64::from(self.n) * run
+    }
+}
+
+/// The chances of more than so many marked devices among `draws` of `population`, `marked` of which are marked.
+struct Tail(Vec<f64>);
+
+impl Tail {
+    fn new(population: u32, marked: u32, draws: u32) -> Self {
+        let marked = marked.min(population);
+        let lowest = (draws + marked).saturating_sub(population);
+        let highest = draws.min(marked);
+        let ratio = |x: u32| {
+            let up = f64::from(marked - x) * f64::from(draws - x);
+            up / (f64::from(x + 1) * f64::from(population + x + 1 - marked - draws))
+        };
+        // Relative to the most likely number, so that only what is negligible underflows.
+        let mode = (lowest..highest).find(|&x| ratio(x) <= 1.0).unwrap_or(highest);
+        let mut weights = vec![0.0; highest as usize + 1];
+        weights[mode as usize] = 1.0;
+        for x in mode..highest {
+            weights[x as usize + 1] = weights[x as usize] * ratio(x);
+        }
+        for x in (lowest..mode).rev() {
+            weights[x as usize] = weights[x as usize + 1] / ratio(x);
+        }
+        let total: f64 = weights.iter().sum();
+        // From the smallest up, so that small tails keep their digits.
+        let mut above = 0.0;
+        for weight in weights.iter_mut().rev() {
+            (above, *weight) = (above + *weight / total, above);
+        }
+        Self(weights)
+    }
+
+    /// The chance of more than `x`.
+    fn above(&self, x: u32) -> f64 {
+        self.0.get(x as usize).copied().unwrap_or(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn tails_are_those_of_small_cases_counted_by_hand() {
+        // Two of five marked, two drawn: 3, 6 and 1 of the 10 pairs hold none, one and two.
+        let tail = Tail::new(5, 2, 2);
+        for (x, expected) in [(0, 0.7), (1, 0.1), (2, 0.0), (9, 0.0)] {
+            assert!((tail.above(x) - expected).abs() < 1e-15);
+        }
+        assert_eq!(Tail::new(4, 3, 4).0, [1.0, 1.0, 1.0, 0.0]);
+    }
+
+    #[test]
+    fn few_devices_all_know_each_other_and_many_do_not() {
+        let five = Parameters::choose(5, 0.3, 0.1).unwrap();
+        assert_eq!((five.neighbours, five.threshold, five.against), (4, 3, Against::Lying));
+        let hundred = Parameters::choose(100, 0.3, 0.1).unwrap();
+        assert_eq!((hundred.neighbours, hundred.threshold, hundred.against), (72, 42, Against::Lying));
+        let thousand = Parameters::choose(1000, 0.3, 0.1).unwrap();
+        assert_eq!(thousand.against, Against::Curious);
+        let many = Parameters::choose(100_000, 0.3, 0.1).unwrap();
+        assert!(
+            thousand.neighbours < 120 && many.neighbours < 2 * thousand.neighbours,
+            "{thousand:?} {many:?}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert_eq!(Parameters::choose(2, 0.0, 0.0), Err(ParametersError::TooFew(2)));
+        assert!(matches!(
+            Parameters::choose(9, 1.0, 0.0),
+            Err(ParametersError::Share { name: "drop-out", .. })
+        ));
+        assert!(matches!(Parameters::choose(9, 0.0, f64::NAN), Err(ParametersError::Share { .. })));
+        assert!(matches!(Parameters::choose(100, 0.6, 0.5), Err(ParametersError::None { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_chosen_keeps_its_promises(n in 3u32..3000, dropout in 0.0f64..0.5, colluding in 0.0f64..0.4) {
+            let Ok(chosen) = Parameters::choose(n, dropout, colluding) else { return Ok(()) };
+            prop_assert!(chosen.neighbours < n && chosen.neighbours <= 255);
+            prop_assert!(chosen.complete() || chosen.neighbours % 2 == 0);
+            prop_assert!(chosen.threshold >= 2 && chosen.threshold <= chosen.neighbours);
+            prop_assert!(chosen.exposure <= EXPOSURE && chosen.abort <= ABORT);
+            if chosen.complete() {
+                prop_assert!(chosen.neighbours - chosen.dropped >= chosen.threshold);
+                prop_assert!(chosen.colluding < chosen.threshold);
+            }
+        }
+    }
+}

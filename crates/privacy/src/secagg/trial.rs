@@ -1,0 +1,181 @@
+//! A whole round in one process, for its cost: every message as bytes, every device for itself.
+
+use super::{
+    Aborted, Device, Inbox, Message, Neighbours, Parameters, Refusal, Rejected, Seat, Server, Survivors,
+    Terms,
+};
+use super::{TermsError, parameters::devices_in};
+use crate::Generator;
+use sottovoce_protocol::{FederationId, RoundId};
+
+/// Bytes of one step for one device, averaged over those who sent or received.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepBytes {
+    /// From the device.
+    pub up: f64,
+    /// To the device, at the step's beginning.
+    pub down: f64,
+}
+
+/// What a round cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Neighbours, threshold and what they are safe against.
+    pub parameters: Parameters,
+    /// Inputs in the sum.
+    pub counted: usize,
+    /// Seconds of the caller's clock, of the device that took longest and on average of those that did all steps.
+    pub device_seconds: (f64, f64),
+    /// Seconds at the server, all steps.
+    pub server_seconds: f64,
+    /// Seconds of those at the server for taking off the masks.
+    pub unmask_seconds: f64,
+    /// Bytes of the steps advertise, share, mask, unmask.
+    pub steps: [StepBytes; 4],
+    /// Bytes of a plain input: 4 a value.
+    pub plain_bytes: usize,
+}
+
+impl Figures {
+    /// All bytes of a device that did all steps, up and down together, by plain bytes.
+    pub fn expansion(&self) -> f64 {
+        self.steps.iter().map(|step| step.up + step.down).sum::<f64>() / self.plain_bytes as f64
+    }
+}
+
+/// Why a trial gave no figures.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TrialError {
+    /// No such round.
+    #[error(transparent)]
+    Terms(#[from] TermsError),
+    /// A device would not.
+    #[error("a device: {0}")]
+    Device(#[from] Refusal),
+    /// The server would not have a message.
+    #[error("the server: {0}")]
+    Rejected(#[from] Rejected),
+    /// The round ended early.
+    #[error("the round: {0}")]
+    Aborted(#[from] Aborted),
+    /// The sum is not that of the inputs.
+    #[error("the sum is wrong at value {0}")]
+    Wrong(usize),
+}
+
+/// One round of `n` devices with inputs of `length` random values, of which the share `dropout` falls silent after sharing
+/// (the dearest moment), judged by a clock in seconds that the caller brings. The sum is checked.
+pub fn trial(
+    n: u32,
+    length: u32,
+    dropout: f64,
+    seed: [u8; 32],
+    clock: &dyn Fn() -> f64,
+) -> Result<Figures, TrialError> {
+    let source = Generator::new(seed);
+    let terms = Terms { dropout, ..Terms::new(FederationId(0), RoundId(0), n, length) };
+    let server = Server::new(terms.clone(), source.stream("server", 0).seed())?;
+    let party = |seat| Device::new(terms.clone(), seat, source.stream("device", seat.into()).seed());
+    let devices = (0..n).map(party).collect::<Result<Vec<_>, _>>()?;
+    let round = Round {
+        server,
+        devices,
+        silent: devices_in(dropout, n),
+        source: &source,
+        clock,
+        spent: vec![0.0; n as usize],
+        server_seconds: 0.0,
+        steps: Default::default(),
+    };
+    round.run()
+}
+
+struct Round<'a> {
+    server: Server,
+    devices: Vec<Device>,
+    /// Who falls silent: the first so many seats. The ring's order is random, so it may be any.
+    silent: u32,
+    source: &'a Generator,
+    clock: &'a dyn Fn() -> f64,
+    spent: Vec<f64>,
+    server_seconds: f64,
+    steps: [StepBytes; 4],
+}
+
+impl Round<'_> {
+    fn run(mut self) -> Result<Figures, TrialError> {
+        let (n, length) = (self.devices.len() as u32, self.server.terms().length as usize);
+        self.step(0, 0..n, |device, _, _| Ok(device.advertise().encode()))?;
+        self.close()?;
+        self.step(1, 0..n, |device, bytes, _| Ok(device.share(&Neighbours::decode(bytes)?)?.encode()))?;
+        self.close()?;
+        let mut expected = vec![0u32; length];
+        self.step(2, self.silent..n, |device, bytes, input| {
+            expected.iter_mut().zip(input).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+            Ok(device.mask(&Inbox::decode(bytes)?, input)?.encode())
+        })?;
+        self.close()?;
+        self.step(3, self.silent..n, |device, bytes, _| {
+            Ok(device.unmask(&Survivors::decode(bytes)?)?.encode())
+        })?;
+        let before = self.server_seconds;
+        self.close()?;
+        self.figures(&expected, before)
+    }
+
+    fn input(&self, seat: Seat) -> Vec<u32> {
+        let mut source = self.source.stream("input", seat.into());
+        (0..self.server.terms().length).map(|_| source.next_u32()).collect()
+    }
+
+    /// One message down and one up for each device of a step.
+    fn step(
+        &mut self,
+        which: usize,
+        seats: std::ops::Range<Seat>,
+        mut answer: impl FnMut(&mut Device, &[u8], &[u32]) -> Result<Vec<u8>, Refusal>,
+    ) -> Result<(), TrialError> {
+        let count = f64::from(seats.end - seats.start);
+        for seat in seats {
+            let input = if which == 2 { self.input(seat) } else { Vec::new() };
+            let start = (self.clock)();
+            let down = self.server.message_for(seat).unwrap_or_default();
+            let told = (self.clock)();
+            let up = answer(&mut self.devices[seat as usize], &down, &input)?;
+            let answered = (self.clock)();
+            self.server.receive(seat, &up)?;
+            self.server_seconds += (self.clock)() - answered + told - start;
+            self.spent[seat as usize] += answered - told;
+            self.steps[which].up += up.len() as f64 / count;
+            self.steps[which].down += down.len() as f64 / count;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), TrialError> {
+        let start = (self.clock)();
+        self.server.close_step()?;
+        self.server_seconds += (self.clock)() - start;
+        Ok(())
+    }
+
+    fn figures(self, expected: &[u32], before: f64) -> Result<Figures, TrialError> {
+        let over = || TrialError::Aborted(Aborted::Over);
+        let (sum, parameters) =
+            (self.server.sum().ok_or_else(over)?, *self.server.parameters().ok_or_else(over)?);
+        if let Some(at) = sum.words.iter().zip(expected).position(|(found, expected)| found != expected) {
+            return Err(TrialError::Wrong(at));
+        }
+        let whole = &self.spent[self.silent as usize..];
+        let longest = whole.iter().copied().fold(0.0, f64::max);
+        Ok(Figures {
+            parameters,
+            counted: sum.counted.len(),
+            device_seconds: (longest, whole.iter().sum::<f64>() / whole.len() as f64),
+            server_seconds: self.server_seconds,
+            unmask_seconds: self.server_seconds - before,
+            steps: self.steps,
+            plain_bytes: 4 * expected.len(),
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! A server in this process, on a folder that outlives it, and people who answer its rounds.
+
+use sottovoce_core::Rng;
+use sottovoce_protocol::{Ledger, Mark, Policy, RoundTerms, Trained, codec};
+use sottovoce_server::clerk::{Clerk, Watch};
+use sottovoce_server::federation::{CheckIn, Federation, FederationConfig, Unlearn};
+use sottovoce_server::storage::{self, Purpose, Storage, Stored};
+use sottovoce_server::versions::Versions;
+use sottovoce_server::{Server, now};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+pub(crate) const NAME: &str = "town";
+const ITEMS: usize = 6;
+
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn committed(&self, _: usize, _: Duration) {}
+}
+
+/// A running server.
+pub(crate) struct Host {
+    server: Arc<Server>,
+    clerk: Clerk,
+    runtime: Runtime,
+}
+
+/// Opens the record of a folder, once the server that had it is gone.
+pub(crate) fn record(folder: &Path) -> Arc<dyn Storage> {
+    let url = format!("sqlite:{}", folder.join("server.sqlite").display());
+    let start = Instant::now();
+    loop {
+        match storage::open(&url) {
+            Ok(storage) => return Arc::from(storage),
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn config(rounds: u64, unlearn: Unlearn) -> FederationConfig {
+    let settings = serde_json::from_str(r#"{"factors": 2}"#).unwrap();
+    let rounds = Some(rounds);
+    FederationConfig {
+        devices: 2,
+        keep_versions: 3,
+        settings,
+        rounds,
+        unlearn,
+        ..FederationConfig::of("fcf")
+    }
+}
+
+/// Something must become true soon.
+pub(crate) fn soon(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+impl Host {
+    pub(crate) fn open(folder: &Path) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let storage = record(folder);
+        let clerk = Clerk::start(Arc::clone(&storage), Arc::new(Unwatched)).unwrap();
+        let versions = Versions::open(&folder.join("models").display().to_string()).unwrap();
+        let server = runtime.block_on(Server::open(storage, versions)).unwrap();
+        Self { server, clerk, runtime }
+    }
+
+    /// Ends without a word, as a kill would: nothing is written on the way.
+    pub(crate) fn kill(self) {
+        self.server.stop();
+        let Self { server, clerk, runtime } = self;
+        drop((server, clerk));
+        runtime.shutdown_timeout(Duration::from_secs(5));
+    }
+
+    pub(crate) fn found(&self, config: FederationConfig) {
+        let lines = (0..ITEMS).map(|number| format!("i{number}\tTitle\t\n"));
+        let catalog = std::iter::once("item\ttitle\tcategories\n".to_owned()).chain(lines).collect();
+        self.runtime.block_on(self.server.found(NAME, config, catalog)).unwrap();
+    }
+
+    pub(crate) fn federation(&self) -> Arc<Federation> {
+        self.server.federation(NAME).unwrap()
+    }
+
+    pub(crate) fn digest(&self) -> String {
+        self.federation().public().digest
+    }
+
+    /// Lets somebody in; their device's number.
+    pub(crate) fn enrol(&self, key: &str) -> u32 {
+        let federation = self.federation();
+        let purpose = Purpose::Enrolment { federation: federation.id, uses: None };
+        let (token, _) = self.runtime.block_on(self.server.add_token(purpose, "", None)).unwrap();
+        self.runtime.block_on(self.server.enrol(&federation, &token, key)).unwrap().device
+    }
+
+    pub(crate) fn withdraw(&self, device: u32) {
+        self.runtime.block_on(self.server.withdraw(&self.federation(), device)).unwrap();
+    }
+
+    /// A round with these people, each by a device and their own number; the version that it leads to.
+    pub(crate) fn round(&self, people: &[(u32, u32)]) -> String {
+        let federation = self.federation();
+        let before = federation.public().version;
+        for &(device, person) in people {
+            let mut asked = None;
+            soon("the device is asked", || {
+                asked = match federation.check_in(device, now()) {
+                    CheckIn::Asked { terms, .. } => Some(terms),
+                    CheckIn::Later { .. } => None,
+                };
+                asked.is_some()
+            });
+            let terms = codec::decode_terms(&asked.unwrap()).unwrap();
+            let bytes = update(person, &terms);
+            let sent =
+                federation.take_update(&self.clerk, (device, terms.round.0), "key", bytes.into(), now());
+            self.runtime.block_on(sent).unwrap();
+        }
+        soon("the round leads to a version", || federation.public().version > before);
+        self.digest()
+    }
+}
+
+/// What somebody proposes, the same in every round.
+fn update(person: u32, terms: &RoundTerms) -> Vec<u8> {
+    let shape = sottovoce_models::learner::learner(&terms.model, None).unwrap().layout(ITEMS).unwrap();
+    let mut trained = Trained::new(&shape);
+    let value = 0.1 + person as f32;
+    trained.push_row(0, person, Mark::Other).unwrap().fill(value);
+    trained.push_row(0, person + 1, Mark::Other).unwrap().fill(-value);
+    let policy = Policy::new(1.0).unwrap();
+    let disclosed = trained.disclose(&policy, terms, 0, &mut Ledger::new(), &mut Rng::new(1)).unwrap();
+    let mut bytes = Vec::new();
+    codec::encode_update(&disclosed, &mut bytes);
+    bytes
+}
+
+/// Numbers of the versions that a record has.
+pub(crate) fn versions(stored: &Stored) -> Vec<u64> {
+    stored.versions.iter().map(|version| version.version).collect()
+}
+
+/// Numbers of the versions whose objects lie in a folder.
+pub(crate) fn objects(folder: &Path) -> Vec<u64> {
+    let files = std::fs::read_dir(folder.join("models/federations/0")).unwrap();
+    let number = |name: &str| name.strip_suffix(".safetensors")?.parse().ok();
+    let mut numbers: Vec<u64> =
+        files.filter_map(|file| number(file.unwrap().file_name().to_str()?)).collect();
+    numbers.sort_unstable();
+    numbers
+}
