@@ -32,7 +32,8 @@ pub fn spec() -> ModelSpec {
         rate: 0.05,
         pull,
         init_deviation: 0.1,
-        negatives: Negatives::Decoys,
+        // As in the papers: with decoys hidden rows would leave too, as if their owner did not have them.
+        negatives: Negatives::Papers,
     }
     .spec()
 }
