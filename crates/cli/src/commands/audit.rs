@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
     }
     let data = prepare(args, common)?;
     let auditor = Auditor { args, common, model, data: &data };
-    let base = auditor.audit(base)?;
+    let base = auditor.audit(&base)?;
     let sweeps: Result<Vec<Swept>> =
         sweeps.into_iter().map(|(key, values)| auditor.sweep(key, values)).collect();
     let sweeps = sweeps?;
@@ -153,13 +153,14 @@ impl Auditor<'_> {
     }
 
     fn sweep(&self, setting: String, values: Vec<(Value, Settings)>) -> Result<Swept> {
-        let point = |(value, settings)| Ok(SweptPoint { value, audited: self.audit(settings)? });
+        let point =
+            |(value, settings): (Value, Settings)| Ok(SweptPoint { value, audited: self.audit(&settings)? });
         let points: Result<Vec<SweptPoint>> = values.into_iter().map(point).collect();
         Ok(Swept { setting, points: points? })
     }
 
     /// Trains before the eyes of a witness, and hears it.
-    fn audit(&self, settings: Settings) -> Result<Audited> {
+    fn audit(&self, settings: &Settings) -> Result<Audited> {
         let (started, parts) = (Instant::now(), &self.data.parts);
         let surface = Surface::of(self.model.name, parts.catalog.facts.as_ref())
             .map_err(|error| Usage(error.to_string()))?;
@@ -169,7 +170,7 @@ impl Auditor<'_> {
             bar.set(done as u64, all as u64);
             Flow::Continue
         };
-        let plan = ModelPlan { model: self.model, settings: &settings, seed: self.common.seed, checks: None };
+        let plan = ModelPlan { model: self.model, settings, seed: self.common.seed, checks: None };
         let keeping = Keeping {
             users: Some(&parts.users),
             catalog: Some(&parts.catalog),
