@@ -41,7 +41,7 @@ fn memory(coordinator: &Coordinator) -> Vec<u8> {
 fn the_model_goes_back_and_what_was_spent_stays_spent() {
     let word = |text: &str| Value::Word(text.to_owned());
     let mut coordinator =
-        coordinator(&[("noise", word("central")), ("sampling", word("fixed")), ("clip", Value::Real(1.0))]);
+        coordinator(&[("noise", word("central")), ("clip", Value::Real(1.0)), ("sampling", word("fixed"))]);
     round(&mut coordinator);
     let (first, kept) = (coordinator.shared().parameters.clone(), memory(&coordinator));
     let before = coordinator.spent().unwrap();
