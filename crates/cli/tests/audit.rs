@@ -40,7 +40,7 @@ fn sweeps_and_a_report_are_made_on_demand() {
     let more = ["--sweep", "pi=0,1", "--people", "40", "--out", out.to_str().unwrap()];
     let text = printed(&[&FPL[..], &more].concat());
     assert!(text.contains("complement") && text.contains("pi = 0") && text.contains("guessing"), "{text}");
-    let page = fs::read_to_string(out.join("index.html")).unwrap();
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("What leaks, against pi"));
     let people = fs::read_to_string(out.join("people.tsv")).unwrap();
     assert!(people.lines().filter(|line| line.contains("\tsigns\t")).count() == 40, "{people}");
