@@ -24,21 +24,23 @@ pub struct Scratch {
     /// dp without the pull.
     pub(super) change: Vec<f32>,
     /// Draws of items that the owner has; none but where negatives are decoys.
-    decoys: Vec<Decoy>,
+    pub(super) decoys: Vec<Decoy>,
     /// Items that no triple has, with their marks.
     odd: Vec<(u32, Mark)>,
     /// Items of which something leaves when their own change stays at home, ascending.
     pub(super) covered: Vec<u32>,
     /// What that is, one row after the other.
     pub(super) covers: Vec<f32>,
+    /// By decoy, what was learnt of the item that was taken instead, to be taken off again if its row leaves for another reason.
+    aside: Vec<f32>,
 }
 
 /// An item of the owner's that was drawn as a negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Decoy {
-    item: u32,
+pub(super) struct Decoy {
+    pub(super) item: u32,
     /// The triple that it was drawn for.
-    triple: u32,
+    pub(super) triple: u32,
     /// What is learnt from in its place: an item that the owner does not have. It was not drawn in the open and stays at home.
     instead: u32,
 }
@@ -97,6 +99,7 @@ impl Scratch {
             odd: Vec::new(),
             covered: Vec::new(),
             covers: Vec::new(),
+            aside: Vec::new(),
         }
     }
 
@@ -248,6 +251,13 @@ impl Scratch {
         self.decoys.sort_unstable();
         self.covered.clear();
         self.covers.clear();
+        self.aside.clear();
+        for decoy in &self.decoys {
+            let wrong = self.wrong[decoy.triple as usize];
+            let (factors, bias) = lanes::row(table, user.len() + 1, decoy.instead).split_at(user.len());
+            self.aside.extend(user.iter().zip(factors).map(|(p, q)| wrong * p + pull * q));
+            self.aside.push(wrong + pull * bias[0]);
+        }
         for same in self.decoys.chunk_by(|one, next| one.item == next.item) {
             let (item, back) = (same[0].item, same.len() as f32 * pull);
             let score = self.rows[item as usize].score();
@@ -263,10 +273,16 @@ impl Scratch {
         }
     }
 
-    /// Gives decoys that are nothing else their place among the rows, and lets the others cover the rows of their items. Rows
-    /// of negatives that the owner hides cover themselves.
+    /// Takes off rows that leave what was learnt of them in place of a decoy. Gives decoys that are nothing else their place among
+    /// the rows, and lets the others cover the rows of their items. Rows of negatives that the owner hides cover themselves.
     pub(super) fn settle_covers(&mut self, hidden: &[u32], length: usize, rows: &mut [f32]) {
-        let Self { items, marks, covered, covers, .. } = self;
+        let Self { items, marks, covered, covers, decoys, aside, .. } = self;
+        for (decoy, aside) in decoys.iter().zip(aside.chunks_exact(length)) {
+            let Ok(at) = items.binary_search(&decoy.instead) else { continue };
+            if marks[at] == Mark::Other {
+                math::add(&mut rows[at * length..][..length], aside);
+            }
+        }
         let mut kept = 0;
         for place in 0..covered.len() {
             let Ok(at) = items.binary_search(&covered[place]) else { continue };
@@ -337,12 +353,14 @@ fn draw_all(
                 let positive = history[place as usize];
                 *triple = [positive, negative];
                 if had(negative) {
-                    let mut instead = rng.below(items);
-                    while had(instead) {
-                        instead = rng.below(items);
-                    }
                     triple[1] = positive;
-                    decoys.push(Decoy { item: negative, triple: number, instead });
+                    decoys.push(Decoy { item: negative, triple: number, instead: negative });
+                }
+            }
+            // Only now, so that what is drawn in the open does not even by chance depend on what the owner has.
+            for decoy in decoys {
+                while had(decoy.instead) {
+                    decoy.instead = rng.below(items);
                 }
             }
         }

@@ -120,8 +120,8 @@ fn a_newer_layout_is_said_and_left_alone() {
         place.open().commit(&[found(0)]).unwrap();
         place.meddle("UPDATE sottovoce_layout SET layout = 9");
         let error = place.try_open().err().unwrap();
-        assert!(matches!(error, StorageError::Newer { found: 9, known: 3, .. }), "{error:?}");
-        place.meddle("UPDATE sottovoce_layout SET layout = 3");
+        assert!(matches!(error, StorageError::Newer { found: 9, known: 4, .. }), "{error:?}");
+        place.meddle("UPDATE sottovoce_layout SET layout = 4");
         assert_eq!(place.open().load().unwrap().federations.len(), 1);
     });
 }
