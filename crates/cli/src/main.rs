@@ -8,6 +8,7 @@ mod lists_file;
 mod measure;
 mod model_dir;
 mod output;
+mod prepared;
 mod progress;
 mod tell;
 

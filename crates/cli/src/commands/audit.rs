@@ -4,15 +4,16 @@ mod stored;
 
 use crate::args::{Audit, Common, Sweep};
 use crate::output::Usage;
+use crate::prepared::from_arguments;
 use crate::progress::Bar;
-use crate::{folder, output, tell};
+use crate::{folder, output};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_audit::report::{self, Named};
 use sottovoce_audit::{AuditError, Findings, MODELS, Subjects, Surface, Witness};
 use sottovoce_evaluate::report::{Report, Section};
 use sottovoce_evaluate::{Metrics, Protocol, Question};
-use sottovoce_experiment::trial::{self, DataPlan, Keeping, ModelPlan, Prepared};
+use sottovoce_experiment::trial::{self, Keeping, ModelPlan, Prepared};
 use sottovoce_federation::registry;
 use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
             values.iter().map(|value| Ok((value.clone(), given(Some((key, value)))?))).collect();
         sweeps.push((key.clone(), settings?));
     }
-    let data = prepare(args, common)?;
+    let data = from_arguments(&args.data, (&args.reading, &args.graph), &args.cleaning, &args.split, common)?;
     let auditor = Auditor { args, common, model, data: &data };
     let base = auditor.audit(&base)?;
     let sweeps: Result<Vec<Swept>> =
@@ -119,24 +120,6 @@ fn tell(args: &Audit, common: &Common, data: &Prepared, outcome: &Outcome<'_>) -
         store(out, data, outcome)?;
     }
     if common.json { output::print_json(outcome) } else { show(args, data, outcome) }
-}
-
-fn prepare(args: &Audit, common: &Common) -> Result<Prepared> {
-    let plan = DataPlan {
-        source: args.data.clone(),
-        load: args.reading.with_graph(&args.graph, common),
-        cleaning: args.cleaning.cleaning(),
-        split: args.split.split,
-        validation: args.split.validation,
-        relevant: args.split.relevant,
-        seed: common.seed,
-    };
-    let data = trial::prepare(&plan)?;
-    if !common.quiet {
-        tell::about_reading(&data.notes);
-        tell::about_cleaning(&data.cleaned);
-    }
-    Ok(data)
 }
 
 struct Auditor<'a> {
@@ -259,7 +242,7 @@ fn show(args: &Audit, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
         output::print(&output::table(&report::sweep_table(&swept.title(), ACCURACY, &swept.named())))?;
     }
     if let Some(out) = &args.out {
-        output::print_line(&format!("report written to {}", out.join("index.html").display()))?;
+        output::print_line(&format!("report written to {}", out.join("report.html").display()))?;
     }
     Ok(())
 }

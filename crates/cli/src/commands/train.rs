@@ -5,6 +5,7 @@ mod from_histories;
 use crate::args::{Common, Train};
 use crate::model_dir::{self, About};
 use crate::output::Usage;
+use crate::prepared::from_arguments;
 use crate::progress::Bar;
 use crate::{folder, measure, output, tell};
 use anyhow::{Context, Result};
@@ -14,7 +15,7 @@ use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Key, Metrics, Pr
 use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
-use sottovoce_experiment::trial::{self, Checks, DataPlan, Keeping, ModelPlan, Prepared, Trained};
+use sottovoce_experiment::trial::{self, Checks, Keeping, ModelPlan, Prepared, Trained};
 use sottovoce_federation::{HistoryFile, registry};
 use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
@@ -171,7 +172,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     if args.stream || HistoryFile::is_one(Path::new(&args.data)) {
         return from_histories::run(args, common, model, &settings);
     }
-    let data = prepare(args, common)?;
+    let data = from_arguments(&args.data, (&args.reading, &args.graph), &args.cleaning, &args.split, common)?;
     let trained = fit(args, common, model, &settings, &data)?;
     let started = Instant::now();
     let evaluation = evaluate(args, common, &data, &trained)?;
@@ -200,24 +201,6 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         store(args, common, model, &settings, &data, &trained, &outcome)?;
     }
     if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
-}
-
-fn prepare(args: &Train, common: &Common) -> Result<Prepared> {
-    let plan = DataPlan {
-        source: args.data.clone(),
-        load: args.reading.with_graph(&args.graph, common),
-        cleaning: args.cleaning.cleaning(),
-        split: args.split.split,
-        validation: args.split.validation,
-        relevant: args.split.relevant,
-        seed: common.seed,
-    };
-    let data = trial::prepare(&plan)?;
-    if !common.quiet {
-        tell::about_reading(&data.notes);
-        tell::about_cleaning(&data.cleaned);
-    }
-    Ok(data)
 }
 
 fn fit(

@@ -1,31 +1,19 @@
 //! `unlearn`: what is left of people who withdraw.
 
-use crate::args::{Common, Unlearn};
+use crate::args::{Common, SplitArgs, Unlearn};
 use crate::output::{self, Usage, grouped};
-use crate::tell;
+use crate::prepared::from_arguments;
 use anyhow::Result;
 use serde_json::{Value, json};
-use sottovoce_experiment::trial::{self, DataPlan};
 use sottovoce_experiment::unlearning::membership::Separation;
 use sottovoce_experiment::unlearning::{Findings, Outcome, Plan, UnlearningError, measure};
 use std::fmt::Write;
 
 /// `sottovoce unlearn`.
 pub(crate) fn run(args: &Unlearn, common: &Common) -> Result<()> {
-    let plan = DataPlan {
-        source: args.data.clone(),
-        load: args.reading.with_graph(&args.graph, common),
-        cleaning: args.cleaning.cleaning(),
-        split: args.split.split,
-        validation: None,
-        relevant: args.split.relevant,
-        seed: common.seed,
-    };
-    let data = trial::prepare(&plan)?;
-    if !common.quiet {
-        tell::about_reading(&data.notes);
-        tell::about_cleaning(&data.cleaned);
-    }
+    // There is nothing to choose: a validation part would only be lost to training.
+    let split = SplitArgs { validation: None, ..args.split };
+    let data = from_arguments(&args.data, (&args.reading, &args.graph), &args.cleaning, &split, common)?;
     let plan = Plan {
         model: args.model.clone(),
         settings: args.settings.clone(),

@@ -1,8 +1,9 @@
 //! The same of uploads that a server kept.
 
-use super::{Audited, Bytes, Outcome, prepare, rounds, tell};
+use super::{Audited, Bytes, Outcome, rounds, tell};
 use crate::args::{Audit, Common};
 use crate::output::Usage;
+use crate::prepared::from_arguments;
 use anyhow::{Context, Result, bail};
 use sottovoce_audit::{Subjects, Surface, Witness};
 use sottovoce_core::{Histories, Names};
@@ -19,7 +20,7 @@ const MOST_DEVICES: u32 = 100_000_000;
 pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
     let started = Instant::now();
     let uploads = StoredUploads::open(folder)?;
-    let data = prepare(args, common)?;
+    let data = from_arguments(&args.data, (&args.reading, &args.graph), &args.cleaning, &args.split, common)?;
     let spec = &uploads.terms().model;
     let surface = Surface::of(&spec.name, data.parts.catalog.facts.as_ref())
         .map_err(|error| Usage(error.to_string()))?;
