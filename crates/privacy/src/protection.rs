@@ -179,6 +179,9 @@ pub enum ProtectionError {
     /// No such form.
     #[error(transparent)]
     Form(#[from] FormError),
+    /// A cohort that masks cannot hide anybody in.
+    #[error("secure aggregation: {0}")]
+    Masks(#[from] secagg::ParametersError),
     /// No such noise.
     #[error(transparent)]
     Noise(#[from] DpError),
@@ -266,6 +269,16 @@ impl Protection {
         let length = u32::try_from(length).ok()?;
         let plain = secagg::Terms::new(terms.federation, terms.round, terms.cohort_size, length);
         Some(secagg::Terms { dropout, colluding, ..plain })
+    }
+
+    /// Whether a cohort of this size can be sealed: masks need at least three devices, and shares of them that can be lost and
+    /// that may collude for which there are parameters.
+    ///
+    /// # Errors
+    /// Says why not.
+    pub fn seals(&self, cohort: u32) -> Result<(), ProtectionError> {
+        let Some(Seal::SecureAggregation { dropout, colluding }) = self.seal else { return Ok(()) };
+        Ok(secagg::Parameters::choose(cohort, dropout, colluding).map(|_| ())?)
     }
 
     /// How words of this length are encrypted, if they are.

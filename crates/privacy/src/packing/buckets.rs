@@ -23,7 +23,7 @@ pub(super) struct Buckets {
 /// Cells from which the rows cannot be read.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
-    "{read} rows could be read from {cells} buckets and others not: the cohort touches too many rows for them; take more buckets, or rows = dense"
+    "{read} rows could be read from {cells} buckets and others not: the cohort touches too many rows for them; take more buckets, or none (buckets = 0) for whole tables"
 )]
 pub struct Unreadable {
     /// Rows read.

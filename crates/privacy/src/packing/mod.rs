@@ -40,7 +40,9 @@ pub struct Form {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum FormError {
     /// Cells are read by their counts.
-    #[error("rows in buckets are read by their counts: they do not go with noise, only rows = dense does")]
+    #[error(
+        "rows in buckets are read by their counts: they do not go with noise, only whole tables (buckets = 0) do"
+    )]
     BucketsWithoutCounts,
     /// More words than a message may have.
     #[error("{words} words an update, at most {most} can be sent")]

@@ -233,7 +233,11 @@ impl Federation {
         let there = |device: u32| present.is_none_or(|present| present.contains(&device));
         let cohort = coordinator.draw(&there).cohort.to_vec();
         let minimum = self.config.minimum_of(wanted);
-        if cohort.len() < minimum as usize {
+        let protected = coordinator.protected();
+        // Too few to hide anybody among: the round waits for more.
+        let sealed =
+            protected.is_none_or(|protected| protected.protection().seals(cohort.len() as u32).is_ok());
+        if cohort.len() < minimum as usize || !sealed {
             return Ok(None);
         }
         let terms = coordinator.terms(cohort.len())?;
