@@ -92,6 +92,14 @@ fn so_it_is_with_updates_that_do_not_say_whose_they_are() {
 }
 
 #[test]
+fn so_it_is_where_only_sums_can_be_opened() {
+    let settings = [settings(40), vec!["seal=secagg".to_owned()]].concat();
+    for database in Database::all("server-killed-sealed") {
+        server_is_killed(database, 12, &settings);
+    }
+}
+
+#[test]
 fn devices_killed_at_any_moment_count_once() {
     let place = Place::new(Database::Sqlite);
     let kills = kills(15);
