@@ -7,8 +7,9 @@ use crate::sealing::{self, Sealing};
 use crate::seeds::{Secret, Seeds};
 use crate::state::Private;
 use crate::ticket::Ticket;
-use sottovoce_models::learner::{LearnError, Learner};
-use sottovoce_models::{Lesson, criteria as figures};
+use sottovoce_core::Rng;
+use sottovoce_models::learner::{self, LearnError, Learner};
+use sottovoce_models::{Bounds, Lesson, criteria as figures};
 use sottovoce_privacy::{Generator, Protected, Protection, anonymous_key};
 use sottovoce_protocol::{
     Disclosed, DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
@@ -110,16 +111,13 @@ impl Work<'_> {
         let history: Vec<u32> =
             self.history.rows.iter().copied().filter(|&row| Some(row) != left_out).collect();
 
-        let mut trained = Trained::new(&self.shared.parameters.layout());
+        let layout = self.shared.parameters.layout();
+        let protection = Protection::read(&terms.privacy).map_err(not_known)?;
+        let protected = Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
+        let mut trained = Trained::new(&layout);
         trained.expect(self.policy);
-        let lesson = learner.train(
-            self.shared,
-            &mut private,
-            &history,
-            self.policy.hidden(),
-            &mut rng,
-            &mut trained,
-        )?;
+        let lesson =
+            self.learn(learner, (&mut private, &history), protected.as_ref(), &mut rng, &mut trained)?;
         if lesson.samples == 0 {
             return Err(Declined::NoHistory);
         }
@@ -135,11 +133,8 @@ impl Work<'_> {
                 trained.report(index, value)?;
             }
         }
-        let protection = Protection::read(&terms.privacy).map_err(not_known)?;
         let ticket = anonymous_key(&terms.privacy).map_err(not_known)?;
         let ticket = ticket.map(|key| Box::new(Ticket::new(terms.federation, key)));
-        let layout = self.shared.parameters.layout();
-        let protected = Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
         let disclosed = trained.disclose(self.policy, terms, self.when, ledger, &mut rng)?;
         let leaves = match protected.filter(Protected::sends_words) {
             Some(protected) => self.seal(&protected, &disclosed, ticket)?,
@@ -152,6 +147,33 @@ impl Work<'_> {
         Ok(Outcome { private: Private { model: terms.model.clone(), values: private }, leaves })
     }
 
+    /// Learns, where the terms ask for it with each interaction's share bounded and noise on the private model.
+    fn learn(
+        &self,
+        learner: &mut dyn Learner,
+        (private, history): (&mut [f32], &[u32]),
+        protected: Option<&Protected>,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<Lesson, LearnError> {
+        let hidden = self.policy.hidden();
+        let bounded = protected.and_then(|protected| Some((protected, protected.protection().each()?)));
+        let Some((protected, each)) = bounded else {
+            return learner.train(self.shared, private, history, hidden, rng, into);
+        };
+        let mut generator =
+            self.seeds.generator(self.secret, "steps", &self.terms.model.name, self.terms.round);
+        let mut noise = |sums: &mut [i64]| protected.add_noise(&mut generator, sums);
+        let mut bounds = Bounds {
+            // By the owner's pi an interaction is taken the less often.
+            chance: each.rate * self.policy.pi(),
+            clip: f64::from(each.clip),
+            steps: protected.steps(),
+            noise: &mut noise,
+        };
+        learner.train_on_each(self.shared, learner::Work { private, history, hidden }, &mut bounds, rng, into)
+    }
+
     /// Turns what was disclosed into words, adds this device's noise, and wraps them as the terms say.
     fn seal(
         &self,
@@ -160,7 +182,7 @@ impl Work<'_> {
         ticket: Option<Box<Ticket>>,
     ) -> Result<Leaves, Declined> {
         let (terms, mut words) = (self.terms, Vec::new());
-        let mut noise = self.seeds.noise(self.secret, &terms.model.name, terms.round);
+        let mut noise = self.seeds.generator(self.secret, "noise", &terms.model.name, terms.round);
         protected.words(disclosed.update(), &mut noise, &mut words);
         if protected.lock().is_some() {
             let key = self.key.ok_or_else(|| not_known(sealing::Leaves::NoKey))?;

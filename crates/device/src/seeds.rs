@@ -84,13 +84,13 @@ impl Seeds {
         }
     }
 
-    /// The noise of a round.
-    pub(crate) fn noise(&self, secret: &Secret, model: &str, round: RoundId) -> Generator {
+    /// The noise of a round: on what leaves (`noise`), and on what is kept (`steps`).
+    pub(crate) fn generator(&self, secret: &Secret, label: &str, model: &str, round: RoundId) -> Generator {
         match self {
-            Self::Own => Generator::new(secret.key("noise", round)),
+            Self::Own => Generator::new(secret.key(label, round)),
             Self::Simulated { seed, user } => {
                 let rounds = root(*seed, model).stream("rounds", 0).stream("round", round.0);
-                Generator::simulated(&rounds, "noise", *user)
+                Generator::simulated(&rounds, label, *user)
             }
         }
     }

@@ -6,6 +6,7 @@ use sottovoce_core::{Work, fastest, math};
 use sottovoce_privacy::Generator;
 use sottovoce_privacy::packing::Unreadable;
 use sottovoce_protocol::{Layout, Rows, Update};
+use std::sync::Arc;
 
 /// The sum of a cohort's updates, by table and row. Where updates do not count alike, it is the weighted mean times their
 /// number, so that any strategy can follow.
@@ -134,13 +135,22 @@ impl Collected {
         }
     }
 
+    /// Takes up how updates are protected now, before the first of a round: only the clip moves from round to round.
+    pub(crate) fn follow(&mut self, counting: &Counting) {
+        let (Some(words), Some(how)) = (&mut self.words, counting.protection()) else { return };
+        if !self.counting.protection().is_some_and(|kept| Arc::ptr_eq(kept, how)) {
+            words.follow(how);
+            self.counting = counting.clone();
+        }
+    }
+
     /// Ends the adding up of protected updates: adds the server's noise, if that is where it is added, and reads the sums.
-    /// Does nothing the second time.
+    /// Returns what updates say of their lengths, where the clip follows them. Does nothing the second time.
     ///
     /// # Errors
     /// If the cohort touched more rows than its buckets hold.
-    pub(crate) fn open(&mut self, generator: &mut Generator) -> Result<(), Unreadable> {
-        let Some(words) = &mut self.words else { return Ok(()) };
+    pub(crate) fn open(&mut self, generator: &mut Generator) -> Result<Option<i64>, Unreadable> {
+        let Some(words) = &mut self.words else { return Ok(None) };
         let tables = &mut self.tables;
         words.read(&mut self.updates, generator, |table, row, count, values| {
             tables[table].count(row, count);

@@ -77,12 +77,24 @@ impl Coordinator {
     /// # Errors
     /// If the layers do not go together or with how updates are added up, or leave no room for so many devices.
     pub fn protecting(mut self, guardian: Guardian) -> Result<Self, FederationError> {
+        self.guardian = Some(guardian);
+        self.protect()?;
+        Ok(self)
+    }
+
+    /// Takes up how the guardian protects updates, from the next round on.
+    fn protect(&mut self) -> Result<(), FederationError> {
+        let Some(guardian) = &self.guardian else { return Ok(()) };
         if let Some(summed) = guardian.summed(&self.layout)? {
-            self.counting = self.counting.protected(Arc::new(summed))?;
+            self.counting = self.counting.clone().protected(Arc::new(summed))?;
         }
         self.announcement.protect(guardian.protection().terms());
-        self.guardian = Some(guardian);
-        Ok(self)
+        Ok(())
+    }
+
+    /// An empty sum for the next round's updates that was one of an earlier round.
+    pub(crate) fn renew(&self, collected: &mut Collected) {
+        collected.follow(&self.counting);
     }
 
     /// How updates are protected, if they are.
@@ -238,7 +250,10 @@ impl Coordinator {
     pub fn absorb(&mut self, round: RoundId, collected: &mut Collected) -> Result<(), FederationError> {
         if let Some(guardian) = &mut self.guardian {
             let population = self.selector.population().len();
-            guardian.open(round, collected, (self.cohort.size(population), population))?;
+            let moved = guardian.open(round, collected, (self.cohort.size(population), population))?;
+            if moved {
+                self.protect()?;
+            }
         }
         collected.settle();
         self.strategy.absorb(&mut self.shared.parameters, collected);
@@ -332,7 +347,11 @@ impl Coordinator {
         self.shared.version = version;
         self.distribution.restore(version, from)?;
         self.strategy.restore(&self.shared.parameters, from)?;
-        self.guardian.as_mut().map_or(Ok(()), |guardian| guardian.restore(from))
+        if let Some(guardian) = &mut self.guardian {
+            guardian.restore(from)?;
+            self.protect().map_err(|error| unfit(error.to_string()))?;
+        }
+        Ok(())
     }
 }
 

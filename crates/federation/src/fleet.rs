@@ -302,6 +302,7 @@ impl<D: DevicePart> Fleet for InProcess<D> {
                     let (lane, sum) = assembly_of.begin();
                     let mut lane = lane.unwrap_or_else(spare_lane);
                     let mut sum = sum.unwrap_or_else(|| Collected::counting(layout, counting));
+                    sum.follow(counting);
                     let attended = lane.run(round, cohort, mine, &mut sum);
                     assembly_of.end(part, lane, attended, sum);
                 });

@@ -2,7 +2,7 @@
 
 use crate::attending::Attending;
 use crate::registry::HostError;
-use crate::simulated::FederatedModel;
+use crate::simulated::{FederatedModel, check_bounds};
 use crate::{Coordinator, FederationError, Population};
 use sottovoce_core::{Catalog, Facts, Rng};
 use sottovoce_models::SharedPart;
@@ -82,6 +82,7 @@ pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &Hosting) ->
     let expected = plan.cohort.size(devices);
     let generator = noise.map_or_else(|| Generator::simulated(&rng, "guardian", 0), Generator::new);
     let guardian = common.guardian((expected, rules.ask(expected)), key_digest.as_deref(), generator)?;
+    check_bounds::<M>(&model.device(Some(&plan)), guardian.as_ref())?;
     let mut coordinator = coordinator.under(rules).counting(common.counting.counting()?);
     if let Some(guardian) = guardian {
         coordinator = coordinator.protecting(guardian)?;

@@ -6,7 +6,7 @@ use crate::{
     Attendance, Collected, Delivery, Disclosure, FederationError, HistorySource, Page, Profile, Recorder,
 };
 use sottovoce_core::Rng;
-use sottovoce_models::{DevicePart, Task};
+use sottovoce_models::{Bounds, DevicePart, Task};
 use sottovoce_privacy::packing::signed;
 use sottovoce_privacy::{Generator, Protected};
 use sottovoce_protocol::{
@@ -124,10 +124,16 @@ impl<S> Lane<S> {
             hidden: self.policy.hidden(),
         };
         self.trained.expect(&self.policy);
-        let lesson = round
-            .device
-            .train(task, &mut self.scratch, &mut rng, &mut self.trained)
-            .map_err(|error| FederationError::training(device, &error))?;
+        let lesson = match into.how().protects().filter(|protected| protected.protection().each().is_some()) {
+            Some(protected) => {
+                let mut generator = Generator::simulated(round.rng, "steps", u64::from(device));
+                let mut noise = |sums: &mut [i64]| protected.add_noise(&mut generator, sums);
+                let mut bounds = bounds(protected, &self.policy, &mut noise);
+                round.device.train_on_each(task, &mut bounds, &mut rng, &mut self.trained)
+            }
+            None => round.device.train(task, &mut self.scratch, &mut rng, &mut self.trained),
+        };
+        let lesson = lesson.map_err(|error| FederationError::training(device, &error))?;
         if lesson.samples == 0 {
             return Ok(());
         }
@@ -220,6 +226,12 @@ impl<S> Lane<S> {
         into.add(self.received.update());
         Ok(())
     }
+}
+
+/// How far an owner lets each interaction count: by their pi, the less often it is taken.
+fn bounds<'a>(protected: &Protected, policy: &Policy, noise: &'a mut dyn FnMut(&mut [i64])) -> Bounds<'a> {
+    let (clip, rate) = protected.protection().each().map_or((0.0, 0.0), |each| (each.clip, each.rate));
+    Bounds { chance: rate * policy.pi(), clip: f64::from(clip), steps: protected.steps(), noise }
 }
 
 /// What the server reads in the words of one device: all rows, with that device's noise.

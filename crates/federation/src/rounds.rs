@@ -192,6 +192,7 @@ impl<F: Fleet> Federation<F> {
     fn round_before(&mut self, observer: &mut dyn Observer) -> Result<(Attendance, u64), FederationError> {
         self.coordinator.may_go_on()?;
         let Self { fleet, coordinator: server, collected, .. } = self;
+        server.renew(collected);
         let (round, rng, wanted) = (server.round(), server.randomness(), server.wanted());
         let ask = server.rules.ask(wanted);
         let gathered = gather(&mut server.selector, fleet, ask, (round.0, self.clock), &rng)?;

@@ -8,8 +8,8 @@ use crate::state::unfit;
 use crate::summaries;
 use crate::tensors::{self, Part};
 use crate::{
-    EpochReport, Federation, FederationError, HistoryFile, HistorySource, InProcess, Page, Plan, Population,
-    Profile, Recorder, Setup, Strategy,
+    EpochReport, Federation, FederationError, Guardian, HistoryFile, HistorySource, InProcess, Page, Plan,
+    Population, Profile, Recorder, Setup, Strategy,
 };
 use sottovoce_core::{Catalog, Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
@@ -229,6 +229,7 @@ impl<M: FederatedModel> Simulated<M> {
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
         let asked = common.attending.rules().ask(cohort);
         let guardian = common.guardian((cohort, asked), None, Generator::simulated(&rng, "guardian", 0))?;
+        check_bounds::<M>(&federation.fleet().device(), guardian.as_ref())?;
         let federation = federation
             .counting(common.counting.counting()?)
             .protecting(guardian)?
@@ -342,6 +343,25 @@ impl<M: FederatedModel> Simulated<M> {
             federation.save(out)
         })
     }
+}
+
+/// Checks that a model can learn under the noise that is asked for.
+pub(crate) fn check_bounds<M: FederatedModel>(
+    device: &M::Device,
+    guardian: Option<&Guardian>,
+) -> Result<(), FederationError> {
+    let each = guardian.and_then(|guardian| guardian.protection().each());
+    if each.is_none() || device.bounds_interactions() {
+        return Ok(());
+    }
+    Err(FederationError::Setting {
+        key: "noise",
+        found: "sgd".to_owned(),
+        expected: format!(
+            "central, local or distributed: {} does not learn by a sum over interactions alone, so that one could be bounded by itself",
+            M::NAME
+        ),
+    })
 }
 
 fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64) {

@@ -1,6 +1,6 @@
 //! The two halves of a federated model: what the server holds, and what each device does.
 
-use crate::Reason;
+use crate::{Bounds, Reason};
 use sottovoce_core::Rng;
 use sottovoce_protocol::{Layout, ModelError, Parameters, Trained, UpdateError};
 use std::borrow::Cow;
@@ -89,6 +89,29 @@ pub trait DevicePart: Send + Sync {
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, UpdateError>;
+
+    /// Whether it can learn with each interaction's share bounded ([`train_on_each`](Self::train_on_each)): models that go down a
+    /// gradient which is a sum over interactions, and whose private model nothing else of the history goes into.
+    fn bounds_interactions(&self) -> bool {
+        false
+    }
+
+    /// Learns by DP-SGD: as [`train`](Self::train) does, but so that no interaction moves the private model's gradient and the
+    /// update together by more than the bound, and with noise on the private model. Noise on the update is its
+    /// carrier's to add, on all rows of all tables.
+    ///
+    /// # Errors
+    /// If the buffer is not of the shared model's layout. Models that cannot, learn nothing.
+    fn train_on_each(
+        &self,
+        task: Task<'_, Self::Prepared>,
+        bounds: &mut Bounds<'_>,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<Lesson, UpdateError> {
+        let _ = (task, bounds, rng, into);
+        Ok(Lesson::default())
+    }
 
     /// A score for each item, higher for what is more wanted. `history` is as in a [`Task`]; models that keep all they need
     /// in the private model do not look at it.

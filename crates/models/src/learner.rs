@@ -1,7 +1,7 @@
 //! The device's half of whichever model a round asks for.
 
 use crate::spec::SpecError;
-use crate::{DevicePart, Lesson, Reason, SharedPart, Task, autoencoder, fcf, fpl, gmf, kgflex};
+use crate::{Bounds, DevicePart, Lesson, Reason, SharedPart, Task, autoencoder, fcf, fpl, gmf, kgflex};
 use sottovoce_core::{Facts, Rng};
 use sottovoce_protocol::{Layout, ModelError, ModelSpec, Parameters, SharedModel, Trained, UpdateError};
 use std::sync::{Arc, Weak};
@@ -49,6 +49,19 @@ pub trait Learner: Send {
         into: &mut Trained,
     ) -> Result<Lesson, LearnError>;
 
+    /// Learns in a round with each interaction's share bounded; see [`DevicePart::train_on_each`].
+    ///
+    /// # Errors
+    /// As [`train`](Self::train), or if the model cannot.
+    fn train_on_each(
+        &mut self,
+        shared: &Arc<SharedModel>,
+        work: Work<'_>,
+        bounds: &mut Bounds<'_>,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<Lesson, LearnError>;
+
     /// A score for each item, higher for what is more wanted.
     ///
     /// # Errors
@@ -72,6 +85,16 @@ pub trait Learner: Send {
         history: &[u32],
         item: u32,
     ) -> Result<Vec<Reason>, LearnError>;
+}
+
+/// What a learner of a device works on.
+pub struct Work<'a> {
+    /// The private model.
+    pub private: &'a mut [f32],
+    /// The items that the owner has.
+    pub history: &'a [u32],
+    /// The items of which nothing may leave.
+    pub hidden: &'a [u32],
 }
 
 /// What cannot be learnt from or scored with.
@@ -105,6 +128,9 @@ pub enum LearnError {
     /// What was learnt does not fit the buffer.
     #[error(transparent)]
     Update(#[from] UpdateError),
+    /// The share of single interactions cannot be bounded.
+    #[error("{0} cannot learn with the share of each interaction bounded, as noise = sgd asks")]
+    Unbounded(String),
 }
 
 /// The learner that round terms ask for; with the facts of the catalog, where there are any.
@@ -177,6 +203,30 @@ impl<D: DevicePart, S: SharedPart + Send> Erased<D, S> {
         }
         Ok(items)
     }
+
+    /// Checks that there is something of this model's to learn; returns the size of the catalog.
+    fn check_work(
+        &self,
+        shared: &SharedModel,
+        (private, history): (&[f32], &[u32]),
+        into: &Trained,
+    ) -> Result<usize, LearnError> {
+        let items = self.check(&shared.parameters, private)?;
+        check_history(history, items)?;
+        let (found, expected) = (into.update().layout(), shared.parameters.layout().fingerprint());
+        if found != expected {
+            return Err(ModelError::Layout { found, expected }.into());
+        }
+        Ok(items)
+    }
+
+    /// Computes what follows from a shared model, unless that was done.
+    fn prepare(&mut self, shared: &Arc<SharedModel>) {
+        let this = Arc::downgrade(shared);
+        if !self.prepared.as_ref().is_some_and(|(of, _)| of.ptr_eq(&this)) {
+            self.prepared = Some((this, self.device.prepare(&shared.parameters)));
+        }
+    }
 }
 
 impl<D: DevicePart, S: SharedPart + Send> Learner for Erased<D, S> {
@@ -214,24 +264,34 @@ impl<D: DevicePart, S: SharedPart + Send> Learner for Erased<D, S> {
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<Lesson, LearnError> {
-        let items = self.check(&shared.parameters, private)?;
-        check_history(history, items)?;
-        if into.update().layout() != shared.parameters.layout().fingerprint() {
-            let (found, expected) = (into.update().layout(), shared.parameters.layout().fingerprint());
-            return Err(ModelError::Layout { found, expected }.into());
-        }
+        let items = self.check_work(shared, (private, history), into)?;
+        self.prepare(shared);
         let Self { device, scratch, prepared, .. } = self;
         let scratch = match scratch.take().filter(|(size, _)| *size == items) {
             Some(kept) => scratch.insert(kept),
             None => scratch.insert((items, device.scratch(items))),
         };
-        let this = Arc::downgrade(shared);
-        let prepared = match prepared.take().filter(|(of, _)| of.ptr_eq(&this)) {
-            Some(kept) => prepared.insert(kept),
-            None => prepared.insert((this, device.prepare(&shared.parameters))),
-        };
-        let task = Task { shared: &shared.parameters, prepared: &prepared.1, private, history, hidden };
+        let Some((_, prepared)) = prepared else { return Ok(Lesson::default()) };
+        let task = Task { shared: &shared.parameters, prepared, private, history, hidden };
         Ok(device.train(task, &mut scratch.1, rng, into)?)
+    }
+
+    fn train_on_each(
+        &mut self,
+        shared: &Arc<SharedModel>,
+        Work { private, history, hidden }: Work<'_>,
+        bounds: &mut Bounds<'_>,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<Lesson, LearnError> {
+        if !self.device.bounds_interactions() {
+            return Err(LearnError::Unbounded(self.spec.name.clone()));
+        }
+        self.check_work(shared, (private, history), into)?;
+        self.prepare(shared);
+        let Some((_, prepared)) = &self.prepared else { return Ok(Lesson::default()) };
+        let task = Task { shared: &shared.parameters, prepared, private, history, hidden };
+        Ok(self.device.train_on_each(task, bounds, rng, into)?)
     }
 
     fn score(

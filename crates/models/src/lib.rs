@@ -6,6 +6,7 @@
 //! settings (name, meaning, default, range); programs build models through that and never by name tests of their own.
 
 pub mod autoencoder;
+mod bounded;
 pub mod central;
 pub mod classifier;
 pub mod criteria;
@@ -24,6 +25,7 @@ pub mod settings;
 mod spec;
 pub mod stored;
 
+pub use bounded::Bounds;
 pub use federated::{DevicePart, Lesson, SharedPart, Task};
 pub use knowing::facts_of;
 pub use negatives::Negatives;

@@ -183,7 +183,7 @@ pub struct Summary {
     pub privacy: Option<Privacy>,
 }
 
-/// What a training spent of differential privacy of whole histories.
+/// What a training spent of differential privacy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Privacy {
     /// Epsilon, by tight accounts.
@@ -194,10 +194,14 @@ pub struct Privacy {
     pub delta: f64,
     /// Rounds that were accounted for.
     pub rounds: u64,
-    /// Where noise was added: `central`, `local` or `distributed`.
+    /// Where noise was added: `central`, `local`, `distributed` or `sgd`.
     pub placement: &'static str,
+    /// What it hides: `a person`, which is a whole history, or `an interaction`.
+    pub hides: &'static str,
     /// Its standard deviation, in clips.
     pub multiplier: f64,
+    /// The clip in the end.
+    pub clip: Option<f32>,
     /// Why training ended before its last epoch, if the budget ended it.
     pub ended: Option<String>,
 }

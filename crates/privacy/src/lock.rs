@@ -6,7 +6,7 @@
 
 use crate::he::{HeError, bfv, ckks};
 use crate::packing::RowsAs;
-use crate::{Generator, Integers, Noise, Scheme};
+use crate::{Generator, Integers, Scheme};
 use sottovoce_protocol::RoundId;
 
 /// Standard deviations of a device's noise that there is room for.
@@ -32,19 +32,19 @@ enum Parameters {
 }
 
 impl Lock {
-    /// For sums of words of this length, on a grid of so many steps in one.
+    /// For sums of words of this length, on a grid of so many steps in one, each device's values with noise of this standard
+    /// deviation.
     ///
     /// # Errors
     /// If there are no parameters with room for so many devices.
     pub(crate) fn new(
         scheme: Scheme,
         integers: &Integers,
-        noise: Option<&Noise>,
+        deviation: f64,
         steps: f64,
         length: usize,
     ) -> Result<Self, HeError> {
-        let clip = f64::from(integers.clip.unwrap_or(integers.range));
-        let noise = noise.map_or(0.0, |noise| DEVIATIONS * noise.of_a_device() * clip * steps);
+        let noise = DEVIATIONS * deviation * steps;
         let largest = f64::from(integers.range.min(integers.clip.unwrap_or(f32::MAX))) * steps + noise;
         // Heads of cells use all of a word.
         let most = match integers.rows {
@@ -235,7 +235,7 @@ mod tests {
 
     fn round_trip(scheme: Scheme, rows: RowsAs, largest: i32) {
         let integers = Integers { range: 8.0, clip: None, devices: 20, rows };
-        let lock = Lock::new(scheme, &integers, None, 100_000.0, 3000).unwrap();
+        let lock = Lock::new(scheme, &integers, 0.0, 100_000.0, 3000).unwrap();
         let (key, round, mut source) = ([5; 32], RoundId(3), Generator::new([6; 32]));
         let mut sum = LockedSum::new(lock.clone());
         let mut expected = vec![0u32; 3000];

@@ -1,5 +1,6 @@
 //! What both halves of a protected round go by.
 
+use crate::dp::DpError;
 use crate::dp::noise::{DiscreteGaussian, Noise as _};
 use crate::packing::{Packing, Unreadable, signed};
 use crate::{Generator, Lock, Placement, Protection, ProtectionError, Seal, secagg};
@@ -13,12 +14,31 @@ const FRAME: u64 = 64;
 pub struct Protected {
     protection: Protection,
     packing: Packing,
-    /// What each device adds, on the grid.
-    of_a_device: Option<DiscreteGaussian>,
-    /// What the server adds, on the grid.
-    of_the_server: Option<DiscreteGaussian>,
+    /// What each device adds.
+    of_a_device: OnGrid,
+    /// What the server adds.
+    of_the_server: OnGrid,
     /// Where words are encrypted.
     lock: Option<Lock>,
+}
+
+/// Noise on words: on values, in steps of the grid, and on the vote of an update's length.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct OnGrid {
+    values: Option<DiscreteGaussian>,
+    vote: Option<DiscreteGaussian>,
+}
+
+impl OnGrid {
+    fn new(values: f64, vote: f64) -> Result<Self, DpError> {
+        let noise = |steps: f64| (steps > 0.0).then(|| DiscreteGaussian::new(steps)).transpose();
+        Ok(Self { values: noise(values)?, vote: noise(vote)? })
+    }
+
+    /// The noise of one word.
+    fn draw(noise: Option<&DiscreteGaussian>, generator: &mut Generator) -> i64 {
+        noise.map_or(0, |noise| noise.sample(generator))
+    }
 }
 
 impl Protected {
@@ -33,18 +53,15 @@ impl Protected {
     ) -> Result<Option<Self>, ProtectionError> {
         protection.check()?;
         let Some(packing) = protection.packing(layout, cohort)? else { return Ok(None) };
-        let grid = packing.form().grid;
-        let on_grid = |clips: f64| {
-            let steps = clips * f64::from(grid.clip().unwrap_or(grid.range())) * grid.steps();
-            (steps > 0.0).then(|| DiscreteGaussian::new(steps)).transpose()
-        };
-        let noise = protection.noise;
+        let (noise, steps) = (protection.noise, packing.form().grid.steps());
         let central = noise.filter(|noise| noise.placement == Placement::Central);
         let lock = protection.lock(packing.length())?;
+        let of_a_vote = noise.map_or(0.0, |noise| noise.of_a_vote());
+        let of_votes = central.and_then(|noise| noise.votes).unwrap_or(0.0);
         Ok(Some(Self {
             lock,
-            of_a_device: on_grid(noise.map_or(0.0, |noise| noise.of_a_device()))?,
-            of_the_server: on_grid(central.map_or(0.0, |noise| noise.multiplier))?,
+            of_a_device: OnGrid::new(protection.of_a_device() * steps, of_a_vote)?,
+            of_the_server: OnGrid::new(protection.of_the_server() * steps, of_votes)?,
             protection: protection.clone(),
             packing,
         }))
@@ -72,7 +89,19 @@ impl Protected {
 
     /// Whether devices add noise.
     pub fn adds_noise(&self) -> bool {
-        self.of_a_device.is_some()
+        self.of_a_device.values.is_some()
+    }
+
+    /// Steps of the grid in one, where gradients of interactions are added up on it.
+    pub fn steps(&self) -> f64 {
+        self.packing.form().grid.steps()
+    }
+
+    /// Adds a device's noise to sums on the grid that stay with it.
+    pub fn add_noise(&self, generator: &mut Generator, sums: &mut [i64]) {
+        for sum in sums {
+            *sum += OnGrid::draw(self.of_a_device.values.as_ref(), generator);
+        }
     }
 
     /// How words are encrypted, if they are.
@@ -103,14 +132,21 @@ impl Protected {
         into.clear();
         into.resize(self.packing.length(), 0);
         self.packing.pack(update, |place, word| into[place] = into[place].wrapping_add(word));
-        if let Some(noise) = &self.of_a_device {
-            for word in into {
-                *word = word.wrapping_add(noise.sample(generator) as u32);
+        if self.adds_noise() {
+            for (place, word) in into.iter_mut().enumerate() {
+                let noise = OnGrid::draw(self.noise_at(&self.of_a_device, place), generator);
+                *word = word.wrapping_add(noise as u32);
             }
         }
     }
 
-    /// Reads a sum of so many devices' words with the server's noise: table, row, how many updates had it, and its sum.
+    fn noise_at<'a>(&self, noise: &'a OnGrid, place: usize) -> Option<&'a DiscreteGaussian> {
+        let vote = self.packing.vote() == Some(place);
+        if vote { noise.vote.as_ref() } else { noise.values.as_ref() }
+    }
+
+    /// Reads a sum of so many devices' words with the server's noise: table, row, how many updates had it, and its sum. Returns
+    /// what updates say of their lengths, noise included, where the clip follows them.
     ///
     /// # Errors
     /// If there are more rows than the buckets hold.
@@ -120,11 +156,14 @@ impl Protected {
         updates: u32,
         generator: &mut Generator,
         each: impl FnMut(usize, usize, u32, &[f32]),
-    ) -> Result<(), Unreadable> {
+    ) -> Result<Option<i64>, Unreadable> {
         let mut sum = signed(sum);
-        if let Some(noise) = &self.of_the_server {
-            noise.add_to(generator, &mut sum);
+        if self.of_the_server.values.is_some() {
+            for (place, sum) in sum.iter_mut().enumerate() {
+                *sum += OnGrid::draw(self.noise_at(&self.of_the_server, place), generator);
+            }
         }
-        self.packing.unpack(&sum, updates, each)
+        self.packing.unpack(&sum, updates, each)?;
+        Ok(self.packing.vote().map(|place| sum[place]))
     }
 }

@@ -57,11 +57,14 @@ pub enum Placement {
     Local,
     /// By each device its share, so that the sum has all of it: under a seal the server never sees less.
     Distributed,
+    /// By each device on its gradients, each interaction's bounded by itself (DP-SGD): it hides single interactions, from
+    /// everybody, and not whole histories.
+    Sgd,
 }
 
 impl Placement {
     /// In the order of their names in settings.
-    pub const ALL: [Self; 3] = [Self::Central, Self::Local, Self::Distributed];
+    pub const ALL: [Self; 4] = [Self::Central, Self::Local, Self::Distributed, Self::Sgd];
 
     /// Its name in terms and settings.
     pub fn name(self) -> &'static str {
@@ -69,7 +72,13 @@ impl Placement {
             Self::Central => "central",
             Self::Local => "local",
             Self::Distributed => "distributed",
+            Self::Sgd => "sgd",
         }
+    }
+
+    /// Whether it hides in the sum of a cohort, so that it matters how that is drawn; otherwise each device has all of its own.
+    pub fn is_of_sums(self) -> bool {
+        matches!(self, Self::Central | Self::Distributed)
     }
 
     /// By its name.
@@ -87,16 +96,45 @@ pub struct Noise {
     pub multiplier: f64,
     /// Distributed: devices whose shares make up all of it.
     pub shares: u32,
+    /// Where the clip follows the lengths of updates: standard deviation of the noise on the sum of what devices say of theirs,
+    /// 1 for one within the clip and -1 for a longer one.
+    pub votes: Option<f64>,
+    /// Where single interactions are hidden ([`Placement::Sgd`]): how.
+    pub each: Option<Each>,
+}
+
+/// How single interactions are bounded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Each {
+    /// The longest gradient of one.
+    pub clip: f32,
+    /// The chance with which one is learnt from in a round.
+    pub rate: f64,
 }
 
 impl Noise {
-    /// Standard deviation of what each device adds, in clips.
-    pub fn of_a_device(&self) -> f64 {
+    /// Of a clip that stays as it is; all of it from one hand.
+    pub fn new(placement: Placement, multiplier: f64) -> Self {
+        Self { placement, multiplier, shares: 1, votes: None, each: None }
+    }
+
+    /// The share of a device in noise that has this standard deviation in all.
+    fn share(&self, deviation: f64) -> f64 {
         match self.placement {
             Placement::Central => 0.0,
-            Placement::Local => self.multiplier,
-            Placement::Distributed => self.multiplier / f64::from(self.shares.max(1)).sqrt(),
+            Placement::Local | Placement::Sgd => deviation,
+            Placement::Distributed => deviation / f64::from(self.shares.max(1)).sqrt(),
         }
+    }
+
+    /// Standard deviation of what each device adds, in clips.
+    pub fn of_a_device(&self) -> f64 {
+        self.share(self.multiplier)
+    }
+
+    /// Standard deviation of what each device adds to what it says of its update's length.
+    pub fn of_a_vote(&self) -> f64 {
+        self.share(self.votes.unwrap_or(0.0))
     }
 }
 
@@ -162,6 +200,9 @@ pub enum ProtectionError {
     /// Noise without a bound on what one person can do to the sum.
     #[error("noise means nothing without a clip: an update may be of any length")]
     NoiseWithoutClip,
+    /// A clip that follows the lengths of updates, where there are none to follow.
+    #[error("the clip can follow the lengths of whole updates only: not with noise = sgd")]
+    VotesOnInteractions,
     /// Shares of noise in the open.
     #[error("distributed noise needs a seal: alone, a device's share protects too little")]
     SharesInTheOpen,
@@ -222,7 +263,13 @@ impl Protection {
             };
         };
         match self.noise {
-            Some(_) if integers.clip.is_none() => Err(ProtectionError::NoiseWithoutClip),
+            Some(noise) if noise.each.is_some() != (noise.placement == Placement::Sgd) => {
+                Err(ProtectionError::NoiseWithoutClip)
+            }
+            Some(Noise { each: Some(_), votes: Some(_), .. }) => Err(ProtectionError::VotesOnInteractions),
+            Some(noise) if integers.clip.is_none() && noise.each.is_none() => {
+                Err(ProtectionError::NoiseWithoutClip)
+            }
             Some(Noise { placement: Placement::Distributed, .. }) if self.seal.is_none() => {
                 Err(ProtectionError::SharesInTheOpen)
             }
@@ -244,9 +291,34 @@ impl Protection {
     /// If there is no grid with room for all.
     pub fn form(&self) -> Result<Option<Form>, ProtectionError> {
         let Some(Integers { range, clip, devices, rows }) = self.integers else { return Ok(None) };
-        let deviation = self.noise.map_or(0.0, |noise| noise.of_a_device());
-        let grid = Grid::choose(range, clip, u64::from(devices), deviation)?;
-        Ok(Some(Form { grid, rows, counts: self.noise.is_none() }))
+        let grid = Grid::choose(range, clip, u64::from(devices), self.of_a_device())?;
+        // Gradients are added up on the grid, in numbers of 24 bits.
+        let grid = if self.each().is_some() { grid.within_24_bits() } else { grid };
+        let votes = self.noise.is_some_and(|noise| noise.votes.is_some());
+        Ok(Some(Form { grid, rows, counts: self.noise.is_none(), votes }))
+    }
+
+    /// What noise is measured by: the longest update, or the longest gradient of an interaction.
+    fn clip(&self) -> f64 {
+        let each = self.each().map(|each| each.clip);
+        let longest = each.or(self.integers.and_then(|integers| integers.clip.or(Some(integers.range))));
+        f64::from(longest.unwrap_or(0.0))
+    }
+
+    /// How single interactions are bounded, if they are.
+    pub fn each(&self) -> Option<Each> {
+        self.noise.and_then(|noise| noise.each)
+    }
+
+    /// Standard deviation of the noise on the values that each device sends.
+    pub(crate) fn of_a_device(&self) -> f64 {
+        self.noise.map_or(0.0, |noise| noise.of_a_device() * self.clip())
+    }
+
+    /// Standard deviation of the server's noise on the values of a sum.
+    pub(crate) fn of_the_server(&self) -> f64 {
+        let central = self.noise.filter(|noise| noise.placement == Placement::Central);
+        central.map_or(0.0, |noise| noise.multiplier * self.clip())
     }
 
     /// How updates of a layout become integers, if they do, in a cohort of this size.
@@ -291,7 +363,7 @@ impl Protection {
         else {
             return Ok(None);
         };
-        Ok(Some(Lock::new(*scheme, integers, self.noise.as_ref(), form.grid.steps(), length)?))
+        Ok(Some(Lock::new(*scheme, integers, self.of_a_device(), form.grid.steps(), length)?))
     }
 
     /// As round terms say it.
@@ -305,12 +377,16 @@ impl Protection {
             }
             layers.push(PrivacyLayer { name: INTEGERS.to_owned(), settings });
         }
-        if let Some(Noise { placement, multiplier, shares }) = &self.noise {
+        if let Some(Noise { placement, multiplier, shares, votes, each }) = &self.noise {
             let mut settings =
                 Settings::from([said("placement", placement.name()), said("multiplier", multiplier)]);
             if *placement == Placement::Distributed {
                 settings.extend([said("shares", shares)]);
             }
+            settings.extend(votes.as_ref().map(|votes| said("votes", votes)));
+            settings.extend(
+                each.iter().flat_map(|each| [said("clip", each.clip), said("interactions", each.rate)]),
+            );
             layers.push(PrivacyLayer { name: NOISE.to_owned(), settings });
         }
         if let Some(seal) = &self.seal {
@@ -414,13 +490,26 @@ fn read_integers(settings: &Settings) -> Result<Integers, ProtectionError> {
 fn read_noise(settings: &Settings) -> Result<Noise, ProtectionError> {
     let from = Reader { layer: NOISE, settings };
     let placement = settings.get("placement").and_then(|name| Placement::named(name));
-    let placement = placement.ok_or_else(|| from.wrong("placement", "central, local or distributed"))?;
+    let placement = placement.ok_or_else(|| from.wrong("placement", "central, local, distributed or sgd"))?;
     let positive = |value: &f64| value.is_finite() && *value > 0.0;
     let shares = match placement {
         Placement::Distributed => from.needed("shares", |&shares: &u32| shares > 0, "a number of devices")?,
         _ => 1,
     };
-    Ok(Noise { placement, multiplier: from.needed("multiplier", positive, POSITIVE)?, shares })
+    let each = match placement {
+        Placement::Sgd => Some(Each {
+            clip: from.needed("clip", |clip: &f32| clip.is_finite() && *clip > 0.0, POSITIVE)?,
+            rate: from.needed("interactions", |rate| positive(rate) && *rate <= 1.0, "a share up to 1")?,
+        }),
+        _ => None,
+    };
+    Ok(Noise {
+        placement,
+        multiplier: from.needed("multiplier", positive, POSITIVE)?,
+        shares,
+        votes: from.optional("votes", positive, POSITIVE)?,
+        each,
+    })
 }
 
 fn read_seal(name: &str, settings: &Settings) -> Result<Seal, ProtectionError> {
@@ -449,7 +538,8 @@ mod tests {
     fn all() -> Vec<Protection> {
         let integers = Integers { range: 8.0, clip: None, devices: 100, rows: RowsAs::Dense };
         let clipped = Integers { clip: Some(0.5), ..integers };
-        let noise = |placement, shares| Some(Noise { placement, multiplier: 1.5, shares });
+        let noise = |placement, shares| Some(Noise { shares, ..Noise::new(placement, 1.5) });
+        let sgd = Noise { each: Some(Each { clip: 0.25, rate: 0.1 }), ..Noise::new(Placement::Sgd, 2.0) };
         let masks = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1 };
         let encrypted = Seal::Encryption { scheme: Scheme::Bfv, key: "0a".repeat(32) };
         let buckets = Integers { rows: RowsAs::Buckets(500), ..integers };
@@ -466,6 +556,16 @@ mod tests {
             Protection {
                 integers: Some(clipped),
                 noise: noise(Placement::Distributed, 70),
+                seal: Some(masks.clone()),
+            },
+            Protection { integers: Some(integers), noise: Some(sgd), seal: None },
+            Protection {
+                integers: Some(clipped),
+                noise: Some(Noise {
+                    votes: Some(9.5),
+                    shares: 70,
+                    ..Noise::new(Placement::Distributed, 1.5)
+                }),
                 seal: Some(masks),
             },
         ]
@@ -480,7 +580,11 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_is_refused() {
-        let [_, sealed, bucketed, central, _, distributed] = all().try_into().unwrap();
+        let [_, sealed, bucketed, central, local, distributed, sgd, _] = all().try_into().unwrap();
+        let changed = |of: &Protection, change: &dyn Fn(Noise) -> Noise| Protection {
+            noise: of.noise.map(change),
+            ..of.clone()
+        };
         let wrong = [
             (
                 Protection { integers: None, ..sealed.clone() },
@@ -495,6 +599,8 @@ mod tests {
                 },
                 "do not go with noise",
             ),
+            (changed(&sgd, &|noise| Noise { votes: Some(2.0), ..noise }), "whole updates only"),
+            (changed(&local, &|noise| Noise { placement: Placement::Sgd, ..noise }), "setting \"clip\""),
         ];
         for (protection, said) in wrong {
             let error = Protection::read(&protection.terms()).unwrap_err().to_string();

@@ -115,7 +115,7 @@ impl Turnout {
     }
 }
 
-/// Differential privacy of whole histories.
+/// Differential privacy.
 #[derive(Serialize)]
 struct Privacy {
     epsilon: f64,
@@ -123,7 +123,9 @@ struct Privacy {
     delta: f64,
     rounds: u64,
     placement: &'static str,
+    hides: &'static str,
     noise_multiplier: f64,
+    clip: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<String>,
 }
@@ -136,18 +138,22 @@ impl Privacy {
             delta: spent.delta,
             rounds: spent.rounds,
             placement: spent.placement,
+            hides: spent.hides,
             noise_multiplier: spent.multiplier,
+            clip: spent.clip,
             ended: spent.ended.clone(),
         }
     }
 
     fn told(&self) -> String {
         let mut text = format!(
-            "epsilon {:.3} at delta {:e} ({} noise of {} clips, {} rounds; {:.3} by Rényi accounts)",
+            "epsilon {:.3} at delta {:e} of {} ({} noise of {} clips of {}, {} rounds; {:.3} by Rényi accounts)",
             self.epsilon,
             self.delta,
+            self.hides,
             self.placement,
             self.noise_multiplier,
+            self.clip.map_or_else(|| "no bound".to_owned(), |clip| format!("{clip:.3}")),
             output::grouped(self.rounds),
             self.epsilon_rdp,
         );

@@ -135,6 +135,34 @@ fn so_they_do_with_noise_wherever_it_is_added() {
 }
 
 #[test]
+fn so_they_do_with_a_clip_that_follows_the_updates() {
+    let common = ["factors=4", "triples=8", "cohort=40", "epochs=1", "clip=0.5", "clip_quantile=0.5"];
+    for noise in [&["noise=central"][..], &["noise=local"], &["noise=distributed", "seal=secagg"]] {
+        compare("fpl", &[&common[..], noise].concat());
+    }
+    compare(
+        "fcf",
+        &[
+            "factors=4",
+            "epochs=3",
+            "cohort=60",
+            "clip=2",
+            "clip_quantile=0.7",
+            "noise=distributed",
+            "seal=bfv",
+        ],
+    );
+}
+
+#[test]
+fn so_they_do_with_noise_on_single_interactions() {
+    let common = ["factors=4", "cohort=40", "epochs=1", "clip=0.5", "noise=sgd", "interactions=0.5"];
+    compare("fpl", &[&common[..], &["triples=8"]].concat());
+    compare("fpl", &[&common[..], &["triples=8", "seal=secagg"]].concat());
+    compare("fed-gmf", &common);
+}
+
+#[test]
 fn so_they_do_with_noise_on_features() {
     let settings = [
         "factors=4",

@@ -63,7 +63,7 @@ impl Counting {
     /// # Errors
     /// If they are to be guarded or weighed.
     pub(crate) fn protected(self, protected: Arc<Summed>) -> Result<Self, ProtectedCounting> {
-        if !self.is_plain() {
+        if self.guard != Guard::None || self.weighing != Weighing::Equal {
             return Err(ProtectedCounting { guard: self.guard.name(), weighing: self.weighing.name() });
         }
         Ok(Self { protected: Some(protected), ..self })

@@ -25,13 +25,17 @@ pub struct Spent {
     pub multiplier: f64,
     /// The bound past which training does not go, if there is one.
     pub budget: Option<f64>,
+    /// The clip as it is now.
+    pub clip: Option<f32>,
 }
 
 impl Spent {
     /// For a summary; `ended` says why training ended early.
     pub(crate) fn told(&self, ended: Option<String>) -> Privacy {
-        let Spent { epsilon, epsilon_rdp, delta, rounds, multiplier, .. } = *self;
-        Privacy { epsilon, epsilon_rdp, delta, rounds, placement: self.placement.name(), multiplier, ended }
+        let Spent { epsilon, epsilon_rdp, delta, rounds, multiplier, clip, placement, .. } = *self;
+        let hides = if placement == Placement::Sgd { "an interaction" } else { "a person" };
+        let placement = placement.name();
+        Privacy { epsilon, epsilon_rdp, delta, rounds, placement, hides, multiplier, clip, ended }
     }
 }
 
@@ -42,7 +46,7 @@ pub struct Accounts {
     delta: f64,
     budget: Option<Budget>,
     accountant: Accountant,
-    /// With local noise: rounds that each device took part in.
+    /// Where each device has noise of its own: rounds that it took part in.
     taken: Vec<u32>,
     /// The most of those.
     most: u64,
@@ -60,14 +64,25 @@ impl Accounts {
         Ok(Self { noise: *noise, delta, budget, accountant, taken: Vec::new(), most: 0 })
     }
 
+    /// Whether each device has noise of its own, so that what counts is how often one took part.
     pub(crate) fn are_local(&self) -> bool {
-        self.noise.placement == Placement::Local
+        !self.noise.placement.is_of_sums()
+    }
+
+    /// What a device spends that takes part.
+    fn of_a_device(&self) -> Round {
+        let multiplier = self.noise.multiplier;
+        match self.noise.each {
+            Some(each) if each.rate < 1.0 => Round::Poisson { rate: each.rate, multiplier },
+            _ => Round::full(multiplier),
+        }
     }
 
     fn round(&self, chance: f64, sampling: Sampling, (size, population): (usize, usize)) -> Round {
         let multiplier = self.noise.multiplier;
         match sampling {
-            Sampling::Fixed if !self.are_local() && size < population => {
+            _ if self.are_local() => self.of_a_device(),
+            Sampling::Fixed if size < population => {
                 Round::FixedCohort { cohort: size as u64, population: population as u64, multiplier }
             }
             _ if chance < 1.0 => Round::Poisson { rate: chance, multiplier },
@@ -101,7 +116,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// With local noise: these devices added theirs.
+    /// These devices added noise of their own.
     pub(crate) fn took_part(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
         for &device in cohort {
             let place = device as usize;
@@ -111,7 +126,7 @@ impl Accounts {
             self.taken[place] += 1;
             if u64::from(self.taken[place]) > self.most {
                 self.most += 1;
-                self.accountant.record(Round::full(self.noise.multiplier), 1)?;
+                self.accountant.record(self.of_a_device(), 1)?;
             }
         }
         Ok(())
@@ -131,6 +146,7 @@ impl Accounts {
             placement: self.noise.placement,
             multiplier: self.noise.multiplier,
             budget: self.budget.map(|budget| budget.epsilon),
+            clip: None,
         }
     }
 

@@ -4,14 +4,20 @@ use super::accounts::Accounts;
 use super::{Guardian, Sampling};
 use crate::FederationError;
 use sottovoce_models::settings::{Setting, Settings};
+use sottovoce_privacy::dp::Adaptive;
 use sottovoce_privacy::packing::RowsAs;
-use sottovoce_privacy::{Generator, Integers, Noise, Placement, Protection, ProtectionError, Scheme, Seal};
+use sottovoce_privacy::{
+    Each, Generator, Integers, Noise, Placement, Protection, ProtectionError, Scheme, Seal,
+};
 
 /// How updates are protected, as it was set.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Chosen {
     clip: Option<f32>,
+    quantile: Option<f64>,
+    clip_rate: f64,
     noise: Option<Placement>,
+    interactions: f64,
     multiplier: f64,
     delta: f64,
     budget: Option<f64>,
@@ -37,7 +43,10 @@ impl Chosen {
         let above_0 = |key| Some(settings.real(key)).filter(|&value| value > 0.0);
         Self {
             clip: above_0("clip").map(|clip| clip as f32),
+            quantile: above_0("clip_quantile"),
+            clip_rate: settings.real("clip_rate"),
             noise: Placement::named(settings.word("noise")),
+            interactions: settings.real("interactions"),
             multiplier: settings.real("noise_multiplier"),
             delta: settings.real("delta"),
             budget: above_0("epsilon"),
@@ -80,7 +89,8 @@ impl Chosen {
                 expected: "64 hexadecimal digits, as `federation key` prints them".to_owned(),
             });
         }
-        let protection = self.protection((expected, asked), key);
+        let adaptive = self.adaptive(expected)?;
+        let protection = self.protection((expected, asked), adaptive.as_ref(), key)?;
         protection.check()?;
         if self.anonymous && protection.seal.is_some() {
             return Err(ProtectionError::AnonymousSeal.into());
@@ -90,24 +100,66 @@ impl Chosen {
             (true, true) => Sampling::Fixed,
             (true, false) => Sampling::Poisson,
         };
-        let accounts =
-            protection.noise.map(|noise| Accounts::new(&noise, self.delta, self.budget)).transpose()?;
+        // What update and vote spend together.
+        let spends = protection.noise.map(|noise| Noise { multiplier: self.multiplier, ..noise });
+        let accounts = spends.map(|noise| Accounts::new(&noise, self.delta, self.budget)).transpose()?;
         let guardian = Guardian::new(protection, expected, sampling, accounts, generator);
+        let guardian = adaptive.into_iter().fold(guardian, Guardian::adapting);
         Ok(Some(if self.anonymous { guardian.anonymous() } else { guardian }))
     }
 
-    fn protection(&self, (expected, asked): (usize, usize), key: Option<&str>) -> Protection {
+    /// How the clip follows the lengths of updates, if it does.
+    fn adaptive(&self, expected: usize) -> Result<Option<Adaptive>, FederationError> {
+        let Some(quantile) = self.quantile else { return Ok(None) };
+        let wrong = |expected: &str| FederationError::Setting {
+            key: "clip_quantile",
+            found: quantile.to_string(),
+            expected: expected.to_owned(),
+        };
+        let (Some(clip), Some(placement)) = (self.clip, self.noise) else {
+            return Err(wrong(
+                "0, or a clip to begin with and noise: what updates say of their lengths is hidden in it",
+            ));
+        };
+        // Of the count of updates within the clip: the paper's twentieth of a cohort, and enough that little of the noise on
+        // updates is made up for.
+        let count_noise = match placement {
+            Placement::Central | Placement::Distributed => {
+                (expected as f64 / 20.0).max(2.0 * self.multiplier)
+            }
+            Placement::Local => 2.0 * self.multiplier,
+            Placement::Sgd => return Err(wrong("0: with noise = sgd no update is clipped as a whole")),
+        };
+        Ok(Some(Adaptive::new(f64::from(clip), quantile, self.clip_rate, count_noise)?))
+    }
+
+    fn protection(
+        &self,
+        (expected, asked): (usize, usize),
+        adaptive: Option<&Adaptive>,
+        key: Option<&str>,
+    ) -> Result<Protection, FederationError> {
+        let multiplier = match adaptive {
+            Some(adaptive) => adaptive.update_multiplier(self.multiplier)?,
+            None => self.multiplier,
+        };
         let noise = self.noise.map(|placement| Noise {
-            placement,
-            multiplier: self.multiplier,
             shares: match placement {
                 Placement::Distributed => ((expected as f64 * (1.0 - self.dropout)).floor() as u32).max(1),
                 _ => 1,
             },
+            votes: adaptive.map(Adaptive::vote_noise),
+            each: self
+                .clip
+                .filter(|_| placement == Placement::Sgd)
+                .map(|clip| Each { clip, rate: self.interactions }),
+            ..Noise::new(placement, multiplier)
         });
-        let devices = if noise.is_some() && !self.fixed { with_luck(asked) } else { asked };
+        let by_chance = noise.is_some_and(|noise| noise.placement.is_of_sums()) && !self.fixed;
+        let devices = if by_chance { with_luck(asked) } else { asked };
         let rows = self.buckets.map_or(RowsAs::Dense, RowsAs::Buckets);
-        let integers = Integers { range: self.range, clip: self.clip, devices: devices as u32, rows };
+        let clip = self.clip.filter(|_| self.noise != Some(Placement::Sgd));
+        let integers = Integers { range: self.range, clip, devices: devices as u32, rows };
         let encrypted = |scheme| Seal::Encryption { scheme, key: key.unwrap_or(&"0".repeat(64)).to_owned() };
         let seal = match self.seal.as_str() {
             "secagg" => Some(Seal::SecureAggregation { dropout: self.dropout, colluding: self.colluding }),
@@ -115,7 +167,7 @@ impl Chosen {
             "ckks" => Some(encrypted(Scheme::Ckks)),
             _ => None,
         };
-        Protection { integers: Some(integers), noise, seal }
+        Ok(Protection { integers: Some(integers), noise, seal })
     }
 }
 
@@ -128,16 +180,30 @@ fn noises() -> Vec<Setting> {
     vec![
         Setting::choice(
             "noise",
-            &["none", "central", "local", "distributed"],
-            "Differential privacy of whole histories: noise added by the server to the sum, by each device, or by each device its share (with a seal)",
+            &["none", "central", "local", "distributed", "sgd"],
+            "Differential privacy: noise of whole histories by the server on the sum, by each device, or by each device its share (with a seal); or of single interactions, by each device in its training (sgd)",
         ),
         Setting::real(
             "clip",
             0.0,
             0.0..=1e6,
-            "The longest update (norm of all its values); longer ones are cut down; 0: any",
+            "The longest update (norm of all its values), or with noise = sgd the longest gradient of an interaction; longer ones are cut down; 0: any",
         ),
-        Setting::real("noise_multiplier", 1.0, 1e-3..=1e4, "With noise: its standard deviation, in clips")
+        Setting::real(
+            "clip_quantile",
+            0.0,
+            0.0..=1.0,
+            "With noise: from round to round the clip moves to where this share of the updates is within it; 0: it stays",
+        ),
+        Setting::real("clip_rate", 0.2, 0.0..=10.0, "With clip_quantile: how fast"),
+        Setting::real(
+            "interactions",
+            1.0,
+            1e-6..=1.0,
+            "With noise = sgd: the chance with which an interaction is learnt from in a round",
+        )
+        .on_log_scale(),
+        Setting::real("noise_multiplier", 1.0, 0.05..=1e4, "With noise: its standard deviation, in clips")
             .on_log_scale(),
         Setting::real("delta", 1e-5, 1e-12..=0.1, "With noise: the delta for which epsilon is told")
             .on_log_scale(),

@@ -2,10 +2,12 @@
 
 use super::Summed;
 use super::accounts::{Accounts, Spent};
+use crate::state::unfit;
 use crate::{Collected, FederationError};
 use sottovoce_core::{Rng, math};
+use sottovoce_privacy::dp::Adaptive;
 use sottovoce_privacy::tokens::{Blinded, Token};
-use sottovoce_privacy::{Generator, Placement, Protected, Protection};
+use sottovoce_privacy::{Generator, Protected, Protection};
 use sottovoce_protocol::{Layout, RoundId};
 use std::io::{self, Read, Write};
 
@@ -34,7 +36,12 @@ pub struct Guardian {
     generator: Generator,
     /// Uploads do not say whose they are.
     anonymous: bool,
+    /// Where the clip follows the lengths of updates.
+    adaptive: Option<Adaptive>,
 }
+
+/// The shortest and the longest clip that is gone on with.
+const CLIPS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
 impl Guardian {
     /// With accounts where there is noise; `expected` updates come to a round. The generator's seed must be nobody else's.
@@ -45,7 +52,21 @@ impl Guardian {
         accounts: Option<Accounts>,
         generator: Generator,
     ) -> Self {
-        Self { protection, expected, sampling, accounts, generator, anonymous: false }
+        Self { protection, expected, sampling, accounts, generator, anonymous: false, adaptive: None }
+    }
+
+    /// The same with a clip that follows the lengths of updates.
+    #[must_use]
+    pub fn adapting(mut self, adaptive: Adaptive) -> Self {
+        self.adaptive = Some(adaptive);
+        self.take_up_clip();
+        self
+    }
+
+    fn take_up_clip(&mut self) {
+        if let (Some(adaptive), Some(integers)) = (&self.adaptive, &mut self.protection.integers) {
+            integers.clip = Some(adaptive.clip().bound().clamp(*CLIPS.start(), *CLIPS.end()) as f32);
+        }
     }
 
     /// The same where uploads do not say whose they are.
@@ -74,7 +95,7 @@ impl Guardian {
 
     /// Whether noise is accounted for a whole cohort at once, so that how it is drawn matters.
     fn hides_in_cohort(&self) -> bool {
-        self.protection.noise.is_some_and(|noise| noise.placement != Placement::Local)
+        self.protection.noise.is_some_and(|noise| noise.placement.is_of_sums())
     }
 
     /// Devices to be asked: where each comes by its own chance, a number drawn anew for each round.
@@ -105,22 +126,26 @@ impl Guardian {
         }
     }
 
-    /// Opens a round's sum, with the noise that is the server's to add, and writes down what that spent.
+    /// Opens a round's sum, with the noise that is the server's to add, and writes down what that spent. Whether the clip has
+    /// moved.
     pub(crate) fn open(
         &mut self,
         round: RoundId,
         collected: &mut Collected,
         (size, population): (usize, usize),
-    ) -> Result<(), FederationError> {
+    ) -> Result<bool, FederationError> {
         let mut generator = self.generator.stream("noise", round.0);
-        collected
+        let votes = collected
             .open(&mut generator)
             .map_err(|error| FederationError::Sealed { round: round.0, reason: error.to_string() })?;
         let chance = self.chance(size, population);
-        match &mut self.accounts {
-            Some(accounts) => accounts.spend(chance, self.sampling, (size, population)),
-            None => Ok(()),
+        if let Some(accounts) = &mut self.accounts {
+            accounts.spend(chance, self.sampling, (size, population))?;
         }
+        let (Some(adaptive), Some(votes)) = (&mut self.adaptive, votes) else { return Ok(false) };
+        adaptive.follow(votes, self.expected as f64)?;
+        self.take_up_clip();
+        Ok(true)
     }
 
     /// These devices took part in a round: each adds noise of its own where noise is local.
@@ -133,7 +158,9 @@ impl Guardian {
 
     /// What was spent so far.
     pub fn spent(&self) -> Option<Spent> {
-        self.accounts.as_ref().map(Accounts::spent)
+        let clip = self.protection.integers.and_then(|integers| integers.clip);
+        let each = self.protection.each().map(|each| each.clip);
+        self.accounts.as_ref().map(|accounts| Spent { clip: each.or(clip), ..accounts.spent() })
     }
 
     pub(crate) fn accounts(&self) -> Option<&Accounts> {
@@ -146,11 +173,19 @@ impl Guardian {
     }
 
     pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.accounts.as_ref().map_or(Ok(()), |accounts| accounts.save(out))
+        self.accounts.as_ref().map_or(Ok(()), |accounts| accounts.save(out))?;
+        self.adaptive.as_ref().map_or(Ok(()), |adaptive| out.write_all(&adaptive.to_bytes()))
     }
 
     pub(crate) fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
-        self.accounts.as_mut().map_or(Ok(()), |accounts| accounts.restore(from))
+        self.accounts.as_mut().map_or(Ok(()), |accounts| accounts.restore(from))?;
+        if let Some(adaptive) = &mut self.adaptive {
+            let mut bytes = [0; Adaptive::BYTES];
+            from.read_exact(&mut bytes)?;
+            *adaptive = Adaptive::from_bytes(&bytes).map_err(|error| unfit(error.to_string()))?;
+        }
+        self.take_up_clip();
+        Ok(())
     }
 }
 

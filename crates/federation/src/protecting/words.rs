@@ -45,15 +45,21 @@ impl Words {
         others.clear();
     }
 
-    /// Reads the sum with the server's noise, once; `updates` becomes the number that means are taken over.
+    /// From now on by other rules, of words of the same number.
+    pub(crate) fn follow(&mut self, how: &Arc<Summed>) {
+        self.how = Arc::clone(how);
+    }
+
+    /// Reads the sum with the server's noise, once; `updates` becomes the number that means are taken over. Returns what updates
+    /// say of their lengths, where the clip follows them.
     pub(crate) fn read(
         &mut self,
         updates: &mut u64,
         generator: &mut Generator,
         each: impl FnMut(usize, usize, u32, &[f32]),
-    ) -> Result<(), Unreadable> {
+    ) -> Result<Option<i64>, Unreadable> {
         if std::mem::replace(&mut self.read, true) {
-            return Ok(());
+            return Ok(None);
         }
         *updates = self.how.expected.unwrap_or(*updates);
         let count = u32::try_from(*updates).unwrap_or(u32::MAX);

@@ -12,7 +12,7 @@ use super::scratch::Drawing;
 use super::scratch::Scratch;
 use crate::negatives::{Negatives, Pool};
 use crate::spec::{SpecError, SpecReader};
-use crate::{DevicePart, Lesson, Task};
+use crate::{Bounds, DevicePart, Lesson, Task};
 use sottovoce_core::{Rng, Work, fastest};
 use sottovoce_protocol::{Mark, ModelSpec, Parameters, Table, Trained, UpdateError};
 
@@ -224,6 +224,20 @@ impl DevicePart for Device {
         with_factors!(self.factors, F => {
             fastest(Training::<F> { device: self, pulls, table, user, drawing, hidden, scratch, rng, into })
         })
+    }
+
+    fn bounds_interactions(&self) -> bool {
+        true
+    }
+
+    fn train_on_each(
+        &self,
+        task: Task<'_>,
+        bounds: &mut Bounds<'_>,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<Lesson, UpdateError> {
+        self.train_bounded(task, bounds, rng, into)
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {

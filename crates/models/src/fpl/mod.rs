@@ -24,6 +24,7 @@
 //!
 //! What leaves the device, then, is rows of one table, [`Shared::TABLE`]; p and the history never do.
 
+mod bounded;
 mod device;
 mod lanes;
 mod scratch;

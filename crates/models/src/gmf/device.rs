@@ -2,7 +2,7 @@
 
 use crate::loss::Loss;
 use crate::spec::{SpecError, SpecReader};
-use crate::{DevicePart, Lesson, Task};
+use crate::{Bounds, DevicePart, Lesson, Task};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Mark, ModelSpec, Parameters, Trained, UpdateError};
 
@@ -260,6 +260,20 @@ impl DevicePart for Device {
         into.set_samples(history.len() as u64);
         // A sample is an item had, with the negatives drawn for it.
         Ok(Lesson { samples: (history.len() * self.epochs()) as u64, loss })
+    }
+
+    fn bounds_interactions(&self) -> bool {
+        true
+    }
+
+    fn train_on_each(
+        &self,
+        task: Task<'_>,
+        bounds: &mut Bounds<'_>,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<Lesson, UpdateError> {
+        self.train_bounded(task, bounds, rng, into)
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {

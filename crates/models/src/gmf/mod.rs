@@ -15,6 +15,7 @@
 //! What leaves the device are the rows of items met, marked by whether the owner has them, and the change of h; p and the
 //! history never leave.
 
+mod bounded;
 mod device;
 mod shared;
 

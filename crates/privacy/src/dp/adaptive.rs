@@ -4,17 +4,14 @@
 //! Each device says with one bit whether its norm was within the bound; the noised share b of those moves the bound:
 //! C <- C e^(-rate (b - quantile)).
 
-use super::clip::{Clip, Clipped};
+use super::clip::Clip;
 use super::error::{check, positive};
-use super::noise::{DiscreteGaussian, Noise};
+use super::noise::DiscreteGaussian;
 use super::{DpError, error};
-use crate::Generator;
 use sottovoce_core::math;
 
 const MAGIC: &[u8; 4] = b"SVac";
 const VERSION: u8 = 1;
-/// Magic, version, four numbers.
-const BYTES: usize = 5 + 4 * 8;
 
 /// The bound and how it moves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,6 +23,9 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
+    /// Length of the state as bytes: magic, version, four numbers.
+    pub const BYTES: usize = 5 + 4 * 8;
+
     /// Starts at `bound` and steers it so that the share `quantile` of the updates is within it. `rate` is the step (the paper: 0.2),
     /// `count_noise` the standard deviation of the noise on the number of updates within (sigma_b; the paper: a twentieth of
     /// the cohort).
@@ -46,18 +46,10 @@ impl Adaptive {
         self.clip
     }
 
-    /// What a device adds to the sum of votes: 1 if its update was within, -1 if not. Both sides of zero, because then one person
-    /// moves the count of those within by a half only, as in the paper.
-    pub fn vote(clipped: &Clipped) -> i64 {
-        if clipped.within() { 1 } else { -1 }
-    }
-
-    /// The sum of votes with its noise.
-    ///
-    /// # Errors
-    /// Never, for a state that was made by [`Adaptive::new`].
-    pub fn noised(&self, generator: &mut Generator, votes: i64) -> Result<i64, DpError> {
-        Ok(votes.saturating_add(DiscreteGaussian::new(2.0 * self.count_noise)?.sample(generator)))
+    /// Standard deviation of the noise on the sum of votes: each device adds 1 if its update was within the bound, -1 if not. Both
+    /// sides of zero, because then one person moves the count of those within by a half only, as in the paper.
+    pub fn vote_noise(&self) -> f64 {
+        2.0 * self.count_noise
     }
 
     /// Moves the bound by the noised sum of votes of a cohort. `expected` is how many were expected, not how many came,
@@ -101,8 +93,8 @@ impl Adaptive {
     /// If the bytes are not such a state.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DpError> {
         let wrong = |problem: String| error::DpError::Stored { what: "clipping bound", problem };
-        if bytes.len() != BYTES {
-            return Err(wrong(format!("{} bytes instead of {BYTES}", bytes.len())));
+        if bytes.len() != Self::BYTES {
+            return Err(wrong(format!("{} bytes instead of {}", bytes.len(), Self::BYTES)));
         }
         if &bytes[..4] != MAGIC || bytes[4] != VERSION {
             return Err(wrong("it does not begin as version 1 does".to_owned()));
@@ -119,6 +111,8 @@ impl Adaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Generator;
+    use crate::dp::noise::Noise as _;
 
     #[test]
     fn the_bound_finds_the_quantile() {
@@ -126,9 +120,10 @@ mod tests {
         let mut adaptive = Adaptive::new(0.1, 0.5, 0.2, 5.0).unwrap();
         // Norms 0.01 .. 5.00: the median is 2.5.
         for _ in 0..150 {
-            let votes = (1..=500).map(|n| Adaptive::vote(&adaptive.clip().judge(f64::from(n) / 100.0))).sum();
-            let noised = adaptive.noised(&mut generator, votes).unwrap();
-            adaptive.follow(noised, 500.0).unwrap();
+            let within = |n: i32| adaptive.clip().judge(f64::from(n) / 100.0).within();
+            let votes: i64 = (1..=500).map(|n| if within(n) { 1 } else { -1 }).sum();
+            let noise = DiscreteGaussian::new(adaptive.vote_noise()).unwrap().sample(&mut generator);
+            adaptive.follow(votes + noise, 500.0).unwrap();
         }
         assert!((adaptive.clip().bound() - 2.5).abs() < 0.15, "{}", adaptive.clip().bound());
     }

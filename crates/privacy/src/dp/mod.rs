@@ -12,7 +12,6 @@ mod error;
 pub mod mechanism;
 pub mod noise;
 mod normal;
-pub mod sgd;
 
 pub use adaptive::Adaptive;
 pub use error::DpError;

@@ -42,8 +42,7 @@ pub enum GridError {
 }
 
 impl Grid {
-    /// The finest grid on which the sum of so many updates, each with noise of `deviation` clips where there is any, stays
-    /// within 32 bits.
+    /// The finest grid on which the sum of so many updates, each with noise of this standard deviation, stays within 32 bits.
     ///
     /// # Errors
     /// If a bound is not a positive number, or there is no such grid.
@@ -53,16 +52,25 @@ impl Grid {
                 return Err(GridError::NotPositive { what, found });
             }
         }
-        let (count, length) = (devices.max(1) as f64, f64::from(clip.unwrap_or(range)));
+        let count = devices.max(1) as f64;
         // No value of a clipped update is larger than the update is long.
         let range = clip.map_or(range, |clip| range.min(clip));
         let fits = |bits: &i32| {
             let one = power(*bits);
             let largest = (f64::from(range) * one).ceil();
-            count * largest + DEVIATIONS * deviation * length * one * count.sqrt() <= ROOM
+            count * largest + DEVIATIONS * deviation * one * count.sqrt() <= ROOM
         };
         let bits = BITS.rev().find(fits).ok_or(GridError::NoRoom { devices, range })?;
         Ok(Self { range, clip, bits })
+    }
+
+    /// The same, so coarse that steps of values within the range are whole numbers of 24 bits: exact in an f32.
+    #[must_use]
+    pub fn within_24_bits(mut self) -> Self {
+        while f64::from(self.range) * power(self.bits) > f64::from(1 << 24) {
+            self.bits -= 1;
+        }
+        self
     }
 
     /// Steps of the grid in one.
@@ -89,12 +97,15 @@ impl Grid {
     /// longer than the clip.
     pub(super) fn rounding<'a>(&self, values: impl Iterator<Item = &'a [f32]> + Clone) -> Rounding {
         let (steps, most) = (power(self.bits), (f64::from(self.range) * power(self.bits)).floor());
-        let Some(clip) = self.clip else { return Rounding { factor: steps, most, nearest: true } };
+        let Some(clip) = self.clip else {
+            return Rounding { factor: steps, most, nearest: true, within: true };
+        };
         let norm = length(values.clone().flatten().map(|&value| f64::from(value)));
         let clip = f64::from(clip);
+        let within = norm <= clip;
         // A hair shorter, so that rounding errors of the product do not matter.
-        let factor = if norm > clip { steps * (clip / norm) * (1.0 - 1e-12) } else { steps };
-        let nearest = Rounding { factor, most, nearest: true };
+        let factor = if within { steps } else { steps * (clip / norm) * (1.0 - 1e-12) };
+        let nearest = Rounding { factor, most, nearest: true, within };
         let rounded = length(values.flatten().map(|&value| f64::from(nearest.steps(value))));
         Rounding { nearest: rounded <= clip * steps, ..nearest }
     }
@@ -116,6 +127,8 @@ pub(super) struct Rounding {
     factor: f64,
     most: f64,
     nearest: bool,
+    /// Whether the update was within the clip.
+    pub(super) within: bool,
 }
 
 impl Rounding {

@@ -34,6 +34,8 @@ pub struct Form {
     pub rows: RowsAs,
     /// Whether the sum tells how many updates had each row. With noise it must not.
     pub counts: bool,
+    /// Whether the last word says whether the update was within the clip: 1, or -1 if it was longer.
+    pub votes: bool,
 }
 
 /// A form that cannot be.
@@ -105,6 +107,7 @@ impl Packing {
             tables.push(Place { rows, cols, start: length, how });
             length += words;
         }
+        length += usize::from(form.votes);
         if length as u64 > MOST_WORDS {
             return Err(FormError::TooLong { words: length as u64, most: MOST_WORDS });
         }
@@ -142,6 +145,14 @@ impl Packing {
                 add(place.start + place.rows * place.cols, 1);
             }
         }
+        if self.form.votes {
+            add(self.length - 1, if rounding.within { 1 } else { u32::MAX });
+        }
+    }
+
+    /// The word that says whether updates were within the clip, if there is one.
+    pub fn vote(&self) -> Option<usize> {
+        self.form.votes.then(|| self.length - 1)
     }
 
     /// All words of an update.
@@ -240,7 +251,7 @@ mod tests {
     }
 
     fn form(rows: RowsAs, counts: bool) -> Form {
-        Form { grid: Grid::choose(2.0, None, 100, 0.0).unwrap(), rows, counts }
+        Form { grid: Grid::choose(2.0, None, 100, 0.0).unwrap(), rows, counts, votes: false }
     }
 
     fn update(rows: &BTreeMap<u32, [f32; 3]>, net: [f32; 4]) -> Trained {
@@ -301,6 +312,21 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn updates_say_whether_they_are_within_the_clip() {
+        let grid = Grid::choose(2.0, Some(1.0), 100, 0.0).unwrap();
+        let packing =
+            Packing::new(&layout(), Form { grid, rows: RowsAs::Dense, counts: false, votes: true }).unwrap();
+        assert_eq!((packing.length(), packing.vote()), (40 * 3 + 4 + 1, Some(124)));
+        for (value, vote) in [(0.5, 1), (1.5, -1)] {
+            let words = packing.words(update(&BTreeMap::from([(7, [value, 0.0, 0.0])]), [0.0; 4]).update());
+            assert_eq!(words[124] as i32, vote);
+            let mut rows = 0;
+            packing.unpack(&signed(&words), 1, |_, _, _, _| rows += 1).unwrap();
+            assert_eq!(rows, 42);
         }
     }
 

@@ -1,0 +1,184 @@
+//! Differential privacy in a federation: a clip that follows the updates, and noise on single interactions.
+
+mod common;
+
+use common::people;
+use sottovoce_federation::{Coordinator, Hosted, Hosting, registry};
+use sottovoce_models::settings::Value;
+use sottovoce_models::{Fit, Quiet, Summary, TensorData};
+use sottovoce_privacy::dp::accountant::{Accountant, Round};
+use sottovoce_privacy::{Protection, SECURE_AGGREGATION};
+use sottovoce_protocol::{FederationId, Mark, Trained};
+
+fn word(text: &str) -> Value {
+    Value::Word(text.to_owned())
+}
+
+const COHORT: u32 = 200;
+
+fn adapting(more: &[(&'static str, Value)]) -> Coordinator {
+    let mut settings = vec![
+        ("factors", Value::Integer(2)),
+        ("triples", Value::Integer(2)),
+        ("cohort", Value::Integer(COHORT.into())),
+        ("noise", word("central")),
+        ("sampling", word("fixed")),
+        ("clip", Value::Real(0.2)),
+        ("clip_quantile", Value::Real(0.5)),
+    ];
+    settings.extend_from_slice(more);
+    let hosting = Hosting {
+        federation: FederationId(5),
+        items: 6,
+        facts: None,
+        devices: 1000,
+        seed: 3,
+        samples: false,
+        criteria: Vec::new(),
+        noise: None,
+        key_digest: None,
+    };
+    let Hosted { mut coordinator, .. } = registry::host("fpl", settings, &hosting).unwrap();
+    coordinator.ask_among((0..1000).collect());
+    coordinator
+}
+
+fn clip(coordinator: &mut Coordinator) -> f32 {
+    let terms = coordinator.terms(COHORT as usize).unwrap();
+    Protection::read(&terms.privacy).unwrap().integers.unwrap().clip.unwrap()
+}
+
+/// A round of updates of lengths from 0 to `longest`, evenly.
+fn round(coordinator: &mut Coordinator, longest: f32) {
+    let (round, mut collected) = (coordinator.round(), coordinator.collected());
+    for device in 0..COHORT {
+        let mut update = Trained::new(coordinator.layout());
+        let length = longest * (device as f32 + 0.5) / COHORT as f32;
+        update.push_row(0, device % 6, Mark::Other).unwrap()[(device % 3) as usize] = length;
+        collected.add(update.update());
+    }
+    coordinator.absorb(round, &mut collected).unwrap();
+    coordinator.skip();
+}
+
+#[test]
+fn the_clip_finds_the_quantile_and_stands_in_the_terms() {
+    for quantile in [0.5, 0.8] {
+        let mut coordinator = adapting(&[("clip_quantile", Value::Real(quantile))]);
+        assert_eq!(clip(&mut coordinator), 0.2);
+        (0..60).for_each(|_| round(&mut coordinator, 4.0));
+        let found = clip(&mut coordinator);
+        assert!((f64::from(found) - 4.0 * quantile).abs() < 0.5, "{found} at {quantile}");
+        assert_eq!(coordinator.spent().unwrap().clip, Some(found));
+        // Updates get shorter as a model learns, and the clip follows.
+        (0..60).for_each(|_| round(&mut coordinator, 0.4));
+        let found = f64::from(clip(&mut coordinator));
+        assert!((found - 0.4 * quantile).abs() < 0.05, "{found} at {quantile}");
+    }
+}
+
+#[test]
+fn what_updates_say_of_their_lengths_is_paid_for() {
+    let mut fixed = adapting(&[("clip_quantile", Value::Real(0.0))]);
+    let mut follows = adapting(&[]);
+    for coordinator in [&mut fixed, &mut follows] {
+        (0..5).for_each(|_| round(coordinator, 1.0));
+    }
+    let (a, b) = (fixed.spent().unwrap(), follows.spent().unwrap());
+    assert_eq!((a.epsilon, a.multiplier), (b.epsilon, b.multiplier));
+    let noise = |coordinator: &mut Coordinator| {
+        let terms = coordinator.terms(COHORT as usize).unwrap();
+        Protection::read(&terms.privacy).unwrap().noise.unwrap()
+    };
+    let (fixed, follows) = (noise(&mut fixed), noise(&mut follows));
+    assert_eq!(fixed.votes, None);
+    let together = follows.multiplier.powi(-2) + follows.votes.unwrap().powi(-2);
+    assert!(follows.multiplier > fixed.multiplier, "more noise on updates makes up for it");
+    assert!((together - fixed.multiplier.powi(-2)).abs() < 1e-12);
+}
+
+#[test]
+fn a_restart_goes_on_with_the_clip() {
+    let mut coordinator = adapting(&[]);
+    (0..7).for_each(|_| round(&mut coordinator, 3.0));
+    let mut kept = Vec::new();
+    coordinator.save(&mut kept).unwrap();
+    let mut restarted = adapting(&[]);
+    restarted.restore(&mut &kept[..]).unwrap();
+    assert_eq!(clip(&mut restarted), clip(&mut coordinator));
+    for coordinator in [&mut coordinator, &mut restarted] {
+        round(coordinator, 3.0);
+    }
+    assert_eq!(clip(&mut restarted), clip(&mut coordinator));
+    assert_eq!(restarted.shared().parameters, coordinator.shared().parameters);
+    assert!(adapting(&[]).restore(&mut &kept[..kept.len() - 1]).is_err());
+}
+
+fn train(model: &str, settings: &[(&'static str, Value)]) -> Result<(Summary, Vec<f32>), String> {
+    let model = registry::find(model).unwrap();
+    let mut recommender = (model.build)(&model.settings(settings.iter().cloned()).unwrap());
+    let fitted = recommender.fit(&people(80, 40), &mut Fit::new(3, &mut Quiet));
+    let summary = fitted.map_err(|error| error.to_string())?;
+    let values = recommender
+        .tensors()
+        .into_iter()
+        .flat_map(|tensor| match tensor.data {
+            TensorData::F32(values) => values,
+            TensorData::U32(_) => Vec::new(),
+        })
+        .collect();
+    Ok((summary, values))
+}
+
+fn sgd(more: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
+    let common = [
+        ("factors", Value::Integer(4)),
+        ("cohort", Value::Integer(30)),
+        ("epochs", Value::Integer(3)),
+        ("noise", word("sgd")),
+        ("clip", Value::Real(1.0)),
+    ];
+    common.into_iter().chain(more.iter().cloned()).collect()
+}
+
+#[test]
+fn interactions_are_accounted_for_by_the_rounds_of_their_device() {
+    for (model, rate) in [("fpl", 1.0), ("fpl", 0.25), ("fed-gmf", 0.25)] {
+        let (summary, values) = train(model, &sgd(&[("interactions", Value::Real(rate))])).unwrap();
+        let spent = summary.privacy.unwrap();
+        assert_eq!((spent.hides, spent.placement, spent.clip), ("an interaction", "sgd", Some(1.0)));
+        let each = if rate < 1.0 { Round::Poisson { rate, multiplier: 1.0 } } else { Round::full(1.0) };
+        let mut accounts = Accountant::default();
+        accounts.record(each, spent.rounds).unwrap();
+        assert_eq!(accounts.epsilon(1e-5).unwrap().tight, spent.epsilon);
+        assert!(spent.rounds > 1 && spent.rounds < summary.turnout.rounds, "{} rounds", spent.rounds);
+        assert!(values.iter().all(|value| value.is_finite()));
+    }
+}
+
+#[test]
+fn noise_on_interactions_reaches_the_private_model_too() {
+    let quiet = [("noise_multiplier", Value::Real(0.05))];
+    let (_, quiet) = train("fpl", &sgd(&quiet)).unwrap();
+    let (_, loud) = train("fpl", &sgd(&[])).unwrap();
+    // The first tensor is that of the people.
+    let moved = |from: usize, to: usize| {
+        let pairs = quiet[from..to].iter().zip(&loud[from..to]);
+        pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>()
+    };
+    let people = 80 * 4;
+    assert!(moved(0, people) > 0.1 && moved(people, quiet.len()) > 0.1);
+}
+
+#[test]
+fn models_that_cannot_bound_an_interaction_say_so_and_settings_that_do_not_fit_too() {
+    let error = train("fcf", &sgd(&[])).unwrap_err();
+    assert!(error.contains("noise = \"sgd\"") && error.contains("fcf does not learn"), "{error}");
+    let error = train("fpl", &sgd(&[("clip", Value::Real(0.0))])).unwrap_err();
+    assert!(error.contains("without a clip"), "{error}");
+    let error = train("fpl", &sgd(&[("clip_quantile", Value::Real(0.5))])).unwrap_err();
+    assert!(error.contains("clip_quantile"), "{error}");
+    let fixed = [("noise", word("none")), ("clip_quantile", Value::Real(0.5)), ("seal", word("secagg"))];
+    let error = train("fpl", &sgd(&fixed)).unwrap_err();
+    assert!(error.contains("clip_quantile") && !error.contains(SECURE_AGGREGATION), "{error}");
+}
