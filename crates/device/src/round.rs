@@ -135,7 +135,10 @@ impl Work<'_> {
         }
         let ticket = anonymous_key(&terms.privacy).map_err(not_known)?;
         let ticket = ticket.map(|key| Box::new(Ticket::new(terms.federation, key)));
-        let disclosed = trained.disclose(self.policy, terms, self.when, ledger, &mut rng)?;
+        let words = protected.as_ref().filter(|protected| protected.sends_words());
+        let wrapped = words.map(|protected| protected.upload_bytes(terms.cohort_size));
+        let disclosed =
+            trained.disclose_wrapped(self.policy, terms, (self.when, wrapped), ledger, &mut rng)?;
         let leaves = match protected.filter(Protected::sends_words) {
             Some(protected) => self.seal(&protected, &disclosed, ticket)?,
             None => {

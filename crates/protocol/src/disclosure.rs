@@ -21,10 +21,25 @@ impl Trained {
     /// If the policy refuses the round, or a value cannot be encoded as the terms ask. Nothing has left then, and the
     /// ledger is as it was.
     pub fn disclose(
-        mut self,
+        self,
         policy: &Policy,
         terms: &RoundTerms,
         when: u64,
+        ledger: &mut Ledger,
+        rng: &mut Rng,
+    ) -> Result<Disclosed, DisclosureError> {
+        self.disclose_wrapped(policy, terms, (when, None), ledger, rng)
+    }
+
+    /// The same for an update that leaves in another form than its own, in so many bytes: what the ledger is told.
+    ///
+    /// # Errors
+    /// As [`disclose`](Self::disclose).
+    pub fn disclose_wrapped(
+        mut self,
+        policy: &Policy,
+        terms: &RoundTerms,
+        (when, wrapped): (u64, Option<u64>),
         ledger: &mut Ledger,
         rng: &mut Rng,
     ) -> Result<Disclosed, DisclosureError> {
@@ -39,7 +54,7 @@ impl Trained {
         private.iter_mut().for_each(Private::clear);
         let (federation, round, encoding) = (terms.federation, terms.round, terms.values);
         let disclosed = Disclosed { update, private, federation, round, encoding };
-        let bytes = codec::update_bytes(&disclosed);
+        let bytes = wrapped.unwrap_or_else(|| codec::update_bytes(&disclosed));
         if bytes > limits::MESSAGE_BYTES {
             return Err(DisclosureError::TooLarge { bytes, most: limits::MESSAGE_BYTES });
         }

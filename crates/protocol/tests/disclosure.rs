@@ -197,6 +197,11 @@ fn the_ledger_answers_what_left() {
     assert_eq!(entries[1].criteria, [("labels".to_owned(), 0.5)]);
     assert_eq!(entries[0].tables[0].listed, Some(vec![3, 200]));
     assert_eq!(entries[0].tables[1], LeftTable { name: "net".to_owned(), rows: 1, listed: None });
+    // What leaves in another form is told of in its bytes.
+    let (terms, mut rng) = (terms(ValueEncoding::F32), Rng::new(1));
+    trained().disclose_wrapped(&open_policy(), &terms, (5, Some(9000)), &mut ledger, &mut rng).unwrap();
+    assert_eq!(ledger.totals().bytes, 70 + 56 + 9000);
+    assert_eq!(ledger.entries().last().map(|entry| (entry.bytes, entry.when)), Some((9000, 5)));
 }
 
 #[test]

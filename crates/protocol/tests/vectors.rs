@@ -74,8 +74,16 @@ fn terms_refusals_and_ledgers_are_written_and_read_as_ever() {
     disclosed(ValueEncoding::F32, &mut ledger);
     let mut bytes = Vec::new();
     ledger.encode(&mut bytes);
-    assert_eq!(bytes, vector("ledger-entry"));
+    assert_eq!(bytes, vector("ledger-entry-with-layers"));
     assert_eq!(Ledger::decode(&bytes).unwrap(), ledger);
+    // One of before entries named privacy layers.
+    let older = Ledger::decode(&vector("ledger-entry")).unwrap();
+    let without = |ledger: &Ledger| -> Vec<Entry> {
+        ledger.entries().map(|entry| Entry { layers: Vec::new(), ..entry }).collect()
+    };
+    assert_eq!(without(&older), without(&ledger));
+    assert!(older.entries().all(|entry| entry.layers.is_empty()));
+    assert!(ledger.entries().all(|entry| entry.layers == ["noise"]));
 }
 
 /// Reads a broken vector as what its name says it was meant to be.

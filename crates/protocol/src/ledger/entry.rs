@@ -21,6 +21,8 @@ pub struct Entry {
     pub tables: Vec<LeftTable>,
     /// Name and value of each criterion said.
     pub criteria: Vec<(String, f64)>,
+    /// Names of the privacy layers that were around it: with a seal rows left in a sum only, with noise as all rows.
+    pub layers: Vec<String>,
 }
 
 /// What left of one table.
@@ -62,6 +64,11 @@ pub(super) fn write(disclosed: &Disclosed, terms: &RoundTerms, when: u64, bytes:
         write_text(&terms.criteria[index as usize].name, out);
         out.extend_from_slice(&value.to_le_bytes());
     }
+    // Entries without layers end here, as all did before there were any.
+    if !terms.privacy.layers.is_empty() {
+        write_number(terms.privacy.layers.len() as u64, out);
+        terms.privacy.layers.iter().for_each(|layer| write_text(&layer.name, out));
+    }
 }
 
 impl Entry {
@@ -82,6 +89,7 @@ impl Entry {
             samples: from.number("samples")?,
             tables: read_tables(&mut from)?,
             criteria: read_criteria(&mut from)?,
+            layers: read_layers(&mut from)?,
         };
         from.end()?;
         Ok(entry)
@@ -111,4 +119,12 @@ fn read_criteria(from: &mut Reader<'_>) -> Result<Vec<(String, f64)>, DecodeErro
         criteria.push((from.name("criterion's name")?, from.f64("criterion's value")?));
     }
     Ok(criteria)
+}
+
+fn read_layers(from: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
+    if from.left() == 0 {
+        return Ok(Vec::new());
+    }
+    let count = from.number_to("privacy layers", limits::LAYERS)?;
+    (0..count).map(|_| from.name("privacy layer's name")).collect()
 }

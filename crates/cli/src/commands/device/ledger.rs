@@ -36,6 +36,7 @@ fn of_round(told: &Told) -> Json {
     let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
     json!({
         "round": told.round.0, "when": told.when, "bytes": told.bytes, "rows": rows, "samples": told.samples,
+        "layers": told.layers,
         "figures": told.criteria.iter().map(|(name, value)| (name.clone(), json!(value))).collect::<serde_json::Map<_, _>>(),
     })
 }
@@ -79,13 +80,13 @@ fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
     );
     let _ = writeln!(
         text,
-        "\nLast rounds:\n  {:>8}  {:20} {:>8} {:>10}  figures",
+        "\nLast rounds:\n  {:>8}  {:20} {:>8} {:>10}  figures and layers",
         "round", "when", "rows", "bytes"
     );
     for told in rounds.iter().rev().take(SHOWN) {
         let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
-        let figures: Vec<String> =
-            told.criteria.iter().map(|(name, value)| format!("{name} {value:.3}")).collect();
+        let figures = told.criteria.iter().map(|(name, value)| format!("{name} {value:.3}"));
+        let figures: Vec<String> = figures.chain(told.layers.iter().cloned()).collect();
         let _ = writeln!(
             text,
             "  {:>8}  {:20} {:>8} {:>10}  {}",
@@ -108,6 +109,12 @@ fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
                 named(&item.item, item.title.as_deref())
             );
         }
+    }
+    if rounds.iter().any(|told| !told.layers.is_empty()) {
+        text.push_str(
+            "\nUnder a seal (secure-aggregation, encryption) rows left in sums with those of others only; with noise that devices add, \
+             all rows left.\n",
+        );
     }
     text.push_str(
         "\nA row that left does not say by itself whether you have the item: rows of both kinds leave.\n",
