@@ -28,6 +28,8 @@ pub struct Hosting {
     pub samples: bool,
     /// Criteria that devices are asked for.
     pub criteria: Vec<Asked>,
+    /// Rounds that will be held; `None`: as the settings say.
+    pub rounds: Option<u64>,
     /// What the server's noise follows from: fresh and secret. `None`: from the seed, to be held against the simulator.
     pub noise: Option<[u8; 32]>,
     /// Where updates are encrypted: the digest of the key that devices share.
@@ -51,8 +53,18 @@ pub(crate) fn is_of_devices(key: &str) -> bool {
 /// The server's half of a model, by its settings.
 pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &Hosting) -> Result<Hosted, HostError> {
     let mut model = M::new(settings);
-    let Hosting { federation, items, ref facts, devices, seed, samples, ref criteria, noise, ref key_digest } =
-        *hosting;
+    let Hosting {
+        federation,
+        items,
+        ref facts,
+        devices,
+        seed,
+        samples,
+        ref criteria,
+        noise,
+        ref key_digest,
+        ..
+    } = *hosting;
     model.know(Some(&Catalog { facts: facts.clone(), ..Catalog::default() }))?;
     let share = model.samples_a_device().ok_or(FederationError::Unhosted {
         key: "triples",
@@ -81,7 +93,8 @@ pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &Hosting) ->
         Coordinator::new(model.strategy(devices), start, terms, plan.cohort, rng.stream("rounds", 0));
     let expected = plan.cohort.size(devices);
     let generator = noise.map_or_else(|| Generator::simulated(&rng, "guardian", 0), Generator::new);
-    let guardian = common.guardian((expected, rules.ask(expected)), key_digest.as_deref(), generator)?;
+    let held = hosting.rounds.unwrap_or(rounds);
+    let guardian = common.guardian((expected, devices), held, key_digest.as_deref(), generator)?;
     check_bounds::<M>(&model.device(Some(&plan)), guardian.as_ref())?;
     let mut coordinator = coordinator.under(rules).counting(common.counting.counting()?);
     if let Some(guardian) = guardian {

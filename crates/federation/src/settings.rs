@@ -2,7 +2,7 @@
 
 use crate::attending::Attending;
 use crate::counting::Chosen;
-use crate::protecting;
+use crate::protecting::{self, Training};
 use crate::{Cohort, Disclosure, Downloads, FederationError, Guardian, PiSpread};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::{Setting, Settings};
@@ -105,14 +105,17 @@ impl Common {
         }
     }
 
-    /// The server's part of protecting rounds of so many updates, of so many devices asked.
+    /// The server's part of protecting so many rounds of so many updates in a population.
     pub(crate) fn guardian(
         &self,
-        sizes: (usize, usize),
+        (expected, population): (usize, usize),
+        rounds: u64,
         key: Option<&str>,
         generator: Generator,
     ) -> Result<Option<Guardian>, FederationError> {
-        self.protecting.guardian(sizes, self.attending.is_uniform(), key, generator)
+        let (asked, uniform) = (self.attending.rules().ask(expected), self.attending.is_uniform());
+        let training = Training { expected, asked, population, rounds, uniform };
+        self.protecting.guardian(&training, key, generator)
     }
 
     /// The policies of a population.

@@ -203,6 +203,7 @@ impl<M: FederatedModel> Simulated<M> {
         let plan = model.plan(&population);
         let cohort = plan.cohort.size(devices.len());
         let vectors = model.vectors(&plan, cohort, items);
+        let rounds = (plan.rounds * common.epochs) as u64;
         let start = model.shared().start(items, &mut rng.stream("shared", 0))?;
         let device = model.device(Some(&plan));
         let asked = common.counting.asked()?;
@@ -227,8 +228,8 @@ impl<M: FederatedModel> Simulated<M> {
             guessing_loss,
         };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
-        let asked = common.attending.rules().ask(cohort);
-        let guardian = common.guardian((cohort, asked), None, Generator::simulated(&rng, "guardian", 0))?;
+        let generator = Generator::simulated(&rng, "guardian", 0);
+        let guardian = common.guardian((cohort, devices.len()), rounds, None, generator)?;
         check_bounds::<M>(&federation.fleet().device(), guardian.as_ref())?;
         let federation = federation
             .counting(common.counting.counting()?)

@@ -16,6 +16,7 @@ fn coordinator(more: &[(&'static str, Value)]) -> Coordinator {
         seed: 3,
         samples: false,
         criteria: Vec::new(),
+        rounds: None,
         noise: None,
         key_digest: None,
     };

@@ -112,6 +112,7 @@ fn hosting(devices: usize, items: usize) -> Hosting {
         seed: SEED,
         samples: false,
         criteria,
+        rounds: None,
         noise,
         key_digest,
     }

@@ -35,6 +35,7 @@ fn adapting(more: &[(&'static str, Value)]) -> Coordinator {
         seed: 3,
         samples: false,
         criteria: Vec::new(),
+        rounds: None,
         noise: None,
         key_digest: None,
     };
@@ -181,4 +182,45 @@ fn models_that_cannot_bound_an_interaction_say_so_and_settings_that_do_not_fit_t
     let fixed = [("noise", word("none")), ("clip_quantile", Value::Real(0.5)), ("seal", word("secagg"))];
     let error = train("fpl", &sgd(&fixed)).unwrap_err();
     assert!(error.contains("clip_quantile") && !error.contains(SECURE_AGGREGATION), "{error}");
+}
+
+#[test]
+fn noise_is_chosen_by_the_budget() {
+    let common = [
+        ("factors", Value::Integer(4)),
+        ("epochs", Value::Integer(4)),
+        ("clip", Value::Real(1.0)),
+        ("noise_multiplier", Value::Real(0.0)),
+        ("epsilon", Value::Real(3.0)),
+        ("learning_rate", Value::Real(0.001)),
+    ];
+    let with = |more: &[(&'static str, Value)]| {
+        let settings: Vec<_> = common.iter().cloned().chain(more.iter().cloned()).collect();
+        train("fpl", &settings)
+    };
+    let all = ("cohort", Value::Integer(1000));
+    for more in [
+        vec![("noise", word("central")), ("cohort", Value::Integer(20))],
+        vec![("noise", word("central")), ("cohort", Value::Integer(20)), ("clip_quantile", Value::Real(0.5))],
+        vec![("noise", word("local")), all.clone()],
+        vec![("noise", word("sgd")), ("interactions", Value::Real(0.3)), all.clone()],
+    ] {
+        let (summary, _) = with(&more).unwrap();
+        let spent = summary.privacy.unwrap();
+        assert!(spent.epsilon <= 3.0 && spent.epsilon > 2.9, "{} of 3 by {more:?}", spent.epsilon);
+        assert_eq!((spent.ended, summary.epochs), (None, 4));
+    }
+    let wrong = [
+        (vec![("epsilon", Value::Real(0.0)), ("noise", word("central"))], "goes with epsilon"),
+        (vec![("noise", word("local")), ("cohort", Value::Integer(5))], "how often one will take part"),
+        (vec![("noise", word("central")), ("noise_multiplier", Value::Real(0.01))], "at least 0.05"),
+        (
+            vec![("noise", word("central")), ("sampling", word("fixed")), ("cohort", Value::Integer(5))],
+            "sampling = poisson",
+        ),
+    ];
+    for (more, said) in wrong {
+        let error = with(&more).unwrap_err();
+        assert!(error.contains("noise_multiplier") && error.contains(said), "{error}");
+    }
 }

@@ -5,10 +5,29 @@ use super::{Guardian, Sampling};
 use crate::FederationError;
 use sottovoce_models::settings::{Setting, Settings};
 use sottovoce_privacy::dp::Adaptive;
+use sottovoce_privacy::dp::accountant::{Budget, noise_for};
 use sottovoce_privacy::packing::RowsAs;
 use sottovoce_privacy::{
     Each, Generator, Integers, Noise, Placement, Protection, ProtectionError, Scheme, Seal,
 };
+
+/// The least noise that there are accounts for, in clips.
+const LEAST_NOISE: f64 = 0.05;
+
+/// What protection needs to know of a training.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Training {
+    /// Updates that a round expects.
+    pub(crate) expected: usize,
+    /// Devices that a round asks.
+    pub(crate) asked: usize,
+    /// Devices that may be asked.
+    pub(crate) population: usize,
+    /// Rounds.
+    pub(crate) rounds: u64,
+    /// Whether all devices are as likely to be asked.
+    pub(crate) uniform: bool,
+}
 
 /// How updates are protected, as it was set.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,18 +84,18 @@ impl Chosen {
         self.noise.is_none() && self.seal == "none" && !self.anonymous
     }
 
-    /// The server's part for rounds of so many updates, for which so many devices are asked at most; `None` if nothing
-    /// protects them. `key` is the digest of the key that devices share, where updates are encrypted.
+    /// The server's part in a training; `None` if nothing protects updates. `key` is the digest of the key that devices share,
+    /// where updates are encrypted.
     ///
     /// # Errors
     /// If the layers do not go together.
     pub(crate) fn guardian(
         &self,
-        (expected, asked): (usize, usize),
-        uniform: bool,
+        training: &Training,
         key: Option<&str>,
         generator: Generator,
     ) -> Result<Option<Guardian>, FederationError> {
+        let &Training { expected, asked, uniform, .. } = training;
         if self.is_none() {
             return Ok(None);
         }
@@ -89,8 +108,9 @@ impl Chosen {
                 expected: "64 hexadecimal digits, as `federation key` prints them".to_owned(),
             });
         }
-        let adaptive = self.adaptive(expected)?;
-        let protection = self.protection((expected, asked), adaptive.as_ref(), key)?;
+        let multiplier = self.multiplier(training)?;
+        let adaptive = self.adaptive(multiplier, expected)?;
+        let protection = self.protection(multiplier, (expected, asked), adaptive.as_ref(), key)?;
         protection.check()?;
         if self.anonymous && protection.seal.is_some() {
             return Err(ProtectionError::AnonymousSeal.into());
@@ -101,15 +121,51 @@ impl Chosen {
             (true, false) => Sampling::Poisson,
         };
         // What update and vote spend together.
-        let spends = protection.noise.map(|noise| Noise { multiplier: self.multiplier, ..noise });
+        let spends = protection.noise.map(|noise| Noise { multiplier, ..noise });
         let accounts = spends.map(|noise| Accounts::new(&noise, self.delta, self.budget)).transpose()?;
         let guardian = Guardian::new(protection, expected, sampling, accounts, generator);
         let guardian = adaptive.into_iter().fold(guardian, Guardian::adapting);
         Ok(Some(if self.anonymous { guardian.anonymous() } else { guardian }))
     }
 
+    /// How much noise there is: what was set, or what the budget needs for all rounds.
+    fn multiplier(&self, training: &Training) -> Result<f64, FederationError> {
+        let wrong = |expected: &str| FederationError::Setting {
+            key: "noise_multiplier",
+            found: self.multiplier.to_string(),
+            expected: expected.to_owned(),
+        };
+        let Some(placement) = self.noise.filter(|_| self.multiplier < LEAST_NOISE) else {
+            return Ok(self.multiplier);
+        };
+        if self.multiplier > 0.0 {
+            return Err(wrong("at least 0.05, or 0: what the budget needs"));
+        }
+        let Some(epsilon) = self.budget else {
+            return Err(wrong("at least 0.05; 0, which is what the budget needs, goes with epsilon"));
+        };
+        let &Training { expected, population, rounds, uniform, .. } = training;
+        let everybody = expected >= population;
+        let rate = match placement {
+            _ if self.fixed && placement.is_of_sums() && !everybody => {
+                return Err(wrong("at least 0.05: 0 goes with sampling = poisson"));
+            }
+            Placement::Local | Placement::Sgd if !everybody => {
+                return Err(wrong(
+                    "at least 0.05: 0 goes with noise on sums, or with all devices in each round; how often one will take part is not known",
+                ));
+            }
+            Placement::Sgd => self.interactions,
+            Placement::Central | Placement::Distributed if uniform && !everybody => {
+                expected as f64 / population as f64
+            }
+            _ => 1.0,
+        };
+        Ok(noise_for(&Budget::new(epsilon, self.delta)?, rate, rounds)?)
+    }
+
     /// How the clip follows the lengths of updates, if it does.
-    fn adaptive(&self, expected: usize) -> Result<Option<Adaptive>, FederationError> {
+    fn adaptive(&self, multiplier: f64, expected: usize) -> Result<Option<Adaptive>, FederationError> {
         let Some(quantile) = self.quantile else { return Ok(None) };
         let wrong = |expected: &str| FederationError::Setting {
             key: "clip_quantile",
@@ -124,10 +180,8 @@ impl Chosen {
         // Of the count of updates within the clip: the paper's twentieth of a cohort, and enough that little of the noise on
         // updates is made up for.
         let count_noise = match placement {
-            Placement::Central | Placement::Distributed => {
-                (expected as f64 / 20.0).max(2.0 * self.multiplier)
-            }
-            Placement::Local => 2.0 * self.multiplier,
+            Placement::Central | Placement::Distributed => (expected as f64 / 20.0).max(2.0 * multiplier),
+            Placement::Local => 2.0 * multiplier,
             Placement::Sgd => return Err(wrong("0: with noise = sgd no update is clipped as a whole")),
         };
         Ok(Some(Adaptive::new(f64::from(clip), quantile, self.clip_rate, count_noise)?))
@@ -135,13 +189,14 @@ impl Chosen {
 
     fn protection(
         &self,
+        multiplier: f64,
         (expected, asked): (usize, usize),
         adaptive: Option<&Adaptive>,
         key: Option<&str>,
     ) -> Result<Protection, FederationError> {
         let multiplier = match adaptive {
-            Some(adaptive) => adaptive.update_multiplier(self.multiplier)?,
-            None => self.multiplier,
+            Some(adaptive) => adaptive.update_multiplier(multiplier)?,
+            None => multiplier,
         };
         let noise = self.noise.map(|placement| Noise {
             shares: match placement {
@@ -203,8 +258,12 @@ fn noises() -> Vec<Setting> {
             "With noise = sgd: the chance with which an interaction is learnt from in a round",
         )
         .on_log_scale(),
-        Setting::real("noise_multiplier", 1.0, 0.05..=1e4, "With noise: its standard deviation, in clips")
-            .on_log_scale(),
+        Setting::real(
+            "noise_multiplier",
+            1.0,
+            0.0..=1e4,
+            "With noise: its standard deviation, in clips; 0: as little as epsilon allows over all rounds",
+        ),
         Setting::real("delta", 1e-5, 1e-12..=0.1, "With noise: the delta for which epsilon is told")
             .on_log_scale(),
         Setting::real(

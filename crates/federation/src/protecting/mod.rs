@@ -9,6 +9,6 @@ mod guardian;
 mod words;
 
 pub use accounts::Spent;
-pub(crate) use chosen::Chosen;
+pub(crate) use chosen::{Chosen, Training};
 pub use guardian::{Guardian, Sampling};
 pub(crate) use words::{Summed, Words};

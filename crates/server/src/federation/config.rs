@@ -235,6 +235,7 @@ impl FederationConfig {
             criteria: self.criteria.iter().map(asked).collect(),
             noise: self.noise()?,
             key_digest: self.seal_key_digest.clone(),
+            rounds: self.rounds,
         };
         let mut settings: Vec<(&str, Value)> =
             self.settings.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
