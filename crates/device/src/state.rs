@@ -13,11 +13,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Version of the stored form.
-const VERSION: u8 = 3;
-/// The form before updates could be sealed: all but the last three fields.
+const VERSION: u8 = 4;
+/// The form before updates could be sealed: all but the last five fields.
 const UNSEALED: u8 = 1;
-/// The form before updates could leave without a name: all but the last field.
+/// The form before updates could leave without a name: all but the last three fields.
 const NAMED: u8 = 2;
+/// The form before servers could say that they keep uploads: all but the last two fields.
+const UNKEPT: u8 = 3;
 
 /// Where the device stands with its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub(crate) struct State {
     pub(crate) sealing: Option<Sealing>,
     /// The key that devices of the federation share, and the server does not have.
     pub(crate) key: Option<[u8; 32]>,
+    /// Whether the server said with its last terms that it keeps uploads.
+    pub(crate) uploads_are_kept: bool,
 }
 
 impl State {
@@ -114,6 +118,8 @@ impl State {
         out.optional(self.key.as_ref(), |out, key| out.0.extend_from_slice(key));
         let ticket = self.pending.as_ref().and_then(|pending| pending.ticket.as_ref());
         out.optional(ticket, |out, ticket| ticket.write(out));
+        out.texts(self.policy.refused_layers.iter().map(String::as_str));
+        out.byte(self.uploads_are_kept.into());
         out.0
     }
 
@@ -121,7 +127,7 @@ impl State {
     pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Result<Self, String> {
         let mut from = Reader(bytes);
         match from.byte("version").map_err(|field| format!("the stored state ends at its {field}"))? {
-            form @ (UNSEALED | NAMED | VERSION) => Self::read(&mut from, form, bounds)
+            form @ (UNSEALED | NAMED | UNKEPT | VERSION) => Self::read(&mut from, form, bounds)
                 .map_err(|field| format!("the stored state's {field} is wrong")),
             found => Err(format!("the stored state has version {found}, this build reads {VERSION}")),
         }
@@ -155,6 +161,7 @@ impl State {
                 UNSEALED => None,
                 _ => from.optional("federation's key", |from| from.array("federation's key"))?,
             },
+            uploads_are_kept: false,
         };
         let ticket = match form {
             UNSEALED | NAMED => None,
@@ -164,6 +171,11 @@ impl State {
             Some(pending) => pending.ticket = ticket,
             None if ticket.is_some() => return Err("token"),
             None => (),
+        }
+        if form == VERSION {
+            let refused: Vec<&str> = from.texts("refused layers")?;
+            state.policy.refused_layers = refused.into_iter().map(str::to_owned).collect();
+            state.uploads_are_kept = from.flag("word on kept uploads")?;
         }
         from.end("end")?;
         Ok(state)
@@ -297,6 +309,7 @@ mod tests {
         policy.criteria = Reportable::Only(["auc".to_owned()].into());
         policy.least_cohort = 20;
         policy.required_layers.insert("secagg".to_owned());
+        policy.refused_layers.insert("kept-uploads".to_owned());
         let mut model = ModelSpec { name: "fpl".to_owned(), ..ModelSpec::default() };
         let terms = sottovoce_privacy::secagg::Terms::new(FederationId(3), RoundId(9), 5, 3);
         model.settings.insert("factors".to_owned(), "2".to_owned());
@@ -321,14 +334,19 @@ mod tests {
             }),
             sealing: Some(Sealing::begin(terms, 3, [8; 32], vec![1, u32::MAX, 7]).unwrap()),
             key: Some([9; 32]),
+            uploads_are_kept: true,
         }
     }
 
     #[test]
     fn states_from_before_seals_and_tokens_are_read() {
         let pending = Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), ticket: None });
-        let state = State { sealing: None, key: None, pending, ..state() };
+        let mut state = State { sealing: None, key: None, uploads_are_kept: false, pending, ..state() };
+        state.policy.refused_layers.clear();
         let mut older = state.encode();
+        assert_eq!(older.split_off(older.len() - 9), [0; 9]);
+        older[0] = UNKEPT;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!(older.pop(), Some(0));
         older[0] = NAMED;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
@@ -349,10 +367,10 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[4], &state().encode()[1..]].concat();
+        let newer = [&[5], &state().encode()[1..]].concat();
         assert_eq!(
             State::decode(&newer, &bounds).unwrap_err(),
-            "the stored state has version 4, this build reads 3"
+            "the stored state has version 5, this build reads 4"
         );
     }
 

@@ -150,7 +150,7 @@ type Case = (fn(&mut common::World), fn(&mut Device), Refusal);
 
 #[test]
 fn what_the_owner_does_not_want_is_refused_with_its_reason() {
-    let cases: [Case; 6] = [
+    let cases: [Case; 7] = [
         (
             |_| (),
             |device| {
@@ -190,6 +190,17 @@ fn what_the_owner_does_not_want_is_refused_with_its_reason() {
             },
             Refusal::PrivacyMissing { layer: "dp".into() },
         ),
+        (
+            keeps_uploads,
+            |device| {
+                let refuse = |policy: &mut Policy| {
+                    policy.refused_layers.insert("kept-uploads".into());
+                    Ok(())
+                };
+                device.set_policy(refuse).unwrap();
+            },
+            Refusal::Unwanted { layer: "kept-uploads".into() },
+        ),
         // More factors than the table has: the model does not fit what the terms say.
         (
             |world| drop(world.terms.model.settings.insert("factors".into(), "5".into())),
@@ -213,6 +224,25 @@ fn what_the_owner_does_not_want_is_refused_with_its_reason() {
         assert_eq!(server.with(|world| world.refusals.len()), 1);
         assert_eq!((device.ledger().totals().updates, device.private()), (0, None), "{number}");
     }
+}
+
+fn keeps_uploads(world: &mut common::World) {
+    let layer = PrivacyLayer { name: "kept-uploads".into(), ..PrivacyLayer::default() };
+    world.terms.privacy.layers.push(layer);
+}
+
+#[test]
+fn who_puts_up_with_kept_uploads_takes_part_and_remembers_what_the_server_said() {
+    let server = Server::new();
+    let (mut device, _) = device(0);
+    assert!(!device.uploads_are_kept());
+    server.with(keeps_uploads);
+    assert_eq!(device.step(&*server, NOW).unwrap(), done(0));
+    assert!(device.uploads_are_kept());
+    server.close_round();
+    server.with(|world| drop(world.terms.privacy.layers.pop()));
+    assert_eq!(device.step(&*server, NOW).unwrap(), done(1));
+    assert!(!device.uploads_are_kept());
 }
 
 #[test]

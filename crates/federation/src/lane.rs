@@ -235,7 +235,7 @@ fn bounds<'a>(protected: &Protected, policy: &Policy, noise: &'a mut dyn FnMut(&
 }
 
 /// What the server reads in the words of one device: all rows, with that device's noise.
-fn as_seen(words: &[u32], protected: &Protected, shared: &Parameters) -> Trained {
+pub(crate) fn as_seen(words: &[u32], protected: &Protected, shared: &Parameters) -> Trained {
     let layout = shared.layout();
     let mut seen = Trained::new(&layout);
     let read = protected.packing().unpack(&signed(words), 1, |table, row, _, values| {

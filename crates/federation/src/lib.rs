@@ -85,4 +85,4 @@ pub use strategy::{
     Over, Squares, Strategy, Sum,
 };
 pub use tally::{Tally, TallyError};
-pub use uploads::{StoredUploads, UploadWriter, UploadsError};
+pub use uploads::{RoundWriter, StoredUploads, UploadWriter, UploadsError};

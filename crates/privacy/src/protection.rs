@@ -23,6 +23,8 @@ pub const SECURE_AGGREGATION: &str = "secure-aggregation";
 pub const ENCRYPTION: &str = "encryption";
 /// The layer under which uploads do not say whose they are.
 pub const ANONYMOUS: &str = "anonymous-upload";
+/// No protection, but a notice: the server keeps every upload, for an audit.
+pub const KEPT_UPLOADS: &str = "kept-uploads";
 
 /// Everything that protects the updates of a round.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -409,7 +411,7 @@ impl Protection {
     /// If a layer is not known, a setting is wrong, or layers do not go together.
     pub fn read(terms: &PrivacyTerms) -> Result<Self, ProtectionError> {
         let mut found = Self::default();
-        for layer in terms.layers.iter().filter(|layer| layer.name != ANONYMOUS) {
+        for layer in terms.layers.iter().filter(|layer| ![ANONYMOUS, KEPT_UPLOADS].contains(&&*layer.name)) {
             let unknown = || ProtectionError::Unknown(layer.name.clone());
             match layer.name.as_str() {
                 INTEGERS if found.is_none() => found.integers = Some(read_integers(&layer.settings)?),

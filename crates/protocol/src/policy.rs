@@ -42,6 +42,8 @@ pub struct Policy {
     pub least_cohort: u32,
     /// Names of privacy layers without which a round is refused.
     pub required_layers: BTreeSet<String>,
+    /// Names of layers with which a round is refused.
+    pub refused_layers: BTreeSet<String>,
 }
 
 impl Policy {
@@ -58,6 +60,7 @@ impl Policy {
             criteria: Reportable::Only(BTreeSet::new()),
             least_cohort: 0,
             required_layers: BTreeSet::new(),
+            refused_layers: BTreeSet::new(),
         };
         policy.set_pi(pi)?;
         Ok(policy)
@@ -163,8 +166,11 @@ impl Policy {
             return Err(Refusal::CohortTooSmall { least: self.least_cohort });
         }
         let offered = |name: &String| terms.privacy.layers.iter().any(|layer| layer.name == *name);
-        match self.required_layers.iter().find(|&name| !offered(name)) {
-            Some(name) => Err(Refusal::PrivacyMissing { layer: name.clone() }),
+        if let Some(name) = self.required_layers.iter().find(|&name| !offered(name)) {
+            return Err(Refusal::PrivacyMissing { layer: name.clone() });
+        }
+        match self.refused_layers.iter().find(|&name| offered(name)) {
+            Some(name) => Err(Refusal::Unwanted { layer: name.clone() }),
             None => Ok(()),
         }
     }

@@ -172,6 +172,12 @@ pub enum Refusal {
         /// Its name.
         layer: String,
     },
+    /// The round has a layer that the owner does not want.
+    #[error("layer {layer:?} is not wanted")]
+    Unwanted {
+        /// Its name.
+        layer: String,
+    },
     /// The device cannot train this model.
     #[error("model {name:?} is not known here")]
     UnknownModel {

@@ -134,7 +134,10 @@ fn who_pauses_or_withdraws_or_asks_for_more_sends_nothing() {
     shy.least_cohort = 1001;
     let mut careful = open_policy();
     careful.required_layers = BTreeSet::from(["noise".to_owned(), "secagg".to_owned()]);
+    let mut wary = open_policy();
+    wary.refused_layers = BTreeSet::from(["noise".to_owned(), "kept-uploads".to_owned()]);
     let cases = [
+        (wary, Refusal::Unwanted { layer: "noise".to_owned() }),
         (paused, Refusal::Paused),
         (gone, Refusal::Withdrawn),
         (shy, Refusal::CohortTooSmall { least: 1001 }),

@@ -85,7 +85,8 @@ async fn listen(config: &Config, started: impl FnOnce(&Started)) -> Result<(), R
     let opened = tokio::task::spawn_blocking(move || storage::open(&url)).await;
     let storage = opened.map_err(|error| system("a worker stopped")(io::Error::other(error)))??;
     let versions = Versions::open(&config.models())?;
-    let server = Server::open(Arc::from(storage), versions).await?;
+    let uploads = Some(config.data.join("uploads"));
+    let server = Server::open_with_uploads(Arc::from(storage), versions, uploads).await?;
     let admin_token =
         if server.has_no_admin() { Some(first_token(&server, &config.data).await?) } else { None };
     let (listener, address) = serve::listen(&config.listen).await.map_err(system("cannot listen"))?;

@@ -3,8 +3,8 @@
 use crate::clerk::{Clerk, ClerkError};
 use crate::federation::drive::{Tools, drive};
 use crate::federation::{
-    CatalogError, ConfigError, Federation, FederationConfig, FoundError, Founded, Published, Unlearn,
-    catalog, config,
+    CatalogError, ConfigError, Federation, FederationConfig, FoundError, Founded, KeepError, Published,
+    Unlearn, catalog, config,
 };
 use crate::metrics::Metrics;
 use crate::now;
@@ -19,6 +19,7 @@ use sottovoce_federation::registry::HostError;
 use sottovoce_federation::{FederationError, Hosted};
 use sottovoce_protocol::ModelVersion;
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::task::JoinSet;
 
@@ -94,6 +95,17 @@ pub enum EnrolError {
     NotStored,
 }
 
+/// Why a device has not withdrawn.
+#[derive(Debug, thiserror::Error)]
+pub enum WithdrawError {
+    /// It could not be written down.
+    #[error(transparent)]
+    Clerk(#[from] ClerkError),
+    /// What is kept of it could not be deleted.
+    #[error(transparent)]
+    Kept(#[from] KeepError),
+}
+
 /// A device that is enrolled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -110,6 +122,8 @@ pub struct Server {
     storage: Arc<dyn Storage>,
     pub(crate) clerk: Clerk,
     versions: Arc<Versions>,
+    /// Where federations may keep uploads.
+    uploads: Option<PathBuf>,
     secret: Hash,
     federations: RwLock<BTreeMap<String, Arc<Federation>>>,
     tokens: Mutex<Tokens>,
@@ -132,6 +146,18 @@ impl Server {
     /// # Errors
     /// If something cannot be read or makes no sense.
     pub async fn open(storage: Arc<dyn Storage>, versions: Versions) -> Result<Arc<Self>, OpenError> {
+        Self::open_with_uploads(storage, versions, None).await
+    }
+
+    /// The same with a folder for uploads, where federations are to keep them.
+    ///
+    /// # Errors
+    /// If something cannot be read or makes no sense.
+    pub async fn open_with_uploads(
+        storage: Arc<dyn Storage>,
+        versions: Versions,
+        uploads: Option<PathBuf>,
+    ) -> Result<Arc<Self>, OpenError> {
         let reading = Arc::clone(&storage);
         let read = move || Ok::<_, StorageError>((reading.load()?, reading.secret()?));
         let loaded = tokio::task::spawn_blocking(read);
@@ -142,6 +168,7 @@ impl Server {
             storage,
             clerk,
             versions: Arc::new(versions),
+            uploads,
             secret,
             federations: RwLock::default(),
             tokens: Mutex::new(Tokens::new(stored.tokens, stored.next_token)),
@@ -158,10 +185,16 @@ impl Server {
             versions: stored.versions,
         };
         for record in stored.federations {
-            let found = parts.take(record, secret);
+            let uploads = server.uploads_of(&record.name);
+            let found = parts.take(record, secret, uploads);
             server.go_on(found).await?;
         }
         Ok(server)
+    }
+
+    /// Where a federation may keep uploads. Its name can stand in an address, and so in a path.
+    fn uploads_of(&self, name: &str) -> Option<PathBuf> {
+        self.uploads.as_ref().map(|folder| folder.join(name))
     }
 
     /// Goes on with a federation that is stored.
@@ -220,6 +253,7 @@ impl Server {
         }
         let id = *next;
         let hosted = config.host(id, &catalog)?;
+        config.check_recording(&hosted.coordinator, self.uploads.is_some())?;
         let version = self.first_version(id, name, &config, &hosted).await?;
         let record = FederationRecord {
             id,
@@ -240,7 +274,8 @@ impl Server {
         *next += 1;
         let (devices, round, versions) = (Vec::new(), None, vec![version]);
         let (receipts, anonymous, secret) = (Vec::new(), Vec::new(), self.secret);
-        let found = Founded { record, devices, round, receipts, anonymous, versions, secret };
+        let uploads = self.uploads_of(name);
+        let found = Founded { record, devices, round, receipts, anonymous, versions, secret, uploads };
         tracing::info!(federation = name, model = %config.model, items = catalog.items, "federation created");
         Ok(self.host(Federation::new(found, config, hosted)?))
     }
@@ -356,8 +391,9 @@ impl Server {
     /// A device withdraws: nothing of it is kept, and where the configuration says so training goes back to before it.
     ///
     /// # Errors
-    /// If that could not be written down.
-    pub async fn withdraw(&self, federation: &Federation, device: u32) -> Result<(), ClerkError> {
+    /// If what is kept of it could not be deleted, or the withdrawal could not be written down.
+    pub async fn withdraw(&self, federation: &Federation, device: u32) -> Result<(), WithdrawError> {
+        let _undisturbed = federation.forget_uploads(device).await?;
         let unlearn = federation.config.unlearn == Unlearn::Retrain;
         self.clerk.write(vec![Change::Withdraw { federation: federation.id, device, unlearn }]).await?;
         federation.gone(device, false, now());
@@ -484,7 +520,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn take(&mut self, record: FederationRecord, secret: Hash) -> Founded {
+    fn take(&mut self, record: FederationRecord, secret: Hash, uploads: Option<PathBuf>) -> Founded {
         let id = record.id;
         let devices = self.devices.extract_if(.., |device| device.federation == id).collect();
         let round = self.rounds.extract_if(.., |round| round.opening.federation == id).next();
@@ -493,6 +529,6 @@ impl Parts {
         let anonymous = self.anonymous.extract_if(.., |(federation, ..)| *federation == id);
         let anonymous = anonymous.map(|(_, round, receipt)| (round, receipt)).collect();
         let versions = self.versions.extract_if(.., |version| version.federation == id).collect();
-        Founded { record, devices, round, receipts, anonymous, versions, secret }
+        Founded { record, devices, round, receipts, anonymous, versions, secret, uploads }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cutoff;
 use clap::{Args, Subcommand};
-use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION};
+use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, KEPT_UPLOADS, NOISE, SECURE_AGGREGATION};
 use std::path::PathBuf;
 
 /// What a device can tell of itself.
@@ -160,6 +160,12 @@ pub(crate) struct ChangePolicy {
     /// Do without this layer again
     #[arg(long, value_name = "LAYER", value_parser = LAYERS)]
     pub(crate) no_require: Vec<String>,
+    /// Refuse rounds whose server says that it does this: keep uploads
+    #[arg(long, value_name = "LAYER", value_parser = [KEPT_UPLOADS])]
+    pub(crate) refuse: Vec<String>,
+    /// Put up with it again
+    #[arg(long, value_name = "LAYER", value_parser = [KEPT_UPLOADS])]
+    pub(crate) no_refuse: Vec<String>,
     /// A figure that may be told when a round asks for it
     #[arg(long, value_name = "FIGURE", value_parser = FIGURES)]
     pub(crate) report: Vec<String>,

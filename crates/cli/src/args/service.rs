@@ -205,6 +205,9 @@ pub(crate) struct Create {
     /// Let the server's noise follow from the seed, to hold a federation against the simulator; never for people's devices
     #[arg(long)]
     pub(crate) simulated_noise: bool,
+    /// Keep every upload that is taken, in the server's folder, for `sottovoce audit --uploads`; devices are told
+    #[arg(long)]
+    pub(crate) record_uploads: bool,
     /// Refuse updates that have a row of a larger norm [default: none is refused for that]
     #[arg(long, value_name = "NORM")]
     pub(crate) row_norm: Option<f32>,
@@ -276,6 +279,9 @@ pub(crate) struct Fleet {
     /// Keep devices in this folder, so that a fleet that was stopped goes on [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
+    /// Write which device is whose here, one line `DEVICE<TAB>USER` each, for `sottovoce audit --devices`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) devices_out: Option<PathBuf>,
     /// Write the final shared model here, as safetensors
     #[arg(long, value_name = "FILE")]
     pub(crate) model_out: Option<PathBuf>,

@@ -10,7 +10,7 @@ use crate::state::Membership;
 use crate::transport::{Response, TransportError};
 use crate::{DeviceError, Items};
 use serde_json::Value;
-use sottovoce_privacy::{Generator, Protected, Protection, Seal, anonymous_key, key_digest};
+use sottovoce_privacy::{Generator, KEPT_UPLOADS, Protected, Protection, Seal, anonymous_key, key_digest};
 use sottovoce_protocol::{DecodeError, Refusal, RoundId, RoundTerms, SharedModel, codec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,6 +170,7 @@ impl Device {
             })?;
         }
         self.go_back(response.header("sottovoce-went-back").and_then(|version| version.parse().ok()))?;
+        self.note_keeping(&terms)?;
         let considered = self.consider(&terms);
         let seat = response.header("sottovoce-seat").and_then(|seat| seat.parse().ok());
         let asked = Asked { terms, digest, seat, whole: false, catalog_is_new: false };
@@ -178,6 +179,18 @@ impl Device {
             self.refuse(&declined);
         }
         Ok(Meaning::GoOn)
+    }
+
+    /// Remembers for the owner whether the server says that it keeps uploads.
+    fn note_keeping(&mut self, terms: &RoundTerms) -> Result<(), DeviceError> {
+        let kept = terms.privacy.layers.iter().any(|layer| layer.name == KEPT_UPLOADS);
+        if kept == self.state.uploads_are_kept {
+            return Ok(());
+        }
+        self.change(|state| {
+            state.uploads_are_kept = kept;
+            Ok(())
+        })
     }
 
     /// Training went back with this version: a private model learnt with an earlier one begins anew, because it has taken up

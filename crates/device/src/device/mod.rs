@@ -155,6 +155,7 @@ impl Device {
             pending: None,
             sealing: None,
             key,
+            uploads_are_kept: false,
         };
         if let Some(items) = &items {
             store.keep_items(items)?;
@@ -287,6 +288,11 @@ impl Device {
     /// The last round for which the device made an update.
     pub fn last_round(&self) -> Option<u64> {
         self.state.answered.map(|round| round.0)
+    }
+
+    /// Whether the server said with its last terms that it keeps uploads, for an audit.
+    pub fn uploads_are_kept(&self) -> bool {
+        self.state.uploads_are_kept
     }
 
     /// Whether an update is ready that the server has not acknowledged; its bytes may have left.

@@ -126,6 +126,10 @@ fn write_reason(refusal: &Refusal, out: &mut Vec<u8>) {
             write_number((*needed).into(), out);
         }
         Refusal::NoHistory => out.push(7),
+        Refusal::Unwanted { layer } => {
+            out.push(8);
+            write_text(&cut(layer), out);
+        }
     }
 }
 
@@ -147,6 +151,7 @@ pub fn decode_refusal(bytes: &[u8]) -> Result<(FederationId, RoundId, Refusal), 
         5 => Refusal::UnknownModel { name: from.name("model")? },
         6 => Refusal::TooShort { needed: from.number_to("seconds", u32::MAX.into())? as u32 },
         7 => Refusal::NoHistory,
+        8 => Refusal::Unwanted { layer: from.name("layer")? },
         found => return Err(DecodeError::Code { field: "reason", at, found }),
     };
     from.end()?;

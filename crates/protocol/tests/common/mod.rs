@@ -91,6 +91,9 @@ pub fn messages() -> Vec<Vec<u8>> {
     let refusal = Refusal::PrivacyMissing { layer: "secagg".to_owned() };
     codec::encode_refusal(FederationId(7), RoundId(300), &refusal, &mut bytes);
     all.push(std::mem::take(&mut bytes));
+    let refusal = Refusal::Unwanted { layer: "kept-uploads".to_owned() };
+    codec::encode_refusal(FederationId(7), RoundId(300), &refusal, &mut bytes);
+    all.push(std::mem::take(&mut bytes));
     ledger.encode(&mut bytes);
     all.push(std::mem::take(&mut bytes));
     ledger.bound_to(100).encode(&mut bytes);

@@ -4,7 +4,7 @@ use super::catalog::Checked;
 use crate::secret;
 use serde::{Deserialize, Serialize};
 use sottovoce_federation::registry::{self, HostError};
-use sottovoce_federation::{Hosted, Hosting};
+use sottovoce_federation::{Coordinator, Hosted, Hosting};
 use sottovoce_models::settings::Value;
 use sottovoce_protocol::{Asked, FederationId, limits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +73,9 @@ pub struct FederationConfig {
     /// Never for people's devices: who knows the seed can take the noise away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated_noise: bool,
+    /// Whether the server keeps every upload that is taken, for an audit. Devices are told with every round's terms.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub record_uploads: bool,
 }
 
 /// What becomes of what was learnt from somebody who withdraws. Stored data goes at once in any case.
@@ -132,6 +135,9 @@ pub enum ConfigError {
     /// The model or its settings.
     #[error(transparent)]
     Model(#[from] HostError),
+    /// Uploads that cannot be kept.
+    #[error("record_uploads: {0}")]
+    Uploads(&'static str),
 }
 
 fn within(
@@ -178,6 +184,7 @@ impl FederationConfig {
             seal_step_seconds: minute(),
             seal_key_digest: None,
             simulated_noise: false,
+            record_uploads: false,
         }
     }
 
@@ -249,6 +256,25 @@ impl FederationConfig {
         registry::host(&self.model, settings, &hosting)
     }
 
+    /// Checks that uploads can be kept, where they are to be.
+    ///
+    /// # Errors
+    /// Says why not.
+    pub fn check_recording(&self, coordinator: &Coordinator, has_place: bool) -> Result<(), ConfigError> {
+        let why = match coordinator.protected() {
+            _ if !self.record_uploads => return Ok(()),
+            Some(protected) if protected.is_sealed() => {
+                "updates are sealed, so that there are no single uploads to keep"
+            }
+            _ if coordinator.is_anonymous() => {
+                "nobody knows whose anonymous uploads are, so that those of somebody who withdraws could not be deleted"
+            }
+            _ if !has_place => "this server has no folder for them",
+            _ => return Ok(()),
+        };
+        Err(ConfigError::Uploads(why))
+    }
+
     /// What the server's noise follows from.
     fn noise(&self) -> Result<Option<[u8; 32]>, HostError> {
         if self.simulated_noise {
@@ -295,6 +321,18 @@ mod tests {
         assert_eq!(wrong.check().unwrap_err().to_string(), "criteria is auc, expected each once");
         let wrong = FederationConfig { criteria: vec![asked(""); 33], ..wrong };
         assert_eq!(wrong.check().unwrap_err().to_string(), "criteria is a list of 33, expected at most 32");
+        let keeps = FederationConfig { record_uploads: true, ..FederationConfig::of("fcf") };
+        let refused = |key: &str, value: Value, has_place: bool| {
+            let settings = BTreeMap::from([(key.to_owned(), value)]);
+            let config = FederationConfig { settings, devices: 100, ..keeps.clone() };
+            let checked = config.check_recording(&config.host(1, &ten()).unwrap().coordinator, has_place);
+            checked.err().map(|error| error.to_string())
+        };
+        let cohort = || Value::Integer(50);
+        assert_eq!(refused("cohort", cohort(), true), None);
+        assert!(refused("cohort", cohort(), false).unwrap().contains("no folder"));
+        assert!(refused("seal", Value::Word("secagg".to_owned()), true).unwrap().contains("sealed"));
+        assert!(refused("anonymous", Value::Switch(true), true).unwrap().contains("withdraws"));
         let triples = FederationConfig::of("fpl").host(1, &ten()).err().unwrap().to_string();
         assert!(triples.contains("triples must be given"), "{triples}");
     }

@@ -3,7 +3,7 @@
 use super::anonymous::{self, Tokens};
 use super::round::Round;
 use super::unlearning::{self, Pending};
-use super::{Federation, Published};
+use super::{Federation, KeepError, Published, keeping, leave_out};
 use crate::clerk::{Clerk, ClerkError};
 use crate::now;
 use crate::storage::{
@@ -53,6 +53,8 @@ pub(super) enum Trouble {
     Worker(#[from] tokio::task::JoinError),
     #[error("its memory cannot be written or read: {0}")]
     Memory(#[from] std::io::Error),
+    #[error(transparent)]
+    Keeping(#[from] KeepError),
 }
 
 /// What is to be done next.
@@ -190,6 +192,7 @@ impl Federation {
         let Some((opening, terms)) = called else { return Ok(false) };
         let tokens = self.anonymous.then(|| anonymous::issuer(&self.secret, self.id, opening.round));
         let terms = tokens.iter().try_fold(terms, anonymous::with_key)?;
+        let terms = self.keeper.iter().try_fold(terms, |terms, _| keeping::with_notice(terms))?;
         tools.clerk.write(vec![Change::Open(opening.clone())]).await?;
         let (round, asked) = (opening.round, opening.cohort.len());
         let over_selection = self.coordinator().rules().over_selection;
@@ -198,9 +201,7 @@ impl Federation {
         under_way.tokens = tokens.map(Tokens::new);
         let mut state = self.state();
         // Who left while this was written down will not answer.
-        let gone = |device: &u32| state.members.get(*device).is_none_or(|member| member.revoked);
-        let gone: Vec<u32> = under_way.opening.cohort.iter().copied().filter(gone).collect();
-        gone.into_iter().for_each(|device| under_way.remove(device, opened));
+        leave_out(&mut under_way, &state.members);
         state.round = Some(under_way);
         drop(state);
         info!(federation = %self.name, round, asked, "round opened");
@@ -259,7 +260,9 @@ impl Federation {
     async fn close(self: &Arc<Self>, tools: &Tools) -> Result<(), Trouble> {
         let Some(mut record) = self.begin_closing(tools).await? else { return Ok(()) };
         let mut published = None;
-        match self.outcome(tools).await? {
+        let outcome = self.outcome(tools).await?;
+        self.keep_uploads(&tools.storage, matches!(outcome, Outcome::Next { .. })).await?;
+        match outcome {
             Outcome::TooFew => "too few updates came".clone_into(&mut record.remark),
             Outcome::NotOpened(why) => record.remark = why,
             Outcome::Diverged(error) => return self.fail(tools, record, &error).await,

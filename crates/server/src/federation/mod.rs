@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod config;
 pub(crate) mod drive;
 mod intake;
+mod keeping;
 mod members;
 mod pace;
 mod published;
@@ -19,6 +20,7 @@ mod view;
 pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
 pub use intake::{Refused, Taken};
+pub use keeping::KeepError;
 pub use published::Published;
 pub use published::digest;
 pub(crate) use published::{Encoded, WIRE};
@@ -33,6 +35,7 @@ use crate::storage::{
 };
 use anonymous::Tokens;
 use bytes::Bytes;
+use keeping::Keeper;
 use members::Members;
 use round::{Answer, Known, Round};
 use sealing::Sealing;
@@ -40,6 +43,7 @@ use sottovoce_federation::{Coordinator, FederationError, Hosted};
 use sottovoce_privacy::Protected;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -73,6 +77,8 @@ pub struct Federation {
     /// The server's secret for what must be the same after a restart and unknown to devices.
     secret: Hash,
     upload_limit: u64,
+    /// Where uploads are kept, if they are.
+    keeper: Option<Keeper>,
     state: Mutex<State>,
     coordinator: Mutex<Coordinator>,
     buffers: Mutex<Vec<Received>>,
@@ -152,6 +158,8 @@ pub struct Founded {
     pub versions: Vec<VersionRecord>,
     /// A secret of the server's own.
     pub secret: Hash,
+    /// Where uploads may be kept, if the server has such a folder.
+    pub uploads: Option<PathBuf>,
 }
 
 /// Why a federation cannot go on.
@@ -176,20 +184,25 @@ impl Federation {
     /// # Errors
     /// If what is stored makes no sense.
     pub fn new(found: Founded, config: FederationConfig, hosted: Hosted) -> Result<Self, FoundError> {
-        let Founded { record, devices, round, receipts, anonymous, versions, secret } = found;
+        let Founded { record, devices, round, receipts, anonymous, versions, secret, uploads } = found;
         let Hosted { mut coordinator, rounds } = hosted;
         let wrong = |reason: String| FoundError::Record { name: record.name.clone(), reason };
         let text = std::str::from_utf8(&record.catalog).map_err(|error| wrong(error.to_string()))?;
         let items = catalog::check(text).map_err(|error| wrong(error.to_string()))?.items;
         coordinator.go_on_with(RoundId(record.next_round));
         let current = Arc::new(Published::of(&coordinator)?);
-        let round = round.map(|found| resume_round(&mut coordinator, found, &secret)).transpose()?;
+        config.check_recording(&coordinator, uploads.is_some()).map_err(|error| wrong(error.to_string()))?;
+        let keeper = uploads.filter(|_| config.record_uploads).map(Keeper::new);
+        let mut round = round
+            .map(|found| resume_round(&mut coordinator, found, &secret, keeper.is_some()))
+            .transpose()?;
         let protected = coordinator.protected();
         let in_the_open = protected.filter(|protected| protected.sends_words() && !protected.is_sealed());
         let words = in_the_open.map(|protected| protected.packing().length());
         let sent = protected.filter(|protected| protected.sends_words()).map(Protected::message_bytes);
         let mut members = Members::default();
         devices.iter().for_each(|device| members.add(device));
+        round.iter_mut().for_each(|round| leave_out(round, &members));
         let mut past: BTreeMap<u64, BTreeMap<u32, Known>> = BTreeMap::new();
         for (round, Receipt { device, key, digest, .. }) in receipts {
             past.entry(round).or_default().insert(device, Known { key, digest });
@@ -233,6 +246,7 @@ impl Federation {
             words,
             anonymous: coordinator.is_anonymous(),
             secret,
+            keeper,
             state: Mutex::new(state),
             coordinator: Mutex::new(coordinator),
             buffers: Mutex::default(),
@@ -392,10 +406,14 @@ fn resume_round(
     coordinator: &mut Coordinator,
     found: OpenRound,
     secret: &Hash,
+    keeps_uploads: bool,
 ) -> Result<Round, FederationError> {
     let (federation, round) = (found.opening.federation, found.opening.round);
     coordinator.go_on_with(RoundId(round));
     let mut terms = coordinator.terms(found.opening.cohort.len())?;
+    if keeps_uploads {
+        terms = keeping::with_notice(terms)?;
+    }
     let mut tokens = None;
     if coordinator.is_anonymous() {
         let issuer = anonymous::issuer(secret, federation, round);
@@ -405,6 +423,13 @@ fn resume_round(
     let mut round = Round::restored(found, Arc::new(terms), coordinator.rules().over_selection);
     round.tokens = tokens;
     Ok(round)
+}
+
+/// Who left or was shut out while the round was under way will not answer it, before a restart as after it.
+fn leave_out(round: &mut Round, members: &Members) {
+    let gone = |device: &u32| members.get(*device).is_none_or(|member| member.revoked);
+    let gone: Vec<u32> = round.opening.cohort.iter().copied().filter(gone).collect();
+    gone.into_iter().for_each(|device| round.remove(device, crate::now()));
 }
 
 /// A hash in hexadecimal.

@@ -127,6 +127,7 @@ impl Federation {
             target.version
         );
         let abandoned = self.abandoned(&remark);
+        self.keep_uploads(&tools.storage, false).await?;
         let again = undone + u64::from(abandoned.is_some());
         let mut changes: Vec<Change> =
             abandoned.iter().map(|record| Change::Close(Box::new(record.clone()), None)).collect();

@@ -28,6 +28,8 @@ pub struct PublicView {
     pub samples: bool,
     /// What becomes of what was learnt from somebody who withdraws.
     pub unlearn: super::Unlearn,
+    /// Whether the server keeps every upload that is taken, for an audit.
+    pub record_uploads: bool,
     /// Criteria that are asked for, and why.
     pub criteria: Vec<super::Criterion>,
     /// Bytes of an update at most.
@@ -118,6 +120,7 @@ impl Federation {
             state: word(&state.standing),
             samples: self.config.samples,
             unlearn: self.config.unlearn,
+            record_uploads: self.config.record_uploads,
             criteria: self.config.criteria.clone(),
             upload_bytes: self.upload_limit,
         }

@@ -2,7 +2,7 @@
 
 use crate::clerk::ClerkError;
 use crate::federation::Refused;
-use crate::server::{EnrolError, FoundingError};
+use crate::server::{EnrolError, FoundingError, WithdrawError};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
@@ -158,6 +158,18 @@ impl From<ClerkError> for Problem {
         match error {
             ClerkError::Busy | ClerkError::Gone => Problem::plain("busy").again_in(1),
             ClerkError::Storage(_) => Problem::plain("not-stored").again_in(10),
+        }
+    }
+}
+
+impl From<WithdrawError> for Problem {
+    fn from(error: WithdrawError) -> Self {
+        match error {
+            WithdrawError::Clerk(error) => error.into(),
+            WithdrawError::Kept(error) => {
+                tracing::error!(%error, "a withdrawal waits for what cannot be deleted");
+                Problem::plain("not-stored").again_in(10)
+            }
         }
     }
 }

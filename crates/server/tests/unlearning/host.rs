@@ -63,14 +63,22 @@ pub(crate) fn soon(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+pub(crate) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
 impl Host {
     pub(crate) fn open(folder: &Path) -> Self {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let storage = record(folder);
+        let runtime = runtime();
+        Self::open_on(folder, record(folder), runtime)
+    }
+
+    /// The same on a record of one's own.
+    pub(crate) fn open_on(folder: &Path, storage: Arc<dyn Storage>, runtime: Runtime) -> Self {
         let clerk = Clerk::start(Arc::clone(&storage), Arc::new(Unwatched)).unwrap();
         let versions = Versions::open(&folder.join("models").display().to_string()).unwrap();
-        let server = runtime.block_on(Server::open(storage, versions)).unwrap();
+        let uploads = Some(folder.join("uploads"));
+        let server = runtime.block_on(Server::open_with_uploads(storage, versions, uploads)).unwrap();
         Self { server, clerk, runtime }
     }
 
@@ -112,6 +120,14 @@ impl Host {
     pub(crate) fn round(&self, people: &[(u32, u32)]) -> String {
         let federation = self.federation();
         let before = federation.public().version;
+        self.answer(people);
+        soon("the round leads to a version", || federation.public().version > before);
+        self.digest()
+    }
+
+    /// These people answer the round under way.
+    pub(crate) fn answer(&self, people: &[(u32, u32)]) {
+        let federation = self.federation();
         for &(device, person) in people {
             let mut asked = None;
             soon("the device is asked", || {
@@ -127,8 +143,6 @@ impl Host {
                 federation.take_update(&self.clerk, (device, terms.round.0), "key", bytes.into(), now());
             self.runtime.block_on(sent).unwrap();
         }
-        soon("the round leads to a version", || federation.public().version > before);
-        self.digest()
     }
 }
 

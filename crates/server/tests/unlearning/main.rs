@@ -1,6 +1,7 @@
 //! Somebody withdraws, and training goes back to before they enrolled.
 
 mod host;
+mod kept;
 
 use host::{Host, config, objects, record, soon, versions};
 use sottovoce_server::federation::{FederationConfig, Unlearn};

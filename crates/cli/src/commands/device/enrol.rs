@@ -3,6 +3,7 @@
 use super::place::{self, Patience};
 use super::{as_usage, interactions, now};
 use crate::args::{Common, Enrol};
+use crate::commands::fleet::about;
 use crate::key_file;
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result, bail};
@@ -11,7 +12,7 @@ use sottovoce_device::{Device, End, Enrolment, History, HttpTransport, Next, Opt
 use sottovoce_protocol::Policy;
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// `sottovoce device enrol`.
 pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
@@ -22,6 +23,8 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     };
     let ca = args.ca.as_deref().map(read).transpose()?.unwrap_or_default();
     let transport = place::transport(&args.server, &ca)?;
+    // A server that does not answer will not admit anybody either, and that is said better there.
+    let about = about(&transport, &args.federation).unwrap_or_default();
     let policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
     let read = interactions(&args.history)?;
     let mut history = History::new();
@@ -35,7 +38,8 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let enrolment = Enrolment { ca, history, ..new };
     let mut device = Device::enrol(Box::new(store), enrolment, Options::default()).map_err(as_usage)?;
     admit(&mut device, &transport)?;
-    tell(&device, &folder, &place::key_file(&args.place, &folder), made, common)
+    let key = (place::key_file(&args.place, &folder), made);
+    tell(&device, &folder, key, about["record_uploads"] == true, common)
 }
 
 fn read(file: impl AsRef<Path>) -> Result<String> {
@@ -66,14 +70,20 @@ fn advice(end: &End) -> String {
     }
 }
 
-fn tell(device: &Device, folder: &Path, key: &Path, made: bool, common: &Common) -> Result<()> {
+fn tell(
+    device: &Device,
+    folder: &Path,
+    (key, made): (PathBuf, bool),
+    keeps_uploads: bool,
+    common: &Common,
+) -> Result<()> {
     let items = device.items().map_or(0, |items| items.len());
     let (interactions, unknown) = (device.history().len(), device.unknown_items());
     if common.json {
         return output::print_json(&json!({
             "federation": device.federation(), "server": device.server(), "device": device.number(),
             "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(),
-            "store": folder, "key_file": key, "key_made": made,
+            "record_uploads": keeps_uploads, "store": folder, "key_file": key, "key_made": made,
         }));
     }
     let mut text =
@@ -87,6 +97,10 @@ fn tell(device: &Device, folder: &Path, key: &Path, made: bool, common: &Common)
     }
     line("catalog", format!("{} items", grouped(items as u128)));
     line("policy", format!("pi = {}; `sottovoce device policy` shows and changes it", device.policy().pi()));
+    if keeps_uploads {
+        line("uploads", "the server keeps every one of them, for an audit, until you withdraw;".to_owned());
+        line("", "`sottovoce device policy --refuse kept-uploads` stays out of its rounds".to_owned());
+    }
     line("store", folder.display().to_string());
     line("key", key.display().to_string());
     text.push_str("\nThe store is sealed with the key. Whoever has both files can read it: keep the key where only you can.\n");

@@ -26,7 +26,8 @@ pub(crate) fn run(args: &ChangePolicy, common: &Common) -> Result<()> {
 fn change(device: &mut Device, args: &ChangePolicy) -> Result<(), DeviceError> {
     let participates = args.pause || args.resume;
     let figures = !args.report.is_empty() || !args.no_report.is_empty();
-    let layers = !(args.require.is_empty() && args.no_require.is_empty());
+    let layers = [&args.require, &args.no_require, &args.refuse, &args.no_refuse];
+    let layers = layers.iter().any(|names| !names.is_empty());
     if args.pi.is_some() || participates || figures || layers || args.least_cohort.is_some() {
         device.set_policy(|policy| apply(policy, args))?;
     }
@@ -50,6 +51,8 @@ fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
     }
     policy.required_layers.extend(args.require.iter().cloned());
     args.no_require.iter().for_each(|name| drop(policy.required_layers.take(name)));
+    policy.refused_layers.extend(args.refuse.iter().cloned());
+    args.no_refuse.iter().for_each(|name| drop(policy.refused_layers.take(name)));
     let mut told = match &policy.criteria {
         Reportable::Only(names) => names.clone(),
         Reportable::All => BTreeSet::from(["auc".to_owned(), "loss".to_owned()]),
@@ -62,6 +65,11 @@ fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
         (_, true) => policy.resume(),
         _ => Ok(()),
     }
+}
+
+fn listed(layers: &BTreeSet<String>) -> String {
+    let layers: Vec<&str> = layers.iter().map(String::as_str).collect();
+    if layers.is_empty() { "none".to_owned() } else { layers.join(", ") }
 }
 
 fn show(device: &Device, common: &Common) -> Result<()> {
@@ -79,7 +87,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
     if common.json {
         return output::print_json(&json!({
             "participation": participation, "pi": policy.pi(), "hidden": hidden, "least_cohort": policy.least_cohort,
-            "required_layers": policy.required_layers,
+            "required_layers": policy.required_layers, "refused_layers": policy.refused_layers,
             "report": told, "samples": policy.samples,
         }));
     }
@@ -93,9 +101,8 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         &format!("{}: the row of an item you have leaves with this probability, each round", policy.pi()),
     );
     line("least cohort", &format!("{}: rounds with fewer devices go without you", policy.least_cohort));
-    let layers: Vec<&str> = policy.required_layers.iter().map(String::as_str).collect();
-    let layers = if layers.is_empty() { "none".to_owned() } else { layers.join(", ") };
-    line("layers", &format!("{layers}: rounds without them go without you"));
+    line("layers", &format!("{}: rounds without them go without you", listed(&policy.required_layers)));
+    line("refused", &format!("{}: rounds with them go without you", listed(&policy.refused_layers)));
     let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
     line("figures told", &told);
     line(

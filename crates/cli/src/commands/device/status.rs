@@ -45,7 +45,7 @@ fn document(device: &Device, folder: &Path, bytes: u64) -> serde_json::Value {
         "device": device.number(), "interactions": device.history().len(), "unknown": device.unknown_items(),
         "items": device.items().map(|items| items.len()), "version": device.model().map(|model| model.version.0),
         "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(),
-        "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
+        "uploads_are_kept": device.uploads_are_kept(), "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
     })
 }
 
@@ -81,6 +81,12 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
     }
     let totals = device.ledger().totals();
     line("sent", format!("{} updates, {} bytes", grouped(totals.updates), grouped(totals.bytes)));
+    if device.uploads_are_kept() {
+        line(
+            "",
+            "the server says that it keeps them; `device policy --refuse kept-uploads` stays away".to_owned(),
+        );
+    }
     line("pi", device.policy().pi().to_string());
     line("store", format!("{} ({} bytes)", folder.display(), grouped(bytes)));
     text

@@ -80,6 +80,7 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         "check_in_seconds": args.check_in_seconds,
         "seal_step_seconds": args.seal_step_seconds,
         "simulated_noise": args.simulated_noise,
+        "record_uploads": args.record_uploads,
         "samples": args.samples,
         "private_models": args.private_models,
         "unlearn": args.unlearn,
@@ -148,6 +149,9 @@ fn page(value: &Value) -> String {
         of("revoked")
     );
     let _ = writeln!(out, "model {} with {} items, version {}", of("model"), of("items"), of("version"));
+    if value["record_uploads"] == true {
+        out.push_str("every upload is kept for an audit, which devices are told\n");
+    }
     if value["undone"].as_u64().unwrap_or(0) > 0 {
         let _ = writeln!(out, "{} rounds are held again without people who withdrew", of("undone"));
     }

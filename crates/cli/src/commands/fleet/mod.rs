@@ -43,6 +43,9 @@ pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
     let number = devices.len();
     enrol(&mut devices, &transport, start, common.quiet)?;
     let enrolled = start.elapsed().as_secs_f64();
+    if let Some(path) = &args.devices_out {
+        crate::folder::write_file(path, people.owners(&devices).as_bytes())?;
+    }
     let work = Work::new(devices, start, args.seconds.map(Duration::from_secs_f64));
     let mut bar = Bar::new("rounds", about["rounds"].as_u64().unwrap_or(0), common.quiet);
     let total = workers::run(&work, &transport, usize::from(args.connections), &mut bar)?;
@@ -100,7 +103,7 @@ fn get(transport: &dyn Transport, path: String, most: u64) -> Result<Response> {
     Ok(response)
 }
 
-fn about(transport: &dyn Transport, federation: &str) -> Result<Value> {
+pub(crate) fn about(transport: &dyn Transport, federation: &str) -> Result<Value> {
     let response = get(transport, format!("/v1/federations/{federation}"), SMALL)?;
     serde_json::from_slice(&response.body).context("what the server says of the federation")
 }
@@ -116,6 +119,7 @@ fn download(transport: &dyn Transport, federation: &str) -> Result<SharedModel> 
 struct People {
     train: Histories,
     ids: sottovoce_core::Names,
+    names: sottovoce_core::Names,
     /// Those who have something to learn from.
     learners: Vec<u32>,
 }
@@ -143,7 +147,7 @@ fn people(args: &Fleet, common: &Common) -> Result<People> {
         }
         learners.truncate(devices as usize);
     }
-    Ok(People { train, ids: prepared.parts.catalog.ids, learners })
+    Ok(People { train, ids: prepared.parts.catalog.ids, names: prepared.parts.users, learners })
 }
 
 impl People {
@@ -180,6 +184,16 @@ impl People {
             Ok(Device::enrol(store, enrolment, options)?)
         };
         self.learners.iter().map(make).collect()
+    }
+}
+
+impl People {
+    /// Which device is whose, one line each.
+    fn owners(&self, devices: &[Device]) -> String {
+        let line = |(device, &user): (&Device, &u32)| {
+            Some(format!("{}\t{}\n", device.number()?, self.names.get(user as usize)?))
+        };
+        devices.iter().zip(&self.learners).filter_map(line).collect()
     }
 }
 
