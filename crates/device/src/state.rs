@@ -6,6 +6,7 @@ use crate::history::History;
 use crate::sealing::Sealing;
 use crate::seeds::{Secret, Seeds};
 use crate::ticket::Ticket;
+use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{
     FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
 };
@@ -13,11 +14,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Version of the stored form.
-const VERSION: u8 = 3;
-/// The form before updates could be sealed: all but the last three fields.
+const VERSION: u8 = 4;
+/// The form before updates could be sealed: all but the last four fields.
 const UNSEALED: u8 = 1;
-/// The form before updates could leave without a name: all but the last field.
+/// The form before updates could leave without a name: all but the last two fields.
 const NAMED: u8 = 2;
+/// The form before devices could know each other: all but the last field.
+const UNACQUAINTED: u8 = 3;
 
 /// Where the device stands with its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +88,8 @@ pub(crate) struct State {
     pub(crate) sealing: Option<Sealing>,
     /// The key that devices of the federation share, and the server does not have.
     pub(crate) key: Option<[u8; 32]>,
+    /// Identities of others, from somebody other than the server.
+    pub(crate) roster: Option<Arc<Roster>>,
 }
 
 impl State {
@@ -114,6 +119,7 @@ impl State {
         out.optional(self.key.as_ref(), |out, key| out.0.extend_from_slice(key));
         let ticket = self.pending.as_ref().and_then(|pending| pending.ticket.as_ref());
         out.optional(ticket, |out, ticket| ticket.write(out));
+        out.optional(self.roster.as_deref(), write_roster);
         out.0
     }
 
@@ -121,7 +127,7 @@ impl State {
     pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Result<Self, String> {
         let mut from = Reader(bytes);
         match from.byte("version").map_err(|field| format!("the stored state ends at its {field}"))? {
-            form @ (UNSEALED | NAMED | VERSION) => Self::read(&mut from, form, bounds)
+            form @ (UNSEALED | NAMED | UNACQUAINTED | VERSION) => Self::read(&mut from, form, bounds)
                 .map_err(|field| format!("the stored state's {field} is wrong")),
             found => Err(format!("the stored state has version {found}, this build reads {VERSION}")),
         }
@@ -155,6 +161,7 @@ impl State {
                 UNSEALED => None,
                 _ => from.optional("federation's key", |from| from.array("federation's key"))?,
             },
+            roster: None,
         };
         let ticket = match form {
             UNSEALED | NAMED => None,
@@ -164,6 +171,9 @@ impl State {
             Some(pending) => pending.ticket = ticket,
             None if ticket.is_some() => return Err("token"),
             None => (),
+        }
+        if form == VERSION {
+            state.roster = from.optional("roster", read_roster)?.map(Arc::new);
         }
         from.end("end")?;
         Ok(state)
@@ -262,6 +272,16 @@ fn read_policy(from: &mut Reader<'_>) -> Read<Policy> {
     Ok(policy)
 }
 
+fn write_roster(out: &mut Writer, roster: &Roster) {
+    out.number(roster.len() as u64);
+    roster.iter().for_each(|identity| out.0.extend_from_slice(identity));
+}
+
+fn read_roster(from: &mut Reader<'_>) -> Read<Roster> {
+    let count = from.count("roster")?;
+    (0..count).map(|_| from.array("roster")).collect()
+}
+
 fn write_private(out: &mut Writer, private: &Private) {
     out.block(private.model.name.as_bytes());
     out.number(private.model.settings.len() as u64);
@@ -319,16 +339,20 @@ mod tests {
                 bytes: vec![1, 2, 3].into(),
                 ticket: Some(Ticket::new(FederationId(3), crate::ticket::tests::issuer(9).key())),
             }),
-            sealing: Some(Sealing::begin(terms, 3, [8; 32], vec![1, u32::MAX, 7]).unwrap()),
+            sealing: Some(Sealing::begin(terms, (3, [8; 32]), None, vec![1, u32::MAX, 7]).unwrap()),
             key: Some([9; 32]),
+            roster: Some(Arc::new([[1; 32], [2; 32]].into())),
         }
     }
 
     #[test]
-    fn states_from_before_seals_and_tokens_are_read() {
+    fn states_from_before_seals_tokens_and_rosters_are_read() {
         let pending = Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), ticket: None });
-        let state = State { sealing: None, key: None, pending, ..state() };
+        let state = State { sealing: None, key: None, pending, roster: None, ..state() };
         let mut older = state.encode();
+        assert_eq!(older.pop(), Some(0));
+        older[0] = UNACQUAINTED;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!(older.pop(), Some(0));
         older[0] = NAMED;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
@@ -349,10 +373,10 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[4], &state().encode()[1..]].concat();
+        let newer = [&[5], &state().encode()[1..]].concat();
         assert_eq!(
             State::decode(&newer, &bounds).unwrap_err(),
-            "the stored state has version 4, this build reads 3"
+            "the stored state has version 5, this build reads 4"
         );
     }
 

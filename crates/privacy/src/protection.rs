@@ -272,7 +272,7 @@ impl Protection {
         let Some(Seal::SecureAggregation { dropout, colluding, identities }) = self.seal else { return None };
         let length = u32::try_from(length).ok()?;
         let plain = secagg::Terms::new(terms.federation, terms.round, terms.cohort_size, length);
-        Some(secagg::Terms { dropout, colluding, signed: identities, ..plain })
+        Some(secagg::Terms { dropout, colluding, ..if identities { plain.signed() } else { plain } })
     }
 
     /// Whether a cohort of this size can be sealed: masks need at least three devices, and shares of them that can be lost and
@@ -281,8 +281,10 @@ impl Protection {
     /// # Errors
     /// Says why not.
     pub fn seals(&self, cohort: u32) -> Result<(), ProtectionError> {
-        let Some(Seal::SecureAggregation { dropout, colluding, .. }) = self.seal else { return Ok(()) };
-        Ok(secagg::Parameters::choose(cohort, dropout, colluding).map(|_| ())?)
+        let Some(Seal::SecureAggregation { dropout, colluding, identities }) = self.seal else {
+            return Ok(());
+        };
+        Ok(secagg::Parameters::choose_for(cohort, dropout, colluding, identities).map(|_| ())?)
     }
 
     /// How words of this length are encrypted, if they are.

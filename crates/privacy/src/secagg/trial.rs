@@ -74,7 +74,8 @@ pub fn trial(
     clock: &dyn Fn() -> f64,
 ) -> Result<Figures, TrialError> {
     let source = Generator::new(seed);
-    let terms = Terms { dropout, signed, ..Terms::new(FederationId(0), RoundId(0), n, length) };
+    let terms = Terms { dropout, ..Terms::new(FederationId(0), RoundId(0), n, length) };
+    let terms = if signed { terms.signed() } else { terms };
     let server = Server::new(terms.clone(), source.stream("server", 0).seed())?;
     let devices = parties(&terms, &source)?;
     let round = Round {
