@@ -1,13 +1,14 @@
 //! `device enrol`.
 
 use super::place::{self, Patience};
-use super::{as_usage, interactions, now};
+use super::{as_usage, identity, interactions, now};
 use crate::args::{Common, Enrol};
 use crate::key_file;
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use sottovoce_device::{Device, End, Enrolment, History, HttpTransport, Next, Options, Secret};
+use sottovoce_device::{Device, End, Enrolment, History, HttpTransport, Next, Options, Roster, Secret};
+use sottovoce_privacy::tokens::to_hex;
 use sottovoce_protocol::Policy;
 use std::fmt::Write;
 use std::fs;
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let store = place::store(&folder, &key, Patience::Some)?;
     let mut new = Enrolment::new(&args.server, &args.federation, token.trim(), Secret::random()?, policy);
     new.key = key_file::read(args.federation_key.as_deref())?;
+    new.roster = args.roster.as_deref().map(identity::read).transpose()?;
     let enrolment = Enrolment { ca, history, ..new };
     let mut device = Device::enrol(Box::new(store), enrolment, Options::default()).map_err(as_usage)?;
     admit(&mut device, &transport)?;
@@ -73,6 +75,7 @@ fn tell(device: &Device, folder: &Path, key: &Path, made: bool, common: &Common)
         return output::print_json(&json!({
             "federation": device.federation(), "server": device.server(), "device": device.number(),
             "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(),
+            "identity": to_hex(&device.identity()), "roster": device.roster().map(Roster::len),
             "store": folder, "key_file": key, "key_made": made,
         }));
     }
@@ -87,6 +90,9 @@ fn tell(device: &Device, folder: &Path, key: &Path, made: bool, common: &Common)
     }
     line("catalog", format!("{} items", grouped(items as u128)));
     line("policy", format!("pi = {}; `sottovoce device policy` shows and changes it", device.policy().pi()));
+    if let Some(roster) = device.roster() {
+        line("roster", identity::summary(device, roster));
+    }
     line("store", folder.display().to_string());
     line("key", key.display().to_string());
     text.push_str("\nThe store is sealed with the key. Whoever has both files can read it: keep the key where only you can.\n");
