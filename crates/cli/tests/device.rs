@@ -6,6 +6,8 @@ mod fake;
 
 use fake::Server;
 use serde_json::Value;
+use sottovoce_privacy::secagg::{Identity, Roster};
+use sottovoce_privacy::tokens::to_hex;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -124,6 +126,35 @@ fn an_owner_enrols_takes_part_looks_decides_and_leaves() {
     assert_eq!(server.with(|world| world.withdrawn.clone()), [0]);
     assert_eq!(owner.json(&["status"])["state"], "withdrawn");
     owner.says(&["recommend"]);
+}
+
+#[test]
+fn an_owner_has_an_identity_and_a_roster_that_can_be_changed() {
+    let owner = Owner::new(&fake::http::serve(Server::new()));
+    let others = [1, 2].map(|byte| Identity::new(&[byte; 32], Roster::new()).public());
+    let text: Vec<String> = others.iter().map(|key| to_hex(key)).collect();
+    std::fs::write(owner.path("bad.keys"), format!("# the choir\n{}\nAda\n", text[0])).unwrap();
+    let with = |file: &str| [owner.enrol(fake::TOKEN), vec!["--roster".to_owned(), file.to_owned()]].concat();
+    let said = owner.complains(2, &words(&with("bad.keys")));
+    assert!(said.contains("bad.keys: line 3: \"Ada\" is no public key"), "{said}");
+    std::fs::write(owner.path("choir.keys"), format!("{}\n\n{} # Bea\n", text[0], text[1])).unwrap();
+    let said = owner.says(&words(&with("choir.keys")));
+    assert!(said.contains("2 public keys, but not this device's"), "{said}");
+    let own = owner.json(&["identity"])["identity"].as_str().unwrap().to_owned();
+    assert!(owner.says(&["identity"]).starts_with(&format!("{own}\n")));
+    let demanded = "secure-aggregation.identities";
+    assert_eq!(owner.json(&["policy"])["required_layers"][0], demanded);
+    // A round in which devices do not show who they are goes without it.
+    let run = owner.json(&["run", "--once"]);
+    assert!(run["event"] == "declined" && run["text"].as_str().unwrap().contains(demanded), "{run}");
+
+    std::fs::write(owner.path("choir.keys"), format!("{}\n{own}\n", text.join("\n"))).unwrap();
+    let told = owner.json(&["identity", "--roster", "choir.keys"]);
+    assert_eq!((told["roster"].as_u64(), told["in_roster"].as_bool()), (Some(3), Some(true)));
+    assert_eq!(owner.json(&["identity"]), told);
+    let told = owner.json(&["identity", "--no-roster"]);
+    assert!(told["roster"].is_null() && told["identity"] == own.as_str(), "{told}");
+    assert_eq!(owner.json(&["policy"])["required_layers"].as_array().unwrap().len(), 0);
 }
 
 #[test]

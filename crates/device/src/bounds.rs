@@ -15,6 +15,8 @@ pub struct Bounds {
     pub model_bytes: u64,
     /// Bytes of the catalog's text.
     pub catalog_bytes: u64,
+    /// Identities of a roster, 32 bytes each.
+    pub roster: usize,
 }
 
 impl Default for Bounds {
@@ -24,6 +26,7 @@ impl Default for Bounds {
             interactions: 100_000,
             model_bytes: 64 << 20,
             catalog_bytes: 32 << 20,
+            roster: 100_000,
         }
     }
 }

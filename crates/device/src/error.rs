@@ -35,6 +35,14 @@ pub enum DeviceError {
         /// The bound.
         most: usize,
     },
+    /// The roster has no room.
+    #[error("{found} identities, this device keeps at most {most}")]
+    Roster {
+        /// Identities there would be.
+        found: usize,
+        /// The bound.
+        most: usize,
+    },
     /// The catalog has no such item.
     #[error("the catalog has no item {0:?}")]
     UnknownItem(String),

@@ -92,6 +92,7 @@ pub use items::{CatalogError, Items};
 pub use models::{Alone, Digest, Models, Together};
 pub use schedule::{Always, Conditions, End, Next, Pace, Rest};
 pub use seeds::{Secret, Seeds};
+pub use sottovoce_privacy::secagg::{IdentityKey, Roster, RosterError, read_roster};
 pub use state::Membership;
 pub use store::{MemoryStore, Store, StoreError};
 pub use transport::{HEADERS, Method, Request, Response, Transport, TransportError, WIRE};

@@ -10,6 +10,7 @@ use crate::ticket::Ticket;
 use sottovoce_core::Rng;
 use sottovoce_models::learner::{self, LearnError, Learner};
 use sottovoce_models::{Bounds, Lesson, criteria as figures};
+use sottovoce_privacy::secagg::Identity;
 use sottovoce_privacy::{Generator, Protected, Protection, anonymous_key};
 use sottovoce_protocol::{
     Disclosed, DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
@@ -74,6 +75,8 @@ pub(crate) struct Work<'a> {
     pub(crate) seeds: &'a Seeds,
     /// The key that devices of the federation share, if it was given one.
     pub(crate) key: Option<&'a [u8; 32]>,
+    /// Its identity and those it knows, if it has a roster.
+    pub(crate) identity: Option<Identity>,
     /// Its place in the cohort, where updates are sealed.
     pub(crate) seat: Option<u32>,
     /// Seconds, for the ledger.
@@ -200,7 +203,8 @@ impl Work<'_> {
         };
         let seat =
             self.seat.ok_or_else(|| not_known("the server does not say which seat this device has"))?;
-        let sealing = Sealing::begin(masks, seat, self.secret.key("seal", terms.round), words);
+        let seed = self.secret.key("seal", terms.round);
+        let sealing = Sealing::begin(masks, (seat, seed), self.identity.clone(), words);
         sealing.map(Leaves::Sealed).map_err(not_known)
     }
 

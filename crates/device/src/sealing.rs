@@ -34,10 +34,12 @@ enum Stage {
     Lock = 4,
     /// What the encrypted sum opens to.
     Open = 5,
+    /// Which neighbours are counted in, with identities.
+    Confirm = 6,
 }
 
-const STAGES: [Stage; 6] =
-    [Stage::Advertise, Stage::Share, Stage::Mask, Stage::Unmask, Stage::Lock, Stage::Open];
+const STAGES: [Stage; 7] =
+    [Stage::Advertise, Stage::Share, Stage::Mask, Stage::Unmask, Stage::Lock, Stage::Open, Stage::Confirm];
 
 /// Why a device takes no more part in a sealed round.
 #[derive(Debug, Error)]
@@ -57,15 +59,18 @@ pub(crate) enum Leaves {
 }
 
 impl Sealing {
-    /// With the first thing to say.
+    /// With the first thing to say; the identity matters only where the terms ask for signatures.
     pub(crate) fn begin(
         terms: secagg::Terms,
-        seat: u32,
-        seed: [u8; 32],
+        (seat, seed): (u32, [u8; 32]),
+        identity: Option<secagg::Identity>,
         words: Vec<u32>,
     ) -> Result<Self, secagg::Refusal> {
         let round = terms.round;
-        let device = secagg::Device::new(terms, seat, seed)?;
+        let device = match identity.filter(|_| terms.signed) {
+            Some(identity) => secagg::Device::with_identity(terms, seat, seed, identity)?,
+            None => secagg::Device::new(terms, seat, seed)?,
+        };
         let out = Some(device.advertise().encode().into());
         Ok(Self { round, machine: device.save(), words, stage: Stage::Advertise, out })
     }
@@ -112,15 +117,22 @@ impl Sealing {
         &self,
         bytes: &[u8],
         key: Option<&[u8; 32]>,
+        identity: Option<secagg::Identity>,
         generator: &mut Generator,
     ) -> Result<Self, Leaves> {
         if matches!(self.stage, Stage::Lock | Stage::Open) {
             return self.open(key, bytes, generator);
         }
-        let mut device = secagg::Device::restore(&self.machine, None)?;
+        let mut device = secagg::Device::restore(&self.machine, identity)?;
         let (stage, out) = match self.stage {
             Stage::Advertise => (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode()),
             Stage::Share => (Stage::Mask, device.mask(&secagg::Inbox::decode(bytes)?, &self.words)?.encode()),
+            Stage::Mask if device.terms().signed => {
+                (Stage::Confirm, device.confirm(&secagg::Survivors::decode(bytes)?)?.encode())
+            }
+            Stage::Confirm => {
+                (Stage::Unmask, device.unmask_confirmed(&secagg::Confirmed::decode(bytes)?)?.encode())
+            }
             _ => (Stage::Unmask, device.unmask(&secagg::Survivors::decode(bytes)?)?.encode()),
         };
         // What is masked is never needed in the clear again.

@@ -53,6 +53,11 @@ impl Secret {
         *self.derive(label, &round.0.to_le_bytes()).as_bytes()
     }
 
+    /// The secret half of the device's identity, the same as long as it has this secret.
+    pub(crate) fn identity(&self) -> [u8; 32] {
+        *self.derive("identity", &[]).as_bytes()
+    }
+
     pub(crate) fn rng(&self, label: &str, detail: &[u8]) -> Rng {
         let [a, b, c, d, e, f, g, h, ..] = *self.derive(label, detail).as_bytes();
         Rng::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]))

@@ -6,6 +6,7 @@ use crate::history::History;
 use crate::sealing::Sealing;
 use crate::seeds::{Secret, Seeds};
 use crate::ticket::Ticket;
+use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{
     FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
 };
@@ -14,12 +15,13 @@ use std::sync::Arc;
 
 /// Version of the stored form.
 const VERSION: u8 = 4;
-/// The form before updates could be sealed: all but the last five fields.
+/// The form before updates could be sealed: all but the last six fields.
 const UNSEALED: u8 = 1;
-/// The form before updates could leave without a name: all but the last three fields.
+/// The form before updates could leave without a name: all but the last four fields.
 const NAMED: u8 = 2;
-/// The form before servers could say that they keep uploads: all but the last two fields.
-const UNKEPT: u8 = 3;
+/// The form before servers could say that they keep uploads, and devices could know each other: all but the last three
+/// fields.
+const UNACQUAINTED: u8 = 3;
 
 /// Where the device stands with its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +91,8 @@ pub(crate) struct State {
     pub(crate) key: Option<[u8; 32]>,
     /// Whether the server said with its last terms that it keeps uploads.
     pub(crate) uploads_are_kept: bool,
+    /// Identities of others, from somebody other than the server.
+    pub(crate) roster: Option<Arc<Roster>>,
 }
 
 impl State {
@@ -120,6 +124,7 @@ impl State {
         out.optional(ticket, |out, ticket| ticket.write(out));
         out.texts(self.policy.refused_layers.iter().map(String::as_str));
         out.byte(self.uploads_are_kept.into());
+        out.optional(self.roster.as_deref(), write_roster);
         out.0
     }
 
@@ -127,7 +132,7 @@ impl State {
     pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Result<Self, String> {
         let mut from = Reader(bytes);
         match from.byte("version").map_err(|field| format!("the stored state ends at its {field}"))? {
-            form @ (UNSEALED | NAMED | UNKEPT | VERSION) => Self::read(&mut from, form, bounds)
+            form @ (UNSEALED | NAMED | UNACQUAINTED | VERSION) => Self::read(&mut from, form, bounds)
                 .map_err(|field| format!("the stored state's {field} is wrong")),
             found => Err(format!("the stored state has version {found}, this build reads {VERSION}")),
         }
@@ -162,6 +167,7 @@ impl State {
                 _ => from.optional("federation's key", |from| from.array("federation's key"))?,
             },
             uploads_are_kept: false,
+            roster: None,
         };
         let ticket = match form {
             UNSEALED | NAMED => None,
@@ -176,6 +182,7 @@ impl State {
             let refused: Vec<&str> = from.texts("refused layers")?;
             state.policy.refused_layers = refused.into_iter().map(str::to_owned).collect();
             state.uploads_are_kept = from.flag("word on kept uploads")?;
+            state.roster = from.optional("roster", read_roster)?.map(Arc::new);
         }
         from.end("end")?;
         Ok(state)
@@ -274,6 +281,16 @@ fn read_policy(from: &mut Reader<'_>) -> Read<Policy> {
     Ok(policy)
 }
 
+fn write_roster(out: &mut Writer, roster: &Roster) {
+    out.number(roster.len() as u64);
+    roster.iter().for_each(|identity| out.0.extend_from_slice(identity));
+}
+
+fn read_roster(from: &mut Reader<'_>) -> Read<Roster> {
+    let count = from.count("roster")?;
+    (0..count).map(|_| from.array("roster")).collect()
+}
+
 fn write_private(out: &mut Writer, private: &Private) {
     out.block(private.model.name.as_bytes());
     out.number(private.model.settings.len() as u64);
@@ -332,20 +349,22 @@ mod tests {
                 bytes: vec![1, 2, 3].into(),
                 ticket: Some(Ticket::new(FederationId(3), crate::ticket::tests::issuer(9).key())),
             }),
-            sealing: Some(Sealing::begin(terms, 3, [8; 32], vec![1, u32::MAX, 7]).unwrap()),
+            sealing: Some(Sealing::begin(terms, (3, [8; 32]), None, vec![1, u32::MAX, 7]).unwrap()),
             key: Some([9; 32]),
             uploads_are_kept: true,
+            roster: Some(Arc::new([[1; 32], [2; 32]].into())),
         }
     }
 
     #[test]
-    fn states_from_before_seals_and_tokens_are_read() {
+    fn states_from_before_seals_tokens_and_rosters_are_read() {
         let pending = Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), ticket: None });
-        let mut state = State { sealing: None, key: None, uploads_are_kept: false, pending, ..state() };
+        let mut state =
+            State { sealing: None, key: None, uploads_are_kept: false, pending, roster: None, ..state() };
         state.policy.refused_layers.clear();
         let mut older = state.encode();
-        assert_eq!(older.split_off(older.len() - 9), [0; 9]);
-        older[0] = UNKEPT;
+        assert_eq!(older.split_off(older.len() - 10), [0; 10]);
+        older[0] = UNACQUAINTED;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!(older.pop(), Some(0));
         older[0] = NAMED;

@@ -29,7 +29,7 @@ fn rounds(criterion: &mut Criterion) {
     let start = Instant::now();
     for n in [10, 50] {
         group.bench_function(format!("{n} devices, 10,000 values, 30 % lost"), |bench| {
-            bench.iter(|| trial(n, 10_000, 0.3, [1; 32], &|| start.elapsed().as_secs_f64()));
+            bench.iter(|| trial((n, 10_000), 0.3, false, [1; 32], &|| start.elapsed().as_secs_f64()));
         });
     }
     group.finish();

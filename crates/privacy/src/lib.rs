@@ -18,6 +18,6 @@ pub use generator::Generator;
 pub use lock::{Lock, LockedSum, key_digest};
 pub use protected::Protected;
 pub use protection::{
-    ANONYMOUS, ENCRYPTION, Each, INTEGERS, Integers, KEPT_UPLOADS, NOISE, Noise, Placement, Protection,
-    ProtectionError, SECURE_AGGREGATION, Scheme, Seal,
+    ANONYMOUS, ENCRYPTION, Each, IDENTITIES, INTEGERS, Integers, KEPT_UPLOADS, NOISE, Noise, Placement,
+    Protection, ProtectionError, SECURE_AGGREGATION, Scheme, Seal,
 };

@@ -119,8 +119,8 @@ impl Protected {
     /// open an encrypted sum send its words on top.
     pub fn upload_bytes(&self, cohort: u32) -> u64 {
         let beside = match self.protection.seal {
-            Some(Seal::SecureAggregation { dropout, colluding }) => {
-                secagg::bytes_beside(cohort, dropout, colluding)
+            Some(Seal::SecureAggregation { dropout, colluding, identities }) => {
+                secagg::bytes_beside(cohort, dropout, colluding, identities)
             }
             _ => 0,
         };

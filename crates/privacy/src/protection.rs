@@ -19,6 +19,8 @@ pub const INTEGERS: &str = "integers";
 pub const NOISE: &str = "noise";
 /// The seal of pairwise masks.
 pub const SECURE_AGGREGATION: &str = "secure-aggregation";
+/// What an owner demands who takes part under that seal only where devices' identities are known.
+pub const IDENTITIES: &str = "secure-aggregation.identities";
 /// The seal of encrypted sums.
 pub const ENCRYPTION: &str = "encryption";
 /// The layer under which uploads do not say whose they are.
@@ -149,6 +151,8 @@ pub enum Seal {
         dropout: f64,
         /// Share of the devices that may work with the server.
         colluding: f64,
+        /// Whether keys are signed by identities that devices know from elsewhere, and who is counted is confirmed.
+        identities: bool,
     },
     /// Encrypted under a key that devices share and the server does not have.
     Encryption {
@@ -339,10 +343,10 @@ impl Protection {
 
     /// What secure aggregation is agreed on in a round for inputs of this length, if that is the seal.
     pub fn masks(&self, terms: &RoundTerms, length: usize) -> Option<secagg::Terms> {
-        let Some(Seal::SecureAggregation { dropout, colluding }) = self.seal else { return None };
+        let Some(Seal::SecureAggregation { dropout, colluding, identities }) = self.seal else { return None };
         let length = u32::try_from(length).ok()?;
         let plain = secagg::Terms::new(terms.federation, terms.round, terms.cohort_size, length);
-        Some(secagg::Terms { dropout, colluding, ..plain })
+        Some(secagg::Terms { dropout, colluding, ..if identities { plain.signed() } else { plain } })
     }
 
     /// Whether a cohort of this size can be sealed: masks need at least three devices, and shares of them that can be lost and
@@ -351,8 +355,10 @@ impl Protection {
     /// # Errors
     /// Says why not.
     pub fn seals(&self, cohort: u32) -> Result<(), ProtectionError> {
-        let Some(Seal::SecureAggregation { dropout, colluding }) = self.seal else { return Ok(()) };
-        Ok(secagg::Parameters::choose(cohort, dropout, colluding).map(|_| ())?)
+        let Some(Seal::SecureAggregation { dropout, colluding, identities }) = self.seal else {
+            return Ok(());
+        };
+        Ok(secagg::Parameters::choose_for(cohort, dropout, colluding, identities).map(|_| ())?)
     }
 
     /// How words of this length are encrypted, if they are.
@@ -393,8 +399,11 @@ impl Protection {
         }
         if let Some(seal) = &self.seal {
             let settings = match seal {
-                Seal::SecureAggregation { dropout, colluding } => {
-                    Settings::from([said("dropout", dropout), said("colluding", colluding)])
+                Seal::SecureAggregation { dropout, colluding, identities } => {
+                    let mut settings =
+                        Settings::from([said("dropout", dropout), said("colluding", colluding)]);
+                    settings.extend(identities.then(|| said("identities", true)));
+                    settings
                 }
                 Seal::Encryption { scheme, key } => {
                     Settings::from([said("scheme", scheme.name()), said("key", key)])
@@ -521,6 +530,7 @@ fn read_seal(name: &str, settings: &Settings) -> Result<Seal, ProtectionError> {
         return Ok(Seal::SecureAggregation {
             dropout: from.needed("dropout", share, "a share below 1")?,
             colluding: from.needed("colluding", share, "a share below 1")?,
+            identities: from.optional("identities", |_: &bool| true, "true or false")?.unwrap_or(false),
         });
     }
     let from = Reader { layer: ENCRYPTION, settings };
@@ -542,7 +552,8 @@ mod tests {
         let clipped = Integers { clip: Some(0.5), ..integers };
         let noise = |placement, shares| Some(Noise { shares, ..Noise::new(placement, 1.5) });
         let sgd = Noise { each: Some(Each { clip: 0.25, rate: 0.1 }), ..Noise::new(Placement::Sgd, 2.0) };
-        let masks = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1 };
+        let masks = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities: false };
+        let known = Seal::SecureAggregation { dropout: 0.2, colluding: 0.1, identities: true };
         let encrypted = Seal::Encryption { scheme: Scheme::Bfv, key: "0a".repeat(32) };
         let buckets = Integers { rows: RowsAs::Buckets(500), ..integers };
         vec![
@@ -570,6 +581,7 @@ mod tests {
                 }),
                 seal: Some(masks),
             },
+            Protection { integers: Some(integers), seal: Some(known), noise: None },
         ]
     }
 
@@ -582,7 +594,7 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_is_refused() {
-        let [_, sealed, bucketed, central, local, distributed, sgd, _] = all().try_into().unwrap();
+        let [_, sealed, bucketed, central, local, distributed, sgd, _, _] = all().try_into().unwrap();
         let changed = |of: &Protection, change: &dyn Fn(Noise) -> Noise| Protection {
             noise: of.noise.map(change),
             ..of.clone()

@@ -199,8 +199,68 @@ fn with_identities_it_completes_with_drop_outs_and_refuses_strangers() {
     let mut device =
         Device::with_identity(signed, 0, seed("device", 0), Identity::new(&seed("identity", 0), few))
             .unwrap();
-    assert_eq!(device.share(&down), Err(Refusal::Unsigned(stranger)));
+    let identity = KNOWN[stranger as usize].public();
+    assert_eq!(device.share(&down), Err(Refusal::Unknown { seat: stranger, identity }));
     assert!(round.devices[0].share(&down).is_ok());
+}
+
+#[test]
+fn the_server_rejects_keys_and_confirmations_that_their_identity_has_not_signed() {
+    let signed = Terms { signed: true, ..terms(5) };
+    let mut round = Round::new(&signed);
+    let own = round.devices[0].advertise();
+    let mut forged = own.clone();
+    forged.keys.masks[0] ^= 1;
+    let false_keys = Err(Rejected::Signature { seat: 0, list: "keys" });
+    assert_eq!(round.server.receive(0, &forged.encode()), false_keys);
+    // Signed for a round with another threshold.
+    let told = Terms { dropout: 0.2, ..signed.clone() };
+    let misled = Device::with_identity(told, 0, seed("device", 0), KNOWN[0].clone()).unwrap();
+    assert_eq!(round.server.receive(0, &misled.advertise().encode()), false_keys);
+    let mut bare = own;
+    bare.keys.signed = None;
+    assert_eq!(round.server.receive(0, &bare.encode()), Err(Rejected::Identity(0)));
+    round.server.receive(0, &round.devices[0].advertise().encode()).unwrap();
+    let again = Device::with_identity(signed.clone(), 1, seed("device", 1), KNOWN[0].clone()).unwrap();
+    assert_eq!(round.server.receive(1, &again.advertise().encode()), Err(Rejected::Twice(1)));
+
+    let mut round = Round::new(&signed);
+    for _ in 0..3 {
+        round.step(&BTreeSet::new()).unwrap();
+    }
+    let down = Survivors::decode(&round.server.message_for(2).unwrap()).unwrap();
+    let mut confirm = round.devices[2].confirm(&down).unwrap();
+    confirm.signatures[1].1[40] ^= 1;
+    let false_confirmations = Err(Rejected::Signature { seat: 2, list: "confirmations" });
+    assert_eq!(round.server.receive(2, &confirm.encode()), false_confirmations);
+}
+
+#[test]
+fn devices_that_were_told_other_terms_do_not_meet() {
+    let signed = Terms { signed: true, ..terms(5) };
+    let mut round = Round::new(&signed);
+    round.step(&BTreeSet::new()).unwrap();
+    let down = Neighbours::decode(&round.server.message_for(0).unwrap()).unwrap();
+    // A server that tells one device of a round with a lower threshold.
+    let told = Terms { colluding: 0.0, ..signed };
+    let mut misled = Device::with_identity(told, 0, seed("device", 0), KNOWN[0].clone()).unwrap();
+    assert_eq!(misled.share(&down), Err(Refusal::Unsigned(down.peers[0].seat)));
+}
+
+#[test]
+fn who_falls_silent_at_the_confirmation_is_not_waited_for_again() {
+    let mut round = Round::new(&Terms { signed: true, ..terms(20) });
+    let mut silent = BTreeSet::new();
+    for step in 0..4 {
+        silent.extend((step == 3).then_some(7));
+        round.step(&silent).unwrap();
+    }
+    assert_eq!(round.server.step(), Step::Unmask);
+    assert!(!round.server.takes_part(7) && round.server.message_for(7).is_none());
+    assert_eq!(round.server.waiting_for().len(), 19);
+    round.step(&BTreeSet::new()).unwrap();
+    let sum = round.server.sum().unwrap();
+    assert_eq!((sum.counted.len(), sum.words), (20, expected(&sum.counted)));
 }
 
 #[test]

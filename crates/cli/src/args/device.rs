@@ -2,14 +2,14 @@
 
 use super::cutoff;
 use clap::{Args, Subcommand};
-use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, KEPT_UPLOADS, NOISE, SECURE_AGGREGATION};
+use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, IDENTITIES, KEPT_UPLOADS, NOISE, SECURE_AGGREGATION};
 use std::path::PathBuf;
 
 /// What a device can tell of itself.
 const FIGURES: [&str; 6] = ["auc", "loss", "size", "diversity", "closeness", "recency"];
 
 /// Layers that an owner can demand.
-const LAYERS: [&str; 4] = [SECURE_AGGREGATION, ENCRYPTION, NOISE, ANONYMOUS];
+const LAYERS: [&str; 5] = [SECURE_AGGREGATION, IDENTITIES, ENCRYPTION, NOISE, ANONYMOUS];
 
 /// `device`.
 #[derive(Debug, Subcommand)]
@@ -52,6 +52,22 @@ pub(crate) enum Device {
         sottovoce device policy --pause\n\nA change is kept before this command returns, and holds from then on."
     )]
     Policy(ChangePolicy),
+    /// Show this device's public key, and show or change whose keys it knows
+    #[command(
+        after_help = "Examples:\n  sottovoce device identity\n  sottovoce device identity --roster choir.keys\n\n\
+        A roster is a text file with a public key a line, as this command prints it; # begins a comment. Get it from somebody \
+        other than the operator of the server: it is what keeps a server from making up the others of your rounds."
+    )]
+    Identity {
+        /// Know the devices of this file, and refuse rounds in which devices do not show who they are
+        #[arg(long, value_name = "FILE")]
+        roster: Option<PathBuf>,
+        /// Know nobody any more, and take part in rounds without identities again
+        #[arg(long, conflicts_with = "roster")]
+        no_roster: bool,
+        #[command(flatten)]
+        place: Place,
+    },
     /// What left this device, by round and by item
     #[command(
         after_help = "Examples:\n  sottovoce device ledger\n  sottovoce device ledger --item tt0050083 --json"
@@ -116,6 +132,9 @@ pub(crate) struct Enrol {
     /// The key that devices of the federation share, where updates are encrypted
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
+    /// Public keys of the federation's devices, from somebody other than the server's operator; see `device identity`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) roster: Option<PathBuf>,
     /// Probability with which the row of an item you have leaves in a round
     #[arg(long, value_name = "X", default_value_t = 0.5)]
     pub(crate) pi: f64,

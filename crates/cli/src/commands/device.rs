@@ -1,6 +1,7 @@
 //! `device`: one owner's device in a federation.
 
 mod enrol;
+mod identity;
 mod ledger;
 mod place;
 mod policy;
@@ -28,6 +29,9 @@ pub(crate) fn run(args: &Args, common: &Common) -> Result<()> {
             recommend(&place::open(place, Patience::Some)?, *k, *explain, common)
         }
         Args::Policy(args) => policy::run(args, common),
+        Args::Identity { roster, no_roster, place } => {
+            identity::run(roster.as_deref(), *no_roster, place, common)
+        }
         Args::Ledger { item, place } => {
             ledger::show(&place::open(place, Patience::Some)?, item.as_deref(), common)
         }
@@ -124,6 +128,7 @@ fn as_usage(error: DeviceError) -> anyhow::Error {
         DeviceError::Policy(_)
         | DeviceError::UnknownItem(_)
         | DeviceError::Name(_)
+        | DeviceError::Roster { .. }
         | DeviceError::Enrolled(_) => Usage(error.to_string()).into(),
         other => other.into(),
     }

@@ -100,6 +100,12 @@ fn so_it_is_where_only_sums_can_be_opened() {
 }
 
 #[test]
+fn so_it_is_where_devices_show_who_they_are() {
+    let known = ["seal=secagg", "seal_identities=true"].map(str::to_owned).to_vec();
+    server_is_killed(Database::Sqlite, 6, &[settings(40), known].concat());
+}
+
+#[test]
 fn devices_killed_at_any_moment_count_once() {
     let place = Place::new(Database::Sqlite);
     let kills = kills(15);

@@ -119,6 +119,14 @@ fn so_they_do_where_only_sums_can_be_opened() {
 }
 
 #[test]
+fn so_they_do_where_devices_show_who_they_are() {
+    compare(
+        "fpl",
+        &["factors=4", "triples=8", "cohort=30", "epochs=1", "seal=secagg", "seal_identities=true"],
+    );
+}
+
+#[test]
 fn so_they_do_where_only_sums_of_features_can_be_opened() {
     let settings =
         ["factors=4", "triples=8", "cohort=60", "epochs=1", "one_hop=20", "more_hops=20", "seal=secagg"];

@@ -27,6 +27,10 @@ enum Meaning {
     Over(End),
 }
 
+/// Why a round with identities goes without a device that knows none.
+const NO_ROSTER: &str = "devices of this round show identities, and this device has no roster to look them up in: its owner gets \
+    that list of public keys from somebody other than the server";
+
 type Understood = Result<Meaning, DeviceError>;
 
 /// Statuses that say "not now" and nothing about the request.
@@ -215,13 +219,18 @@ impl Device {
         }
         let protection = Protection::read(&terms.privacy).map_err(not_known)?;
         anonymous_key(&terms.privacy).map_err(not_known)?;
-        if let Some(Seal::Encryption { key, .. }) = &protection.seal {
-            let own = self.state.key.as_ref().map(key_digest);
-            if own.as_deref() != Some(key) {
+        match &protection.seal {
+            Some(Seal::Encryption { key, .. })
+                if self.state.key.as_ref().map(key_digest).as_ref() != Some(key) =>
+            {
                 return unstated(
                     "updates are encrypted under a key that this device does not have".to_owned(),
                 );
             }
+            Some(Seal::SecureAggregation { identities: true, .. }) if self.acquaintance().is_none() => {
+                return unstated(NO_ROSTER.to_owned());
+            }
+            _ => (),
         }
         if self.rows.rows.is_empty() {
             return Err(Declined::NoHistory);
@@ -420,8 +429,8 @@ impl Device {
         let Some(sealing) = &self.state.sealing else { return Ok(Meaning::GoOn) };
         match response.status {
             200 => {
-                match sealing.hear(&response.body, self.state.key.as_ref(), &mut self.flooding(sealing.round))
-                {
+                let (key, mut flooding) = (self.state.key.as_ref(), self.flooding(sealing.round));
+                match sealing.hear(&response.body, key, self.acquaintance(), &mut flooding) {
                     Ok(next) => {
                         self.change(|state| {
                             state.sealing = Some(next);

@@ -342,6 +342,7 @@ impl Device {
             secret: &self.state.secret,
             seeds: &self.state.seeds,
             key: self.state.key.as_ref(),
+            identity: self.acquaintance(),
             seat: asked.seat,
             when: now.as_secs(),
         };

@@ -2,6 +2,7 @@
 
 mod answers;
 mod errands;
+mod identity;
 mod owner;
 mod recommend;
 
@@ -18,6 +19,7 @@ use crate::state::{self, Membership, State};
 use crate::store::{Store, StoreError};
 use crate::{DeviceError, Items};
 use errands::{Errand, Phase};
+use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{Policy, RoundId, SharedModel};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,6 +48,8 @@ pub struct Enrolment {
     pub items: Option<Arc<Items>>,
     /// The key that devices of the federation share, where updates are encrypted. It comes past the server.
     pub key: Option<[u8; 32]>,
+    /// Identities of other devices, where rounds ask for them. They come past the server as well; the policy then demands them.
+    pub roster: Option<Roster>,
 }
 
 impl Enrolment {
@@ -62,6 +66,7 @@ impl Enrolment {
             history: History::new(),
             items: None,
             key: None,
+            roster: None,
         }
     }
 }
@@ -115,6 +120,8 @@ pub struct Device {
     declined: Option<RoundId>,
     /// The server gives its models to its devices only.
     models_are_private: bool,
+    /// Identities known beside the roster; not kept.
+    known: Option<Arc<Roster>>,
 }
 
 impl Device {
@@ -129,6 +136,7 @@ impl Device {
     ) -> Result<Self, DeviceError> {
         check_name(&enrolment.federation)?;
         check_length(enrolment.history.len(), &options.bounds)?;
+        identity::check(enrolment.roster.as_ref(), &options.bounds)?;
         if let Some(bytes) = store.load()? {
             let before = decode(&bytes, &options.bounds)?;
             if before.membership != Membership::Withdrawn {
@@ -136,8 +144,22 @@ impl Device {
             }
         }
         store.forget()?;
-        let Enrolment { server, ca, federation, token, secret, seeds, policy, history, items, key } =
-            enrolment;
+        let Enrolment {
+            server,
+            ca,
+            federation,
+            token,
+            secret,
+            seeds,
+            mut policy,
+            history,
+            items,
+            key,
+            roster,
+        } = enrolment;
+        if roster.is_some() {
+            identity::demand(&mut policy, roster.as_ref());
+        }
         let state = State {
             server,
             ca,
@@ -156,6 +178,7 @@ impl Device {
             sealing: None,
             key,
             uploads_are_kept: false,
+            roster: roster.map(Arc::new),
         };
         if let Some(items) = &items {
             store.keep_items(items)?;
@@ -201,6 +224,7 @@ impl Device {
             failures: 0,
             declined: None,
             models_are_private: false,
+            known: None,
         };
         device.look_up();
         device

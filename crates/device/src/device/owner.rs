@@ -142,7 +142,7 @@ impl Device {
     }
 
     /// Forgets that it rests, so that a change takes hold at once.
-    fn end_rest(&mut self) {
+    pub(super) fn end_rest(&mut self) {
         self.rest = None;
         self.failures = 0;
     }

@@ -46,6 +46,7 @@ pub(crate) struct Chosen {
     range: f32,
     dropout: f64,
     colluding: f64,
+    identities: bool,
     anonymous: bool,
 }
 
@@ -75,6 +76,7 @@ impl Chosen {
             range: settings.real("seal_range") as f32,
             dropout: settings.real("seal_dropout"),
             colluding: settings.real("seal_colluding"),
+            identities: settings.switch("seal_identities"),
             anonymous: settings.switch("anonymous"),
         }
     }
@@ -95,6 +97,13 @@ impl Chosen {
         key: Option<&str>,
         generator: Generator,
     ) -> Result<Option<Guardian>, FederationError> {
+        if self.identities && self.seal != "secagg" {
+            return Err(FederationError::Setting {
+                key: "seal_identities",
+                found: format!("true with seal = {}", self.seal),
+                expected: "seal = secagg: only its keys are signed".to_owned(),
+            });
+        }
         let &Training { expected, asked, uniform, .. } = training;
         if self.is_none() {
             return Ok(None);
@@ -217,7 +226,11 @@ impl Chosen {
         let integers = Integers { range: self.range, clip, devices: devices as u32, rows };
         let encrypted = |scheme| Seal::Encryption { scheme, key: key.unwrap_or(&"0".repeat(64)).to_owned() };
         let seal = match self.seal.as_str() {
-            "secagg" => Some(Seal::SecureAggregation { dropout: self.dropout, colluding: self.colluding }),
+            "secagg" => Some(Seal::SecureAggregation {
+                dropout: self.dropout,
+                colluding: self.colluding,
+                identities: self.identities,
+            }),
             "bfv" => Some(encrypted(Scheme::Bfv)),
             "ckks" => Some(encrypted(Scheme::Ckks)),
             _ => None,
@@ -311,6 +324,11 @@ fn seals() -> Vec<Setting> {
             0.1,
             0.0..=0.9,
             "With seal = secagg: share of a cohort that may work with the server",
+        ),
+        Setting::switch(
+            "seal_identities",
+            false,
+            "With seal = secagg: keys are signed by identities that devices know from elsewhere than the server, and who is counted is confirmed",
         ),
         Setting::switch(
             "anonymous",

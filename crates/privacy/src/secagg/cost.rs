@@ -1,18 +1,18 @@
 //! What secure aggregation adds to the bytes of an input.
 
 use super::messages::{
-    Advertise, Head, Masked, Message as _, PublicKeys, Revealed, SealedShare, Shares, Unmask,
+    Advertise, Confirm, Head, Masked, Message as _, PublicKeys, Revealed, SealedShare, Shares, Unmask,
 };
 use super::{Parameters, Terms};
 use sottovoce_protocol::{FederationId, RoundId};
 
 /// Bytes that a device of a cohort of `n` sends in a round beside its input: keys, shares and the frame around its words.
-/// Where there are no parameters for such a cohort, as if everybody were everybody's neighbour.
-pub fn bytes_beside(n: u32, dropout: f64, colluding: f64) -> u64 {
-    let neighbours =
-        Parameters::choose(n, dropout, colluding).map_or(n.saturating_sub(1), |found| found.neighbours);
+/// With identities also signatures. Where there are no parameters for such a cohort, as if everybody were everybody's neighbour.
+pub fn bytes_beside(n: u32, dropout: f64, colluding: f64, signed: bool) -> u64 {
+    let neighbours = Parameters::choose_for(n, dropout, colluding, signed)
+        .map_or(n.saturating_sub(1), |found| found.neighbours);
     let head = Head::new(&Terms::new(FederationId(0), RoundId(0), n, 1), 0);
-    let keys = PublicKeys { boxes: [0; 32], masks: [0; 32], signed: None };
+    let keys = PublicKeys { boxes: [0; 32], masks: [0; 32], signed: signed.then_some(([0; 32], [0; 64])) };
     let sealed = |seat| SealedShare { seat, sealed: [0; super::keys::BOX] };
     let messages = [
         Advertise { head, keys }.encode().len(),
@@ -22,5 +22,7 @@ pub fn bytes_beside(n: u32, dropout: f64, colluding: f64) -> u64 {
             .encode()
             .len(),
     ];
-    messages.iter().map(|&bytes| bytes as u64).sum()
+    let confirm = Confirm { head, signatures: (0..neighbours).map(|seat| (seat, [0; 64])).collect() };
+    let confirm = signed.then(|| confirm.encode().len());
+    messages.into_iter().chain(confirm).map(|bytes| bytes as u64).sum()
 }

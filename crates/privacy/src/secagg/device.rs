@@ -1,6 +1,6 @@
 //! The device's half: what it sends at each step, and what it refuses.
 
-use super::identity::{Identity, signed};
+use super::identity::{Identity, IdentityKey, signed};
 use super::keys::{self, Secrets};
 use super::mask::{Sign, apply, digest};
 use super::messages::{
@@ -9,6 +9,7 @@ use super::messages::{
 };
 use super::sharing::{self, Share};
 use super::{Malformed, Parameters, Seat, Terms, TermsError};
+use crate::tokens::to_hex;
 use std::collections::BTreeSet;
 
 /// Why a device does not go on. It has then sent nothing in answer, and its state is as before.
@@ -63,9 +64,20 @@ pub enum Refusal {
     /// One key for two devices, or one that gives no secret.
     #[error("the key of seat {0} is another device's too, or no key")]
     Key(Seat),
-    /// Keys without the signature of an identity that this device knows.
-    #[error("the keys of seat {0} are not signed by an identity known here")]
+    /// Keys without an identity's signature, or with a false one.
+    #[error("the keys of seat {0} are not signed by the identity that they name for the terms of this round")]
     Unsigned(Seat),
+    /// An identity that this device has not heard of from elsewhere.
+    #[error("seat {seat} has the identity {}, which is not in this device's roster: somebody who is not listed yet, or nobody at all", to_hex(.identity))]
+    Unknown {
+        /// Whose keys.
+        seat: Seat,
+        /// The identity.
+        identity: IdentityKey,
+    },
+    /// One identity in two seats.
+    #[error("the identity of seat {0} has another seat too")]
+    Twice(Seat),
     /// A box that its sender did not seal for this device and round.
     #[error("the box from seat {0} does not open")]
     Box(Seat),
@@ -174,8 +186,10 @@ impl Device {
         let head = self.head();
         let (boxes, masks) = Secrets::new(self.seed).public();
         let mut keys = PublicKeys { boxes, masks, signed: None };
-        keys.signed =
-            self.identity.as_ref().map(|own| (own.public(), own.sign(&keys::keys_text(&head, &keys))));
+        keys.signed = self
+            .identity
+            .as_ref()
+            .map(|own| (own.public(), own.sign(&keys::keys_text(&self.terms, self.seat, &keys))));
         Advertise { head, keys }
     }
 
@@ -209,20 +223,28 @@ impl Device {
             if !seen.insert(keys.boxes) || !seen.insert(keys.masks) {
                 return Err(Refusal::Key(*seat));
             }
-            if !self.trusts(*seat, keys, &mut identities) {
-                return Err(Refusal::Unsigned(*seat));
-            }
+            self.check_identity(*seat, keys, &mut identities)?;
         }
         Ok(parameters)
     }
 
     /// Without identities, keys are taken as the server gives them.
-    fn trusts(&self, seat: Seat, keys: &PublicKeys, seen: &mut BTreeSet<[u8; 32]>) -> bool {
-        let Some(own) = &self.identity else { return true };
-        let text = keys::keys_text(&Head::new(&self.terms, seat), keys);
-        keys.signed
-            .as_ref()
-            .is_some_and(|(by, signature)| own.knows(by) && seen.insert(*by) && signed(by, &text, signature))
+    fn check_identity(
+        &self,
+        seat: Seat,
+        keys: &PublicKeys,
+        seen: &mut BTreeSet<IdentityKey>,
+    ) -> Result<(), Refusal> {
+        let Some(own) = &self.identity else { return Ok(()) };
+        let Some((identity, signature)) = keys.signed else { return Err(Refusal::Unsigned(seat)) };
+        if !own.knows(&identity) {
+            return Err(Refusal::Unknown { seat, identity });
+        }
+        if !seen.insert(identity) {
+            return Err(Refusal::Twice(seat));
+        }
+        let text = keys::keys_text(&self.terms, seat, keys);
+        if signed(&identity, &text, &signature) { Ok(()) } else { Err(Refusal::Unsigned(seat)) }
     }
 
     fn seal_shares(&self, parameters: &Parameters, peers: &[Peer]) -> Result<Shares, Refusal> {

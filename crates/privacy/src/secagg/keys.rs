@@ -1,7 +1,7 @@
 //! Keys of a device in one round, and what is derived from them with a peer's.
 
 use super::sharing::Share;
-use super::{Head, PublicKeys, Seat};
+use super::{Head, PublicKeys, Seat, Terms};
 use crate::Generator;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
@@ -122,9 +122,10 @@ pub(crate) fn about(purpose: &str, head: &Head, a: Seat, b: Seat) -> Vec<u8> {
     text
 }
 
-/// What an identity signs of a device's keys.
-pub(crate) fn keys_text(head: &Head, keys: &PublicKeys) -> Vec<u8> {
-    let mut text = about("sottovoce secagg keys", head, head.seat, head.seat);
+/// What an identity signs of a device's keys: also the terms, so that devices that were told others do not meet.
+pub(crate) fn keys_text(terms: &Terms, seat: Seat, keys: &PublicKeys) -> Vec<u8> {
+    let mut text = about("sottovoce secagg keys", &Head::new(terms, seat), seat, seat);
+    terms.write(&mut text);
     text.extend(keys.boxes);
     text.extend(keys.masks);
     text

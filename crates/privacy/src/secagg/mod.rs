@@ -24,8 +24,9 @@
 //!   device gives both for one peer, so with `c` colluding neighbours `k + c` shares are all there are, and `2t > k + c`
 //!   keeps one of the secrets. See [`Against`].
 //! - Who the neighbours are, the server says. Without identities known from elsewhere ([`Identity`]) it can invent devices: then
-//!   only what the server was at the time of the graph protects, not the threshold. With identities, keys are signed, and a
-//!   device unmasks only when `t` neighbours have signed that they count it in.
+//!   only what the server was at the time of the graph protects, not the threshold. With identities, keys and terms are signed,
+//!   and a device unmasks only when `t` neighbours have signed that they count it in. The server looks at signatures too, so that
+//!   a device with false ones cannot make its neighbours leave, but which identities are real it cannot know.
 //!
 //! A wrong input (a lie about one's own vector) is not recognised here: the sum hides it as it hides all others.
 
@@ -36,6 +37,7 @@ mod identity;
 mod keys;
 mod mask;
 mod messages;
+mod outcome;
 mod parameters;
 mod saved;
 mod server;
@@ -50,14 +52,15 @@ mod coalition;
 
 pub use cost::bytes_beside;
 pub use device::{Device, Refusal};
-pub use identity::{Identity, IdentityKey, Roster};
+pub use identity::{Identity, IdentityKey, Roster, RosterError, read_roster};
 pub use mask::add_keystream;
 pub use messages::{
     Advertise, Confirm, Confirmed, Head, Inbox, Kind, Masked, Message, Neighbours, Peer, PublicKeys,
     Revealed, SealedShare, Shares, Survivors, Unmask,
 };
+pub use outcome::{Aborted, Received, Rejected, Step, Sum};
 pub use parameters::{Against, Parameters, ParametersError};
-pub use server::{Aborted, Received, Rejected, Server, Step, Sum};
+pub use server::Server;
 pub use terms::{Terms, TermsError};
 pub use trial::{Figures, StepBytes, TrialError, trial};
 pub use wire::Malformed;

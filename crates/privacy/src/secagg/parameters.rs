@@ -92,6 +92,19 @@ impl Parameters {
             .or_else(|_| Self::choose_against(n, dropout, colluding, Against::Curious))
     }
 
+    /// The same; with identities only such as are safe against a lying server.
+    pub fn choose_for(
+        n: u32,
+        dropout: f64,
+        colluding: f64,
+        identities: bool,
+    ) -> Result<Self, ParametersError> {
+        match identities {
+            true => Self::choose_against(n, dropout, colluding, Against::Lying),
+            false => Self::choose(n, dropout, colluding),
+        }
+    }
+
     /// The cheapest parameters against such a server.
     pub fn choose_against(
         n: u32,

@@ -33,7 +33,7 @@ impl Device {
         out
     }
 
-    /// From [`save`](Self::save), with the identity where the terms ask for signatures.
+    /// From [`save`](Self::save), with the identity, which matters only where the terms ask for signatures.
     pub fn restore(bytes: &[u8], identity: Option<Identity>) -> Result<Self, Refusal> {
         let mut from = Reader::new(bytes);
         let form = from.u8("form")?;
@@ -42,7 +42,7 @@ impl Device {
         }
         let terms = Terms::read(&mut from)?;
         let (seat, seed) = (from.u32("seat")?, from.array("seed")?);
-        let mut device = match identity {
+        let mut device = match identity.filter(|_| terms.signed) {
             None => Self::new(terms, seat, seed)?,
             Some(identity) => Self::with_identity(terms, seat, seed, identity)?,
         };

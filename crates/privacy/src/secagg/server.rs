@@ -1,144 +1,18 @@
 //! The server's half: takes messages in, and at the end of each step says who is still there.
 
 use super::graph::Graph;
+use super::identity::signed;
+use super::keys;
 use super::mask::{add_words, digest};
 use super::messages::{
     Advertise, Confirm, Confirmed, Head, Inbox, Masked, Message, Neighbours, Peer, PublicKeys, Revealed,
     SealedShare, Shares, Survivors, Unmask,
 };
+use super::outcome::{Aborted, Received, Rejected, Step, Sum};
 use super::unmasking;
-use super::{Malformed, Parameters, Seat, Terms, TermsError};
+use super::{Parameters, Seat, Terms, TermsError};
 use crate::Generator;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What the server is waiting for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
-    /// [`Advertise`] of every device asked.
-    Advertise,
-    /// [`Shares`] of those who advertised.
-    Share,
-    /// [`Masked`] of those who shared.
-    Mask,
-    /// [`Confirm`] of those whose input came, where the terms ask for signatures.
-    Confirm,
-    /// [`Unmask`] of those whose input came.
-    Unmask,
-    /// Nothing: the sum is there.
-    Done,
-}
-
-/// What became of a message that was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// It counts from now on.
-    New,
-    /// It was there already.
-    Again,
-}
-
-/// Why one message is not taken; the round goes on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejected {
-    /// Bytes that are no message of this step.
-    #[error("not a message of the step {step:?}: {why}")]
-    Malformed {
-        /// What the server is waiting for.
-        step: Step,
-        /// What is wrong.
-        why: Malformed,
-    },
-    /// For another federation or round, or in another device's name.
-    #[error("a message of {found:?} from seat {seat} of {expected:?}")]
-    Elsewhere {
-        /// Where it belongs.
-        found: Head,
-        /// Who sent it.
-        seat: Seat,
-        /// Which round this is.
-        expected: Head,
-    },
-    /// From a device that is not, or no longer, in this step.
-    #[error("seat {seat} has no part in the step {step:?}")]
-    NoPart {
-        /// Who.
-        seat: Seat,
-        /// Where.
-        step: Step,
-    },
-    /// Another message in the place of the first.
-    #[error("seat {seat} sent another message before in the step {step:?}")]
-    Changed {
-        /// Who.
-        seat: Seat,
-        /// Where.
-        step: Step,
-    },
-    /// The key of another device too.
-    #[error("seat {0} advertises a key that another device has")]
-    Key(Seat),
-    /// Signed keys where none are asked for, or the other way round.
-    #[error("the keys of seat {0} are signed where the terms ask for none, or the other way round")]
-    Identity(Seat),
-    /// A list that is not of exactly those devices it must be of, in their order.
-    #[error("seat {seat}: its {list} are not of the devices they must be of")]
-    List {
-        /// Who.
-        seat: Seat,
-        /// Which list.
-        list: &'static str,
-    },
-    /// An input of the wrong length.
-    #[error("seat {seat}: {found} values, but the terms say {expected}")]
-    Length {
-        /// Who.
-        seat: Seat,
-        /// How many there are.
-        found: usize,
-        /// How many there must be.
-        expected: u32,
-    },
-}
-
-/// Why a round ends without a sum. Nothing of any input is known then.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Aborted {
-    /// Too few devices advertised, or no parameters for so many.
-    #[error("after the step {step:?}: {why}")]
-    Terms {
-        /// Which step was closed.
-        step: Step,
-        /// What is wrong.
-        why: TermsError,
-    },
-    /// Some device has too few neighbours left.
-    #[error("after the step {step:?}, {left} neighbours of seat {seat} are left, but {threshold} are needed")]
-    TooFew {
-        /// Which step was closed.
-        step: Step,
-        /// Whose neighbourhood.
-        seat: Seat,
-        /// How many are left.
-        left: usize,
-        /// The threshold.
-        threshold: u32,
-    },
-    /// Shares that give no secret that fits what its owner said at first.
-    #[error("the shares of seat {0} give no secret of its: some are false")]
-    Shares(Seat),
-    /// Nothing is left to close.
-    #[error("the round is over")]
-    Over,
-}
-
-/// What a round gives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sum {
-    /// The sum of the inputs, modulo 2^32.
-    pub words: Vec<u32>,
-    /// Whose inputs, by ascending seat.
-    pub counted: Vec<Seat>,
-}
 
 /// One round at the server. Its state is a function of the terms, the seed, the messages of each step in any order, and the
 /// calls of [`close_step`](Self::close_step) between them.
@@ -148,7 +22,7 @@ pub struct Server {
     step: Step,
     aborted: Option<Aborted>,
     pub(crate) keys: BTreeMap<Seat, PublicKeys>,
-    /// Whose each key is: none may be two devices'.
+    /// Whose each key and identity is: none may be two devices'.
     owners: BTreeMap<[u8; 32], Seat>,
     pub(crate) parameters: Option<Parameters>,
     pub(crate) graph: Option<Graph>,
@@ -208,6 +82,7 @@ impl Server {
             Step::Advertise => (0..self.terms.devices).collect(),
             Step::Share => self.keys.keys().copied().collect(),
             Step::Mask => self.shares.keys().copied().collect(),
+            Step::Unmask if self.terms.signed => self.confirmed.keys().copied().collect(),
             Step::Confirm | Step::Unmask => self.masked.keys().copied().collect(),
             Step::Done => Vec::new(),
         }
@@ -224,6 +99,8 @@ impl Server {
             Step::Advertise => seat < self.terms.devices,
             Step::Share => self.keys.contains_key(&seat),
             Step::Mask => self.shares.contains_key(&seat),
+            // Who has not confirmed does not unmask either: it waits for what it was told of the survivors.
+            Step::Unmask if self.terms.signed => self.confirmed.contains_key(&seat),
             Step::Confirm | Step::Unmask => self.masked.contains_key(&seat),
             Step::Done => false,
         }
@@ -267,15 +144,30 @@ impl Server {
         if keys.signed.is_some() != self.terms.signed {
             return Err(Rejected::Identity(seat));
         }
+        self.check_identity(seat, &keys)?;
         let both = [keys.boxes, keys.masks];
         if both[0] == both[1]
             || both.iter().any(|key| self.owners.get(key).is_some_and(|owner| *owner != seat))
         {
             return Err(Rejected::Key(seat));
         }
+        let identity = keys.signed.map(|(identity, _)| identity);
         let received = put(&mut self.keys, seat, keys, self.step)?;
-        self.owners.extend(both.map(|key| (key, seat)));
+        self.owners.extend(both.into_iter().chain(identity).map(|key| (key, seat)));
         Ok(received)
+    }
+
+    /// That the keys are the identity's own: a device that shows false ones would make its neighbours leave. Which identities
+    /// are real, devices know and the server does not.
+    fn check_identity(&self, seat: Seat, keys: &PublicKeys) -> Result<(), Rejected> {
+        let Some((identity, signature)) = &keys.signed else { return Ok(()) };
+        if !signed(identity, &keys::keys_text(&self.terms, seat, keys), signature) {
+            return Err(Rejected::Signature { seat, list: "keys" });
+        }
+        match self.owners.get(identity) {
+            Some(owner) if *owner != seat => Err(Rejected::Twice(seat)),
+            _ => Ok(()),
+        }
     }
 
     fn share(&mut self, message: Shares) -> Result<Received, Rejected> {
@@ -304,6 +196,13 @@ impl Server {
         let about: Vec<Seat> = message.signatures.iter().map(|(about, _)| *about).collect();
         if about != self.neighbours_in(seat, &self.masked) {
             return Err(Rejected::List { seat, list: "confirmations" });
+        }
+        let (head, by) = (message.head, self.keys.get(&seat).and_then(|keys| keys.signed));
+        let own = |(about, signature): &(Seat, [u8; 64])| {
+            by.is_some_and(|(by, _)| signed(&by, &keys::included_text(&head, seat, *about), signature))
+        };
+        if !message.signatures.iter().all(own) {
+            return Err(Rejected::Signature { seat, list: "confirmations" });
         }
         put(&mut self.confirmed, seat, message, self.step)
     }

@@ -69,6 +69,12 @@ impl Terms {
         }
     }
 
+    /// The same with identities. Who asks for them reckons with a server that lies, so there must be parameters against one.
+    #[must_use]
+    pub fn signed(self) -> Self {
+        Self { signed: true, against: Some(Against::Lying), ..self }
+    }
+
     /// Whether a round can go by these terms.
     pub fn check(&self) -> Result<(), TermsError> {
         let (devices, least) = (self.devices, self.least);

@@ -1,12 +1,13 @@
 //! A whole round in one process, for its cost: every message as bytes, every device for itself.
 
 use super::{
-    Aborted, Device, Inbox, Message, Neighbours, Parameters, Refusal, Rejected, Seat, Server, Survivors,
-    Terms,
+    Aborted, Confirmed, Device, Identity, Inbox, Message, Neighbours, Parameters, Refusal, Rejected, Roster,
+    Seat, Server, Survivors, Terms,
 };
 use super::{TermsError, parameters::devices_in};
 use crate::Generator;
 use sottovoce_protocol::{FederationId, RoundId};
+use std::sync::Arc;
 
 /// Bytes of one step for one device, averaged over those who sent or received.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -30,8 +31,8 @@ pub struct Figures {
     pub server_seconds: f64,
     /// Seconds of those at the server for taking off the masks.
     pub unmask_seconds: f64,
-    /// Bytes of the steps advertise, share, mask, unmask.
-    pub steps: [StepBytes; 4],
+    /// Bytes of the steps advertise, share, mask, confirm, unmask.
+    pub steps: [StepBytes; 5],
     /// Bytes of a plain input: 4 a value.
     pub plain_bytes: usize,
 }
@@ -64,19 +65,19 @@ pub enum TrialError {
 }
 
 /// One round of `n` devices with inputs of `length` random values, of which the share `dropout` falls silent after sharing
-/// (the dearest moment), judged by a clock in seconds that the caller brings. The sum is checked.
+/// (the dearest moment), judged by a clock in seconds that the caller brings; `signed`: with identities. The sum is checked.
 pub fn trial(
-    n: u32,
-    length: u32,
+    (n, length): (u32, u32),
     dropout: f64,
+    signed: bool,
     seed: [u8; 32],
     clock: &dyn Fn() -> f64,
 ) -> Result<Figures, TrialError> {
     let source = Generator::new(seed);
     let terms = Terms { dropout, ..Terms::new(FederationId(0), RoundId(0), n, length) };
+    let terms = if signed { terms.signed() } else { terms };
     let server = Server::new(terms.clone(), source.stream("server", 0).seed())?;
-    let party = |seat| Device::new(terms.clone(), seat, source.stream("device", seat.into()).seed());
-    let devices = (0..n).map(party).collect::<Result<Vec<_>, _>>()?;
+    let devices = parties(&terms, &source)?;
     let round = Round {
         server,
         devices,
@@ -90,6 +91,21 @@ pub fn trial(
     round.run()
 }
 
+fn parties(terms: &Terms, source: &Generator) -> Result<Vec<Device>, Refusal> {
+    let secret = |label, seat: Seat| source.stream(label, seat.into()).seed();
+    if !terms.signed {
+        let party = |seat| Device::new(terms.clone(), seat, secret("device", seat));
+        return (0..terms.devices).map(party).collect();
+    }
+    let public = |seat| Identity::new(&secret("identity", seat), Roster::new()).public();
+    let roster = Arc::new((0..terms.devices).map(public).collect::<Roster>());
+    let party = |seat| {
+        let identity = Identity::new(&secret("identity", seat), Arc::clone(&roster));
+        Device::with_identity(terms.clone(), seat, secret("device", seat), identity)
+    };
+    (0..terms.devices).map(party).collect()
+}
+
 struct Round<'a> {
     server: Server,
     devices: Vec<Device>,
@@ -99,7 +115,7 @@ struct Round<'a> {
     clock: &'a dyn Fn() -> f64,
     spent: Vec<f64>,
     server_seconds: f64,
-    steps: [StepBytes; 4],
+    steps: [StepBytes; 5],
 }
 
 impl Round<'_> {
@@ -115,12 +131,24 @@ impl Round<'_> {
             Ok(device.mask(&Inbox::decode(bytes)?, input)?.encode())
         })?;
         self.close()?;
-        self.step(3, self.silent..n, |device, bytes, _| {
-            Ok(device.unmask(&Survivors::decode(bytes)?)?.encode())
-        })?;
+        self.unmask(self.silent..n)?;
         let before = self.server_seconds;
         self.close()?;
         self.figures(&expected, before)
+    }
+
+    fn unmask(&mut self, seats: std::ops::Range<Seat>) -> Result<(), TrialError> {
+        if !self.server.terms().signed {
+            return self
+                .step(4, seats, |device, bytes, _| Ok(device.unmask(&Survivors::decode(bytes)?)?.encode()));
+        }
+        self.step(3, seats.clone(), |device, bytes, _| {
+            Ok(device.confirm(&Survivors::decode(bytes)?)?.encode())
+        })?;
+        self.close()?;
+        self.step(4, seats, |device, bytes, _| {
+            Ok(device.unmask_confirmed(&Confirmed::decode(bytes)?)?.encode())
+        })
     }
 
     fn input(&self, seat: Seat) -> Vec<u32> {

@@ -4,7 +4,8 @@ use super::Seat;
 use super::keys;
 use super::mask::{Sign, apply};
 use super::messages::{Head, Revealed};
-use super::server::{Aborted, Server, Step};
+use super::outcome::{Aborted, Step};
+use super::server::Server;
 use super::sharing::{self, Share};
 use x25519_dalek::{PublicKey, StaticSecret};
 

@@ -6,6 +6,7 @@ mod addresses;
 mod anonymous;
 mod callers;
 mod client;
+mod known;
 mod logs;
 mod measured;
 mod messages;

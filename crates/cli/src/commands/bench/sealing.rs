@@ -17,9 +17,11 @@ const DROPOUT: f64 = 0.3;
 /// One round in this process for each cohort; the sum is checked.
 pub(super) fn secagg(bench: &Workbench) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
-    for devices in COHORTS {
-        let found = secagg::trial(devices, VALUES, DROPOUT, seed(bench), &cpu_seconds)?;
-        let what = |rest: &str| format!("{devices} devices x {VALUES} values, {}", rest);
+    let plain = COHORTS.map(|devices| (devices, false));
+    for (devices, signed) in plain.into_iter().chain([(COHORTS[0], true)]) {
+        let found = secagg::trial((devices, VALUES), DROPOUT, signed, seed(bench), &cpu_seconds)?;
+        let known = if signed { " with identities" } else { "" };
+        let what = |rest: &str| format!("{devices} devices{known} x {VALUES} values, {}", rest);
         let neighbours =
             format!("{} neighbours, {} needed", found.parameters.neighbours, found.parameters.threshold);
         let slowest =

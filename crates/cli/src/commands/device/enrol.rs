@@ -1,14 +1,15 @@
 //! `device enrol`.
 
 use super::place::{self, Patience};
-use super::{as_usage, interactions, now};
+use super::{as_usage, identity, interactions, now};
 use crate::args::{Common, Enrol};
 use crate::commands::fleet::about;
 use crate::key_file;
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use sottovoce_device::{Device, End, Enrolment, History, HttpTransport, Next, Options, Secret};
+use sottovoce_device::{Device, End, Enrolment, History, HttpTransport, Next, Options, Roster, Secret};
+use sottovoce_privacy::tokens::to_hex;
 use sottovoce_protocol::Policy;
 use std::fmt::Write;
 use std::fs;
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let store = place::store(&folder, &key, Patience::Some)?;
     let mut new = Enrolment::new(&args.server, &args.federation, token.trim(), Secret::random()?, policy);
     new.key = key_file::read(args.federation_key.as_deref())?;
+    new.roster = args.roster.as_deref().map(identity::read).transpose()?;
     let enrolment = Enrolment { ca, history, ..new };
     let mut device = Device::enrol(Box::new(store), enrolment, Options::default()).map_err(as_usage)?;
     admit(&mut device, &transport)?;
@@ -83,6 +85,7 @@ fn tell(
         return output::print_json(&json!({
             "federation": device.federation(), "server": device.server(), "device": device.number(),
             "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(),
+            "identity": to_hex(&device.identity()), "roster": device.roster().map(Roster::len),
             "record_uploads": keeps_uploads, "store": folder, "key_file": key, "key_made": made,
         }));
     }
@@ -100,6 +103,9 @@ fn tell(
     if keeps_uploads {
         line("uploads", "the server keeps every one of them, for an audit, until you withdraw;".to_owned());
         line("", "`sottovoce device policy --refuse kept-uploads` stays out of its rounds".to_owned());
+    }
+    if let Some(roster) = device.roster() {
+        line("roster", identity::summary(device, roster));
     }
     line("store", folder.display().to_string());
     line("key", key.display().to_string());

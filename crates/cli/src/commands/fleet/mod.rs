@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
     Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore,
-    Method, Options, Pace, Request, Response, Secret, Seeds, Store, Together, Transport,
+    Method, Options, Pace, Request, Response, Roster, Secret, Seeds, Store, Together, Transport,
 };
 use sottovoce_experiment::trial::{DataPlan, prepare};
 use sottovoce_federation::Population;
@@ -183,7 +183,8 @@ impl People {
             enrolment.key = key;
             Ok(Device::enrol(store, enrolment, options)?)
         };
-        self.learners.iter().map(make).collect()
+        let devices = self.learners.iter().map(make).collect::<Result<Vec<_>>>()?;
+        Ok(introduce(devices))
     }
 }
 
@@ -195,6 +196,13 @@ impl People {
         };
         devices.iter().zip(&self.learners).filter_map(line).collect()
     }
+}
+
+/// Devices of one fleet know each other, for rounds in which they show who they are.
+fn introduce(mut devices: Vec<Device>) -> Vec<Device> {
+    let roster: Arc<Roster> = Arc::new(devices.iter().map(Device::identity).collect());
+    devices.iter_mut().for_each(|device| device.know(Arc::clone(&roster)));
+    devices
 }
 
 /// A folder of the device's own. Made-up devices need no secret key.
