@@ -91,6 +91,9 @@ impl Chosen {
         }
         let protection = self.protection((expected, asked), key);
         protection.check()?;
+        if self.identities {
+            protection.seals(asked as u32)?;
+        }
         if self.anonymous && protection.seal.is_some() {
             return Err(ProtectionError::AnonymousSeal.into());
         }
