@@ -54,6 +54,10 @@ fn compare_knowing(model: &str, knowing: &[&str], settings: &[&'static str]) {
     assert_eq!(deployed.len(), simulated.model.len());
     let differ = deployed.iter().zip(&simulated.model).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
     assert_eq!(differ, 0, "{differ} of {} values differ: {model} {settings:?}", deployed.len());
+    assert_eq!(place.operate(&["show", "town"])["privacy"]["epsilon"], simulated.epsilon, "{settings:?}");
+    let held = place.operate(&["rounds", "town", "--limit", "1000"]);
+    let honest = |round: &Value| round["counted"].as_u64() <= round["asked"].as_u64();
+    assert!(held["rounds"].as_array().unwrap().iter().all(honest), "{held:#?}");
     let (rounds, values) = (simulated.rounds, deployed.len());
     eprintln!(
         "{devices} devices over HTTP, {rounds} rounds of {model}: all {values} values have the simulator's bits"

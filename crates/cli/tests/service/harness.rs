@@ -162,6 +162,8 @@ pub(crate) struct Simulated {
     /// Tables by name, their rows with the bias at the end where they have one.
     pub(crate) model: Vec<f32>,
     pub(crate) rounds: u64,
+    /// What was spent of differential privacy; null where there is no noise.
+    pub(crate) epsilon: Value,
 }
 
 pub(crate) fn simulate(folder: &Path, model: &str, data: &[&str], settings: &[&str]) -> Simulated {
@@ -195,7 +197,8 @@ pub(crate) fn simulate(folder: &Path, model: &str, data: &[&str], settings: &[&s
         }
     }
     fs::remove_dir_all(out).unwrap();
-    Simulated { model, rounds: told["turnout"]["rounds"].as_u64().unwrap() }
+    let epsilon = told["privacy"]["epsilon"].clone();
+    Simulated { model, rounds: told["turnout"]["rounds"].as_u64().unwrap(), epsilon }
 }
 
 /// Runs a command, expects success, and returns what it printed.

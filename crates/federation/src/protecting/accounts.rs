@@ -30,11 +30,15 @@ pub struct Spent {
 }
 
 impl Spent {
+    /// What it is about: a whole history, or one interaction.
+    pub fn hides(&self) -> &'static str {
+        if self.placement == Placement::Sgd { "an interaction" } else { "a person" }
+    }
+
     /// For a summary; `ended` says why training ended early.
     pub(crate) fn told(&self, ended: Option<String>) -> Privacy {
         let Spent { epsilon, epsilon_rdp, delta, rounds, multiplier, clip, placement, .. } = *self;
-        let hides = if placement == Placement::Sgd { "an interaction" } else { "a person" };
-        let placement = placement.name();
+        let (hides, placement) = (self.hides(), placement.name());
         Privacy { epsilon, epsilon_rdp, delta, rounds, placement, hides, multiplier, clip, ended }
     }
 }

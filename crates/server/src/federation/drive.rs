@@ -296,11 +296,10 @@ impl Federation {
             Added::Up(collected, criteria) => (collected, criteria),
             Added::NotOpened(why) => return Ok(Outcome::NotOpened(why)),
         };
+        // With noise means are taken over those who were expected, whoever came.
+        let counted = collected.updates as u32;
         match self.next_version(tools, &mut collected).await {
-            Ok((version, model)) => {
-                let counted = collected.updates as u32;
-                Ok(Outcome::Next { version, counted, criteria, model })
-            }
+            Ok((version, model)) => Ok(Outcome::Next { version, counted, criteria, model }),
             Err(Trouble::Federation(error @ FederationError::Diverged { .. })) => {
                 Ok(Outcome::Diverged(error))
             }

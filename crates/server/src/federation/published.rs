@@ -6,7 +6,7 @@ use axum::http::HeaderValue;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use sottovoce_federation::{Coordinator, FederationError, Message};
+use sottovoce_federation::{Coordinator, FederationError, Message, Spent};
 use sottovoce_protocol::{ModelVersion, Parameters, codec};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -56,6 +56,8 @@ pub struct Published {
     /// The same in hexadecimal, as a header has it.
     pub(crate) digest_header: HeaderValue,
     pub(crate) whole: Encoded,
+    /// What it has spent of differential privacy.
+    pub(crate) spent: Option<Spent>,
     /// By the version held; `None` where all of it is shorter.
     differences: Mutex<BTreeMap<u64, Option<Arc<Encoded>>>>,
 }
@@ -75,6 +77,7 @@ impl Published {
             digest,
             digest_header: header.unwrap_or_else(|_| HeaderValue::from_static("")),
             whole: Encoded::new(bytes, WIRE),
+            spent: coordinator.spent(),
             differences: Mutex::default(),
         })
     }

@@ -4,6 +4,7 @@ use super::Federation;
 use super::hex;
 use crate::storage::{Millis, Standing};
 use serde::Serialize;
+use sottovoce_federation::Spent;
 
 /// What anybody may know, before enrolling.
 #[derive(Clone, Debug, Serialize)]
@@ -34,6 +35,46 @@ pub struct PublicView {
     pub criteria: Vec<super::Criterion>,
     /// Bytes of an update at most.
     pub upload_bytes: u64,
+    /// What the current version has spent of differential privacy, where there is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<PrivacyView>,
+}
+
+/// What was spent of differential privacy.
+#[derive(Clone, Debug, Serialize)]
+pub struct PrivacyView {
+    /// Epsilon, by tight accounts.
+    pub epsilon: f64,
+    /// Delta.
+    pub delta: f64,
+    /// What it is about: `a person` or `an interaction`.
+    pub hides: &'static str,
+    /// Rounds that count.
+    pub rounds: u64,
+    /// Where noise is added.
+    pub placement: &'static str,
+    /// Its standard deviation, in clips.
+    pub noise_multiplier: f64,
+    /// The clip as it is now.
+    pub clip: Option<f32>,
+    /// The epsilon past which training does not go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<f64>,
+}
+
+impl From<&Spent> for PrivacyView {
+    fn from(spent: &Spent) -> Self {
+        Self {
+            epsilon: spent.epsilon,
+            delta: spent.delta,
+            hides: spent.hides(),
+            rounds: spent.rounds,
+            placement: spent.placement.name(),
+            noise_multiplier: spent.multiplier,
+            clip: spent.clip,
+            budget: spent.budget,
+        }
+    }
 }
 
 /// What operators see.
@@ -123,6 +164,7 @@ impl Federation {
             record_uploads: self.config.record_uploads,
             criteria: self.config.criteria.clone(),
             upload_bytes: self.upload_limit,
+            privacy: state.current.spent.as_ref().map(PrivacyView::from),
         }
     }
 

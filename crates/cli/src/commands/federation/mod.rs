@@ -149,6 +149,22 @@ fn page(value: &Value) -> String {
         of("revoked")
     );
     let _ = writeln!(out, "model {} with {} items, version {}", of("model"), of("items"), of("version"));
+    if value["privacy"].is_object() {
+        let spent = &value["privacy"];
+        let of = |key| text(spent, key);
+        let budget = if spent["budget"].is_null() { String::new() } else { format!(" of {}", of("budget")) };
+        let _ = writeln!(
+            out,
+            "epsilon {:.3}{budget} at delta {} of {} ({} noise of {:.3} clips of {:.3}, {} rounds)",
+            spent["epsilon"].as_f64().unwrap_or(f64::INFINITY),
+            of("delta"),
+            of("hides"),
+            of("placement"),
+            spent["noise_multiplier"].as_f64().unwrap_or(0.0),
+            spent["clip"].as_f64().unwrap_or(0.0),
+            of("rounds")
+        );
+    }
     if value["record_uploads"] == true {
         out.push_str("every upload is kept for an audit, which devices are told\n");
     }
