@@ -217,9 +217,9 @@ proptest! {
 }
 
 #[test]
-fn there_are_sixteen_sample_messages_and_all_are_taken() {
+fn there_are_seventeen_sample_messages_and_all_are_taken() {
     let all = messages();
-    assert_eq!(all.len(), 16);
+    assert_eq!(all.len(), 17);
     let mut received = Received::new(&layout());
     assert!(all.iter().all(|bytes| decode_as_everything(bytes, &mut received)));
 }

@@ -102,8 +102,8 @@ fn so_it_is_where_only_sums_can_be_opened() {
 
 #[test]
 fn so_it_is_where_devices_show_who_they_are() {
-    let known = ["seal=secagg", "seal_identities=true"].map(str::to_owned).to_vec();
-    server_is_killed(Database::Sqlite, 6, &[settings(40), known].concat());
+    let settings = ["factors=4", "triples=4", "cohort=40", "epochs=3", "seal=secagg", "seal_identities=true"];
+    server_is_killed(Database::Sqlite, 6, &settings.map(str::to_owned));
 }
 
 /// Kills come so many milliseconds apart.

@@ -121,6 +121,9 @@ impl Chosen {
         let adaptive = self.adaptive(multiplier, expected)?;
         let protection = self.protection(multiplier, (expected, asked), adaptive.as_ref(), key)?;
         protection.check()?;
+        if self.identities {
+            protection.seals(asked as u32)?;
+        }
         if self.anonymous && protection.seal.is_some() {
             return Err(ProtectionError::AnonymousSeal.into());
         }

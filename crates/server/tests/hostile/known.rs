@@ -95,7 +95,7 @@ impl Choir {
     fn refuses(&self, place: usize, body: &[u8], why: &str) {
         let answer = self.say(place, body);
         let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
-        assert_eq!((answer.status, answer.code().as_str()), (400, "malformed"), "{detail}");
+        assert_eq!((answer.status, answer.code().as_str()), (422, "malformed"), "{detail}");
         assert!(detail.contains(why), "{detail}");
     }
 }
@@ -143,7 +143,11 @@ fn settings_that_cannot_keep_their_word_are_refused() {
     let host = Host::new();
     let cases = [
         (json!({ "seal_identities": true }), 10, "expected seal = secagg"),
-        (json!({ "seal_identities": true, "seal": "secagg", "cohort": 1000 }), 1000, "lies"),
+        (
+            json!({ "seal_identities": true, "seal": "secagg", "cohort": 1000 }),
+            1000,
+            "against a Lying server",
+        ),
     ];
     for (settings, devices, why) in cases {
         let body = json!({ "name": "wrong", "catalog": crate::scene::catalog(3), "model": "fcf",
