@@ -230,7 +230,7 @@ impl<M: FederatedModel> Simulated<M> {
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
         let generator = Generator::simulated(&rng, "guardian", 0);
         let guardian = common.guardian((cohort, devices.len()), rounds, None, generator)?;
-        check_bounds::<M>(&federation.fleet().device(), guardian.as_ref())?;
+        check_bounds::<M>(federation.fleet().device(), guardian.as_ref())?;
         let federation = federation
             .counting(common.counting.counting()?)
             .protecting(guardian)?
