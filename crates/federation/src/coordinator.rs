@@ -203,7 +203,10 @@ impl Coordinator {
 
     /// The cohort of the next round, of devices that can be reached.
     pub fn draw(&mut self, reachable: &dyn Fn(u32) -> bool) -> Drawn<'_> {
-        let (ask, rng) = (self.rules.ask(self.wanted()), self.randomness());
+        // More than sums have room for would all have to stay away.
+        let integers = self.protected().and_then(|protected| protected.protection().integers);
+        let room = integers.map_or(usize::MAX, |integers| integers.devices as usize);
+        let (ask, rng) = (self.rules.ask(self.wanted()).min(room), self.randomness());
         self.selector.draw_reachable(ask, &mut rng.stream("cohort", 0), reachable)
     }
 

@@ -253,6 +253,7 @@ impl Server {
         }
         let id = *next;
         let hosted = config.host(id, &catalog)?;
+        config.check_sealing(&hosted.coordinator)?;
         config.check_recording(&hosted.coordinator, self.uploads.is_some())?;
         let version = self.first_version(id, name, &config, &hosted).await?;
         let record = FederationRecord {

@@ -28,7 +28,8 @@ fn found(place: &Place, settings: &[String], rounds: u64) {
     let rounds = rounds.to_string();
     let mut create =
         vec!["--model", "fpl", "--catalog-of", TOWN, "--devices", "60", "--check-in-seconds", "0"];
-    create.extend(["--rounds", &rounds]);
+    // Who was killed and comes back has not dropped out.
+    create.extend(["--seal-step-seconds", "600", "--rounds", &rounds]);
     create.extend(settings.iter().flat_map(|setting| ["--set", setting.as_str()]));
     place.found("town", &create);
 }
@@ -105,24 +106,36 @@ fn so_it_is_where_devices_show_who_they_are() {
     server_is_killed(Database::Sqlite, 6, &settings.map(str::to_owned));
 }
 
-#[test]
-fn devices_killed_at_any_moment_count_once() {
+/// Kills come so many milliseconds apart.
+fn devices_are_killed(kills: usize, apart: std::ops::Range<u32>, settings: &[String]) {
     let place = Place::new(Database::Sqlite);
-    let kills = kills(15);
-    let settings = settings(kills);
-    let simulated = simulated(&place, &settings);
+    let simulated = simulated(&place, settings);
     let _serving = place.serve();
-    found(&place, &settings, simulated.rounds);
+    found(&place, settings, simulated.rounds);
     let store = place.path("devices");
     let arguments = ["--data", TOWN, "--store", store.to_str().unwrap()];
     let mut rng = Rng::new(9);
     for _ in 0..kills {
         let mut fleet = place.fleet("town", &arguments).stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(u64::from(150 + rng.below(350))));
+        let pause = apart.start + rng.below(apart.end - apart.start);
+        std::thread::sleep(Duration::from_millis(pause.into()));
         fleet.kill().unwrap();
         fleet.wait().unwrap();
     }
     let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &arguments))).unwrap();
     check(&place, &told, &simulated);
     eprintln!("{kills} kills of the devices in {} rounds: the same bytes", simulated.rounds);
+}
+
+#[test]
+fn devices_killed_at_any_moment_count_once() {
+    let kills = kills(15);
+    devices_are_killed(kills, 150..500, &settings(kills));
+}
+
+/// Between the steps of a seal as well: who comes back says the very same again.
+#[test]
+fn so_do_devices_killed_between_the_steps_of_a_seal() {
+    let settings = ["factors=4", "triples=4", "cohort=40", "epochs=4", "seal=secagg"];
+    devices_are_killed(8, 300..1500, &settings.map(str::to_owned));
 }

@@ -3,6 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;
+mod dropouts;
 mod equality;
 mod harness;
 mod journey;
+mod uploads;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Coordinator, Hosted, Hosting};
 use sottovoce_models::settings::Value;
+use sottovoce_privacy::Protected;
 use sottovoce_protocol::{Asked, FederationId, limits};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -256,6 +257,17 @@ impl FederationConfig {
         registry::host(&self.model, settings, &hosting)
     }
 
+    /// Checks that masks can hide somebody among as many devices as the sums of rounds have room for.
+    ///
+    /// # Errors
+    /// If they cannot.
+    pub fn check_sealing(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
+        let Some(protection) = coordinator.protected().map(Protected::protection) else { return Ok(()) };
+        let room = protection.integers.map_or(0, |integers| integers.devices);
+        let expected = "as many as a sealed round is to have, and at least 3: its sums have room for so many";
+        within("devices", protection.seals(room).is_ok(), &self.devices, expected)
+    }
+
     /// Checks that uploads can be kept, where they are to be.
     ///
     /// # Errors
@@ -321,6 +333,12 @@ mod tests {
         assert_eq!(wrong.check().unwrap_err().to_string(), "criteria is auc, expected each once");
         let wrong = FederationConfig { criteria: vec![asked(""); 33], ..wrong };
         assert_eq!(wrong.check().unwrap_err().to_string(), "criteria is a list of 33, expected at most 32");
+        let sealed = BTreeMap::from([("seal".to_owned(), Value::Word("secagg".to_owned()))]);
+        let alone = FederationConfig { settings: sealed, ..FederationConfig::of("fcf") };
+        let wrong = alone.check_sealing(&alone.host(1, &ten()).unwrap().coordinator).unwrap_err().to_string();
+        assert!(wrong.starts_with("devices is 1, expected"), "{wrong}");
+        let many = FederationConfig { devices: 30, ..alone };
+        many.check_sealing(&many.host(1, &ten()).unwrap().coordinator).unwrap();
         let keeps = FederationConfig { record_uploads: true, ..FederationConfig::of("fcf") };
         let refused = |key: &str, value: Value, has_place: bool| {
             let settings = BTreeMap::from([(key.to_owned(), value)]);

@@ -1,0 +1,197 @@
+//! Devices that are lost for good in the middle of sealed rounds.
+
+use crate::common::program;
+use crate::harness::{Database, Place, printed};
+use serde_json::Value;
+use sottovoce_device::{
+    Device, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Method, Next, Options, Pace,
+    Request, Response, Secret, Seeds, Transport, TransportError,
+};
+use sottovoce_protocol::Policy;
+use std::fmt::Write;
+use std::fs;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const DEVICES: u8 = 20;
+const ITEMS: usize = 30;
+
+/// A connection that is cut after so many messages of a sealed round: keys, shares, the masked update, shares of the lost.
+struct Wire<'a> {
+    http: &'a HttpTransport,
+    left: AtomicUsize,
+}
+
+impl Transport for Wire<'_> {
+    fn send(&self, request: &Request) -> Result<Response, TransportError> {
+        let is_step = request.path.ends_with("/seal") || request.path.ends_with("/updates");
+        let left = self.left.load(Ordering::SeqCst);
+        if left == 0 {
+            return Err(TransportError("cut".to_owned()));
+        }
+        if is_step && request.method == Method::Post {
+            self.left.store(left - 1, Ordering::SeqCst);
+        }
+        self.http.send(request)
+    }
+}
+
+/// Devices in this process, and for each how many messages it still sends.
+struct People<'a> {
+    devices: Vec<(Device, Wire<'a>)>,
+    start: Instant,
+}
+
+impl<'a> People<'a> {
+    fn enrol(place: &Place, http: &'a HttpTransport, federation: &str) -> Self {
+        let mut people = Self { devices: Vec::new(), start: Instant::now() };
+        people.join(place, http, federation, 0..DEVICES);
+        people
+    }
+
+    fn join(&mut self, place: &Place, http: &'a HttpTransport, federation: &str, numbers: Range<u8>) {
+        let token = fs::read_to_string(place.path("enrol.token")).unwrap();
+        let make = |number: u8| {
+            let (secret, policy) = (Secret::new([number; 32]), Policy::new(1.0).unwrap());
+            let mut enrolment = Enrolment::new(&place.url(), federation, &token, secret, policy);
+            enrolment.seeds = Seeds::Simulated { seed: 3, user: number.into() };
+            let items = (0..4).map(|item| format!("i{}", (usize::from(number) * 7 + item * 3) % ITEMS));
+            enrolment.history = History::of_ids(items.collect::<Vec<_>>().iter().map(String::as_str));
+            let soon = Duration::from_millis(20);
+            let pace = Pace { first: soon, most: soon, check_in: soon, conditions: soon };
+            let options = Options { pace, ..Options::default() };
+            let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, options).unwrap();
+            assert_eq!(device.join(http, Duration::ZERO).unwrap(), None);
+            (device, Wire { http, left: AtomicUsize::new(usize::MAX) })
+        };
+        self.devices.extend(numbers.map(make));
+    }
+
+    /// These are lost after so many messages.
+    fn cut(&self, numbers: Range<usize>, messages: usize) {
+        self.devices[numbers].iter().for_each(|(_, wire)| wire.left.store(messages, Ordering::SeqCst));
+    }
+
+    /// Takes part until this round is over; the rounds' records, the latest first.
+    fn until_over(&mut self, place: &Place, federation: &str, round: u64) -> Vec<Value> {
+        loop {
+            for (device, wire) in &mut self.devices {
+                if wire.left.load(Ordering::SeqCst) > 0 {
+                    let next = device.step(wire, self.start.elapsed()).unwrap();
+                    assert!(matches!(next, Next::After(..)), "{next:?}");
+                }
+            }
+            let told = place.operate(&["rounds", federation]);
+            let rounds = told["rounds"].as_array().unwrap();
+            if rounds.len() as u64 > round {
+                return rounds.clone();
+            }
+            assert!(self.start.elapsed() < Duration::from_secs(120), "round {round} does not end: {told}");
+        }
+    }
+}
+
+fn found(place: &Place, name: &str) {
+    let items = (0..ITEMS).fold("item\ttitle\tcategories\n".to_owned(), |mut text, item| {
+        let _ = writeln!(text, "i{item}\t\t");
+        text
+    });
+    fs::write(place.path("catalog.tsv"), items).unwrap();
+    let catalog = place.path("catalog.tsv");
+    let create =
+        ["--model", "fcf", "--catalog", catalog.to_str().unwrap(), "--rounds", "9", "--minimum", "5"];
+    let settings =
+        ["--set", "factors=2", "--set", "cohort=20", "--set", "seal=secagg", "--set", "seal_dropout=0.3"];
+    place.found(
+        name,
+        &[
+            &create[..],
+            &settings,
+            &["--devices", "20", "--check-in-seconds", "0", "--seal-step-seconds", "2"],
+        ]
+        .concat(),
+    );
+    // Nothing begins until everybody is there.
+    place.operate(&["pause", name]);
+}
+
+/// Begins one round, and no more after it.
+fn one_round(place: &Place, name: &str) {
+    place.operate(&["resume", name]);
+    while !place.operate(&["show", name])["under_way"].is_object() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    place.operate(&["pause", name]);
+}
+
+#[test]
+fn rounds_go_on_without_those_who_are_lost_or_are_given_up() {
+    let place = Place::new(Database::Sqlite);
+    let _serving = place.serve();
+    let http = HttpTransport::new(&place.url(), &HttpOptions::default()).unwrap();
+
+    // Six of twenty, as many as may be: two after each step. Whose update came is counted.
+    found(&place, "town");
+    let mut people = People::enrol(&place, &http, "town");
+    one_round(&place, "town");
+    (0..3).for_each(|step| people.cut(2 * step..2 * step + 2, step + 1));
+    let rounds = people.until_over(&place, "town", 0);
+    assert_eq!((&rounds[0]["asked"], &rounds[0]["counted"]), (&20.into(), &16.into()), "{rounds:#?}");
+
+    // Six others take their places. Eight are lost in the next: it is given up, and nothing of it is used.
+    let before = place.operate(&["show", "town"])["digest"].clone();
+    (0..6).for_each(|device| revoke(&place, device));
+    people.join(&place, &http, "town", DEVICES..DEVICES + 6);
+    people.cut(6..14, 2);
+    one_round(&place, "town");
+    let rounds = people.until_over(&place, "town", 1);
+    assert_eq!((&rounds[0]["asked"], &rounds[0]["counted"]), (&20.into(), &0.into()), "{rounds:#?}");
+    assert!(rounds[0]["version"].is_null(), "{rounds:#?}");
+    assert!(rounds[0]["remark"].as_str().unwrap().contains("after the step Mask"), "{rounds:#?}");
+    let after = place.operate(&["show", "town"]);
+    assert_eq!((&after["version"], &after["digest"]), (&1.into(), &before));
+
+    // They come back, and the federation goes on.
+    people.cut(6..14, usize::MAX);
+    one_round(&place, "town");
+    let rounds = people.until_over(&place, "town", 2);
+    assert_eq!((&rounds[0]["version"], &rounds[0]["counted"]), (&2.into(), &20.into()), "{rounds:#?}");
+
+    // Where those whose updates did not come say no at once, the sum is the same.
+    found(&place, "village");
+    let mut people = People::enrol(&place, &http, "village");
+    let refuse = |policy: &mut Policy| {
+        policy.least_cohort = 1000;
+        Ok(())
+    };
+    people.devices[..4].iter_mut().for_each(|(device, _)| device.set_policy(refuse).unwrap());
+    one_round(&place, "village");
+    let rounds = people.until_over(&place, "village", 0);
+    assert_eq!((&rounds[0]["version"], &rounds[0]["counted"]), (&1.into(), &16.into()), "{rounds:#?}");
+    assert_eq!(model(&http, "town", 1), model(&http, "village", 1));
+}
+
+/// An operator shuts a device of the town out.
+fn revoke(place: &Place, device: usize) {
+    let mut command = program();
+    command.args(["federation", "revoke", "town", &device.to_string(), "--server", &place.url()]);
+    printed(command.arg("--token-file").arg(place.path("server/admin.token")));
+}
+
+/// The values of a version, whichever federation's it is.
+fn model(http: &HttpTransport, federation: &str, version: u64) -> Vec<f32> {
+    let request = Request {
+        method: Method::Get,
+        path: format!("/v1/federations/{federation}/models/{version}"),
+        bearer: None,
+        round_token: None,
+        idempotency_key: None,
+        body: std::sync::Arc::from([]),
+        most: 1 << 20,
+    };
+    let response = http.send(&request).unwrap();
+    assert_eq!(response.status, 200);
+    let model = sottovoce_protocol::codec::decode_model(&response.body).unwrap();
+    model.parameters.tables().iter().flat_map(|table| table.values().to_vec()).collect()
+}
