@@ -14,6 +14,7 @@ use sottovoce_core::Histories;
 use sottovoce_device::{
     Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore,
     Method, Options, Pace, Request, Response, Roster, Secret, Seeds, Store, Together, Transport,
+    TransportError,
 };
 use sottovoce_experiment::trial::{DataPlan, prepare};
 use sottovoce_federation::Population;
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
     let mut bar = Bar::new("rounds", about["rounds"].as_u64().unwrap_or(0), common.quiet);
     let total = workers::run(&work, &transport, usize::from(args.connections), &mut bar)?;
     drop(bar);
-    let model = download(&transport, &args.federation)?;
+    let model = download_patiently(&transport, &args.federation)?;
     if let Some(path) = &args.model_out {
         write_model(path, &model)?;
     }
@@ -106,6 +107,22 @@ fn get(transport: &dyn Transport, path: String, most: u64) -> Result<Response> {
 pub(crate) fn about(transport: &dyn Transport, federation: &str) -> Result<Value> {
     let response = get(transport, format!("/v1/federations/{federation}"), SMALL)?;
     serde_json::from_slice(&response.body).context("what the server says of the federation")
+}
+
+/// How long a server that was there may be away in the end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The current version, of a server that may be about to come back.
+fn download_patiently(transport: &dyn Transport, federation: &str) -> Result<SharedModel> {
+    let start = Instant::now();
+    loop {
+        match download(transport, federation) {
+            Err(error) if error.is::<TransportError>() && start.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            done => return done,
+        }
+    }
 }
 
 /// The current version.
