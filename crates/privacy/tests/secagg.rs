@@ -264,6 +264,18 @@ fn who_falls_silent_at_the_confirmation_is_not_waited_for_again() {
 }
 
 #[test]
+fn bytes_beside_an_input_are_those_that_devices_send() {
+    for signed in [false, true] {
+        let terms = Terms { signed, ..terms(20) };
+        let mut round = Round::new(&terms);
+        round.run(&nobody()).unwrap();
+        let all: usize = round.sent.iter().map(|step| step[&3].len()).sum();
+        let beside = bytes_beside(20, terms.dropout, terms.colluding, signed);
+        assert_eq!(beside, (all - 4 * terms.length as usize) as u64, "signed: {signed}");
+    }
+}
+
+#[test]
 fn a_device_counted_out_by_its_neighbours_keeps_its_shares() {
     let mut round = Round::new(&Terms { signed: true, ..terms(20) });
     for _ in 0..4 {
