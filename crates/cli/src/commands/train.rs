@@ -152,7 +152,7 @@ impl Privacy {
             self.delta,
             self.hides,
             self.placement,
-            self.noise_multiplier,
+            (self.noise_multiplier * 1000.0).round() / 1000.0,
             self.clip.map_or_else(|| "no bound".to_owned(), |clip| format!("{clip:.3}")),
             output::grouped(self.rounds),
             self.epsilon_rdp,
