@@ -21,6 +21,8 @@ const ITEMS: usize = 30;
 struct Wire<'a> {
     http: &'a HttpTransport,
     left: AtomicUsize,
+    /// The answer to this many more of them gets lost, of the last.
+    unheard: AtomicUsize,
 }
 
 impl Transport for Wire<'_> {
@@ -32,6 +34,12 @@ impl Transport for Wire<'_> {
         }
         if is_step && request.method == Method::Post {
             self.left.store(left - 1, Ordering::SeqCst);
+            let unheard = self.unheard.load(Ordering::SeqCst);
+            self.unheard.store(unheard.saturating_sub(1), Ordering::SeqCst);
+            if unheard == 1 {
+                self.http.send(request)?;
+                return Err(TransportError("the answer was lost".to_owned()));
+            }
         }
         self.http.send(request)
     }
@@ -63,7 +71,8 @@ impl<'a> People<'a> {
             let options = Options { pace, ..Options::default() };
             let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, options).unwrap();
             assert_eq!(device.join(http, Duration::ZERO).unwrap(), None);
-            (device, Wire { http, left: AtomicUsize::new(usize::MAX) })
+            let (left, unheard) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
+            (device, Wire { http, left, unheard })
         };
         self.devices.extend(numbers.map(make));
     }
@@ -170,6 +179,26 @@ fn rounds_go_on_without_those_who_are_lost_or_are_given_up() {
     let rounds = people.until_over(&place, "village", 0);
     assert_eq!((&rounds[0]["version"], &rounds[0]["counted"]), (&1.into(), &16.into()), "{rounds:#?}");
     assert_eq!(model(&http, "town", 1), model(&http, "village", 1));
+}
+
+/// What a server has taken, and a device does not know that it has, is said again when the others are further on.
+#[test]
+fn who_missed_an_answer_is_still_counted() {
+    let place = Place::new(Database::Sqlite);
+    let _serving = place.serve();
+    let http = HttpTransport::new(&place.url(), &HttpOptions::default()).unwrap();
+    found(&place, "town");
+    let mut people = People::enrol(&place, &http, "town");
+    // The last to speak in each step: its message ends the step, and its answer is lost.
+    let last = people.devices.len() - 1;
+    for (round, message) in [(0, 1), (1, 2), (2, 3), (3, 4)] {
+        people.devices[last].1.unheard.store(message, Ordering::SeqCst);
+        one_round(&place, "town");
+        let rounds = people.until_over(&place, "town", round);
+        assert_eq!((&rounds[0]["asked"], &rounds[0]["counted"]), (&20.into(), &20.into()), "{rounds:#?}");
+        let seconds = rounds[0]["closed"].as_u64().unwrap() - rounds[0]["opened"].as_u64().unwrap();
+        assert!(seconds < 2000, "message {message}: nobody waited for it until the step's end");
+    }
 }
 
 /// An operator shuts a device of the town out.

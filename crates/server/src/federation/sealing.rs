@@ -25,6 +25,8 @@ pub(crate) struct Sealing {
     pending: usize,
     /// Messages of each device so far.
     said: BTreeMap<u32, u32>,
+    /// Digests of those that were taken: who was killed before it heard so says them again, perhaps in a later step.
+    taken: BTreeMap<u32, Vec<Hash>>,
     /// When the step began.
     since: Millis,
     /// How long a step but the first may take.
@@ -105,7 +107,8 @@ pub enum Heard {
 
 impl Sealing {
     fn new(kind: Kind, opened: Millis, deadline: Option<Millis>, patience: Millis) -> Self {
-        Self { kind, pending: 0, said: BTreeMap::new(), since: opened, patience, deadline }
+        let (said, taken) = (BTreeMap::new(), BTreeMap::new());
+        Self { kind, pending: 0, said, taken, since: opened, patience, deadline }
     }
 
     /// Whether updates are taken now.
@@ -164,10 +167,20 @@ impl Sealing {
     }
 
     fn receive(&mut self, seat: u32, bytes: &[u8]) -> Result<(), String> {
+        if self.has_taken(seat, bytes) {
+            return Ok(());
+        }
         match &mut self.kind {
             Kind::Masks(masks) => masks.receive(seat, bytes).map(|_| ()).map_err(|error| error.to_string()),
             Kind::Locked(locked) => locked.receive(seat, bytes),
-        }
+        }?;
+        self.taken.entry(seat).or_default().push(*blake3::hash(bytes).as_bytes());
+        Ok(())
+    }
+
+    /// Whether a device said this very thing before.
+    fn has_taken(&self, seat: u32, bytes: &[u8]) -> bool {
+        self.taken.get(&seat).is_some_and(|taken| taken.contains(blake3::hash(bytes).as_bytes()))
     }
 
     /// What is there for a device; an error if it has no part in the step.
@@ -267,7 +280,9 @@ impl Federation {
         (device, round): (u32, u64),
         bytes: Bytes,
     ) -> Result<(), Refused> {
-        self.reserve_note(device, round)?;
+        if !self.reserve_note((device, round), &bytes)? {
+            return Ok(());
+        }
         let note = SealNote { device: Some(device), bytes: bytes.clone() };
         let written = clerk.write(vec![Change::Seal { federation: self.id, round, note }]).await;
         let taken = self.with_sealing(round, |under_way| {
@@ -283,10 +298,14 @@ impl Federation {
         taken.unwrap_or(Err(Refused::RoundClosed))
     }
 
-    fn reserve_note(&self, device: u32, round: u64) -> Result<(), Refused> {
+    /// Whether it is to be written down; what was said before is not.
+    fn reserve_note(&self, (device, round): (u32, u64), bytes: &[u8]) -> Result<bool, Refused> {
         let reserved = self.with_sealing(round, |under_way| {
             let Some(seat) = under_way.seat(device) else { return Some(Err(Refused::NotAsked)) };
             let sealing = under_way.sealing.as_mut()?;
+            if sealing.has_taken(seat, bytes) {
+                return Some(Ok(false));
+            }
             if sealing.is_over() {
                 return Some(Err(Refused::RoundClosed));
             }
@@ -296,7 +315,7 @@ impl Federation {
                 return Some(Err(Refused::Malformed("more messages than a round has".to_owned())));
             }
             sealing.pending += 1;
-            Some(Ok(()))
+            Some(Ok(true))
         });
         reserved.unwrap_or(Err(Refused::RoundClosed))
     }
