@@ -36,7 +36,7 @@ pub struct Terms {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TermsError {
     /// Too few or too many devices.
-    #[error("{devices} devices with at least {least}: must be 3 <= least <= devices <= {MOST_DEVICES}")]
+    #[error("{devices} devices, and at least {least} must come: a round has from 3 to {MOST_DEVICES}")]
     Devices {
         /// How many were asked.
         devices: u32,

@@ -212,7 +212,7 @@
     const lost = state.rounds.filter((round) => round.version === null).length;
     at('now').replaceChildren(back(),
       make('div', { class: 'title' }, make('div', {}, make('h1', {}, one.name), badge(one)), buttons(one)),
-      make('p', { class: 'about' }, one.model + ', ' + several(one.items, 'item', 'items') + ', version ' + number(one.version) + ' of the shared model' + (one.failure ? '. It failed: ' + one.failure : '')),
+      make('p', { class: 'about' }, one.model + ', ' + several(one.items, 'item', 'items') + ', version ' + number(one.version) + ' of the shared model' + (one.record_uploads ? '; every upload is kept for an audit' : '') + (one.failure ? '. It failed: ' + one.failure : '')),
       make('dl', { class: 'figures' },
         figure('Rounds done', number(over) + ' of ' + number(one.rounds), lost ? number(lost) + ' abandoned' + part : null),
         under,
