@@ -494,8 +494,8 @@ of JSON with cpu_s_per_epoch, triples_per_cpu_s and ndcg; as CMD torch-multivae 
 cpu_s_per_epoch and wall_s_per_epoch; and as CMD torch-step --batch N --threads 1 with cpu_us_per_step. Ratios are then \
 printed beside our figures.")]
 pub(crate) struct Bench {
-    /// Which benchmarks: load, bpr, ials, fpl, fleet, dense-fleet, kgflex, neural-step, multivae, evaluate, memory
-    /// [default: all]
+    /// Which benchmarks: load, bpr, ials, fpl, fleet, dense-fleet, kgflex, neural-step, multivae, secagg, he, noise, evaluate,
+    /// memory [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// The data to measure on
