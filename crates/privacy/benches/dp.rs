@@ -1,9 +1,8 @@
 //! Noise for each value, and the accounts after each round.
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sottovoce_privacy::Generator;
 use sottovoce_privacy::dp::accountant::{Accountant, Budget, Round, noise_for};
-use sottovoce_privacy::dp::clip::Clip;
 use sottovoce_privacy::dp::noise::{DiscreteGaussian, DiscreteLaplace, Noise};
 use std::hint::black_box;
 
@@ -21,14 +20,6 @@ fn noise(c: &mut Criterion) {
     let laplace = DiscreteLaplace::new(1e6).expect("in range");
     group.bench_function("laplace 1000000", |b| b.iter(|| laplace.add_to(&mut generator, &mut values)));
     group.finish();
-}
-
-fn clip(c: &mut Criterion) {
-    let clip = Clip::to(1.0).expect("in range");
-    let update = vec![0.1f32; 100_000];
-    c.bench_function("clip 100,000", |b| {
-        b.iter_batched_ref(|| update.clone(), |u| clip.apply(&mut [u]), BatchSize::LargeInput);
-    });
 }
 
 fn accounts(c: &mut Criterion) {
@@ -52,5 +43,5 @@ fn accounts(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, noise, clip, accounts);
+criterion_group!(benches, noise, accounts);
 criterion_main!(benches);

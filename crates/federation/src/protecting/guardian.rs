@@ -65,7 +65,7 @@ impl Guardian {
 
     fn take_up_clip(&mut self) {
         if let (Some(adaptive), Some(integers)) = (&self.adaptive, &mut self.protection.integers) {
-            integers.clip = Some(adaptive.clip().bound().clamp(*CLIPS.start(), *CLIPS.end()) as f32);
+            integers.clip = Some(adaptive.bound().clamp(*CLIPS.start(), *CLIPS.end()) as f32);
         }
     }
 

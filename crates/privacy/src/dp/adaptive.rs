@@ -4,7 +4,6 @@
 //! Each device says with one bit whether its norm was within the bound; the noised share b of those moves the bound:
 //! C <- C e^(-rate (b - quantile)).
 
-use super::clip::Clip;
 use super::error::{check, positive};
 use super::noise::DiscreteGaussian;
 use super::{DpError, error};
@@ -16,7 +15,7 @@ const VERSION: u8 = 1;
 /// The bound and how it moves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Adaptive {
-    clip: Clip,
+    bound: f64,
     quantile: f64,
     rate: f64,
     count_noise: f64,
@@ -33,17 +32,17 @@ impl Adaptive {
     /// # Errors
     /// If a number is out of range.
     pub fn new(bound: f64, quantile: f64, rate: f64, count_noise: f64) -> Result<Self, DpError> {
-        let clip = Clip::to(bound)?;
+        check("the clipping bound", bound, "from 1e-20 to 1e20", |v| (1e-20..=1e20).contains(&v))?;
         check("the quantile", quantile, "from 0 to 1", |v| (0.0..=1.0).contains(&v))?;
         check("the rate of the clipping bound", rate, "from 0 to 10", |v| (0.0..=10.0).contains(&v))?;
         positive("the noise on the count", count_noise)?;
         DiscreteGaussian::new(2.0 * count_noise)?;
-        Ok(Self { clip, quantile, rate, count_noise })
+        Ok(Self { bound, quantile, rate, count_noise })
     }
 
     /// The bound as it is now.
-    pub fn clip(&self) -> Clip {
-        self.clip
+    pub fn bound(&self) -> f64 {
+        self.bound
     }
 
     /// Standard deviation of the noise on the sum of votes: each device adds 1 if its update was within the bound, -1 if not. Both
@@ -61,8 +60,8 @@ impl Adaptive {
         positive("the expected cohort", expected)?;
         // Noise may carry the share far outside 0..1 in a small cohort; one round then moves the bound by e^rate at most.
         let share = 0.5 * (noised_votes as f64 / expected + 1.0);
-        let bound = self.clip.bound() * math::exp(-self.rate * (share - self.quantile).clamp(-1.0, 1.0));
-        self.clip = Clip::to(bound.clamp(1e-20, 1e20))?;
+        let bound = self.bound * math::exp(-self.rate * (share - self.quantile).clamp(-1.0, 1.0));
+        self.bound = bound.clamp(1e-20, 1e20);
         Ok(())
     }
 
@@ -81,7 +80,7 @@ impl Adaptive {
     /// The state as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = [&MAGIC[..], &[VERSION]].concat();
-        for number in [self.clip.bound(), self.quantile, self.rate, self.count_noise] {
+        for number in [self.bound, self.quantile, self.rate, self.count_noise] {
             bytes.extend(number.to_le_bytes());
         }
         bytes
@@ -120,12 +119,12 @@ mod tests {
         let mut adaptive = Adaptive::new(0.1, 0.5, 0.2, 5.0).unwrap();
         // Norms 0.01 .. 5.00: the median is 2.5.
         for _ in 0..150 {
-            let within = |n: i32| adaptive.clip().judge(f64::from(n) / 100.0).within();
+            let within = |n: i32| f64::from(n) / 100.0 <= adaptive.bound();
             let votes: i64 = (1..=500).map(|n| if within(n) { 1 } else { -1 }).sum();
             let noise = DiscreteGaussian::new(adaptive.vote_noise()).unwrap().sample(&mut generator);
             adaptive.follow(votes + noise, 500.0).unwrap();
         }
-        assert!((adaptive.clip().bound() - 2.5).abs() < 0.15, "{}", adaptive.clip().bound());
+        assert!((adaptive.bound() - 2.5).abs() < 0.15, "{}", adaptive.bound());
     }
 
     #[test]

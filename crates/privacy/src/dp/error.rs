@@ -15,16 +15,6 @@ pub enum DpError {
         /// What is allowed.
         must: &'static str,
     },
-    /// A value that is not a finite number.
-    #[error("value {position} of table {table} is {value}, which is not a finite number")]
-    NotFinite {
-        /// Which slice, from 0.
-        table: usize,
-        /// Where in it, from 0.
-        position: usize,
-        /// What stands there.
-        value: f32,
-    },
     /// Two things that should be as long as each other are not.
     #[error("{what} has {found} values, but {expected} are expected")]
     Length {

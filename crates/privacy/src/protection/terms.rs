@@ -1,0 +1,268 @@
+//! Protection as round terms say it.
+
+use super::{
+    ANONYMOUS, ENCRYPTION, Each, INTEGERS, Integers, KEPT_UPLOADS, NOISE, Noise, Placement, Protection,
+    ProtectionError, SECURE_AGGREGATION, Scheme, Seal,
+};
+use crate::packing::RowsAs;
+use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, Settings};
+use std::fmt::Display;
+use std::str::FromStr;
+
+impl Protection {
+    /// As round terms say it.
+    pub fn terms(&self) -> PrivacyTerms {
+        let mut layers = Vec::new();
+        if let Some(Integers { range, clip, devices, rows }) = &self.integers {
+            let mut settings = Settings::from([said("range", range), said("devices", devices)]);
+            settings.extend(clip.as_ref().map(|clip| said("clip", clip)));
+            if let RowsAs::Buckets(cells) = rows {
+                settings.extend([said("buckets", cells)]);
+            }
+            layers.push(PrivacyLayer { name: INTEGERS.to_owned(), settings });
+        }
+        if let Some(Noise { placement, multiplier, shares, votes, each }) = &self.noise {
+            let mut settings =
+                Settings::from([said("placement", placement.name()), said("multiplier", multiplier)]);
+            if *placement == Placement::Distributed {
+                settings.extend([said("shares", shares)]);
+            }
+            settings.extend(votes.as_ref().map(|votes| said("votes", votes)));
+            settings.extend(
+                each.iter().flat_map(|each| [said("clip", each.clip), said("interactions", each.rate)]),
+            );
+            layers.push(PrivacyLayer { name: NOISE.to_owned(), settings });
+        }
+        if let Some(seal) = &self.seal {
+            let settings = match seal {
+                Seal::SecureAggregation { dropout, colluding, identities } => {
+                    let mut settings =
+                        Settings::from([said("dropout", dropout), said("colluding", colluding)]);
+                    settings.extend(identities.then(|| said("identities", true)));
+                    settings
+                }
+                Seal::Encryption { scheme, key } => {
+                    Settings::from([said("scheme", scheme.name()), said("key", key)])
+                }
+            };
+            layers.push(PrivacyLayer { name: seal.layer().to_owned(), settings });
+        }
+        PrivacyTerms { layers }
+    }
+
+    /// What round terms say; layers that do not touch the update are left to others.
+    ///
+    /// # Errors
+    /// If a layer is not known, a setting is wrong, or layers do not go together.
+    pub fn read(terms: &PrivacyTerms) -> Result<Self, ProtectionError> {
+        let mut found = Self::default();
+        for layer in terms.layers.iter().filter(|layer| ![ANONYMOUS, KEPT_UPLOADS].contains(&&*layer.name)) {
+            let unknown = || ProtectionError::Unknown(layer.name.clone());
+            match layer.name.as_str() {
+                INTEGERS if found.is_none() => found.integers = Some(read_integers(&layer.settings)?),
+                NOISE if found.noise.is_none() && found.seal.is_none() => {
+                    found.noise = Some(read_noise(&layer.settings)?);
+                }
+                SECURE_AGGREGATION | ENCRYPTION if found.seal.is_none() => {
+                    found.seal = Some(read_seal(&layer.name, &layer.settings)?);
+                }
+                _ => return Err(unknown()),
+            }
+        }
+        found.check()?;
+        Ok(found)
+    }
+}
+
+fn said(key: &str, value: impl Display) -> (String, String) {
+    (key.to_owned(), value.to_string())
+}
+
+/// Reads one layer's settings.
+struct Reader<'a> {
+    layer: &'static str,
+    settings: &'a Settings,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, key: &'static str, expected: &'static str) -> ProtectionError {
+        let found = self.settings.get(key).cloned().unwrap_or_default();
+        ProtectionError::Setting { layer: self.layer, key, found, expected }
+    }
+
+    fn optional<T: FromStr>(
+        &self,
+        key: &'static str,
+        fits: impl Fn(&T) -> bool,
+        expected: &'static str,
+    ) -> Result<Option<T>, ProtectionError> {
+        let Some(text) = self.settings.get(key) else { return Ok(None) };
+        text.parse().ok().filter(fits).map(Some).ok_or_else(|| self.wrong(key, expected))
+    }
+
+    fn needed<T: FromStr>(
+        &self,
+        key: &'static str,
+        fits: impl Fn(&T) -> bool,
+        expected: &'static str,
+    ) -> Result<T, ProtectionError> {
+        self.optional(key, fits, expected)?.ok_or_else(|| self.wrong(key, expected))
+    }
+}
+
+const POSITIVE: &str = "a number above 0";
+
+fn read_integers(settings: &Settings) -> Result<Integers, ProtectionError> {
+    let from = Reader { layer: INTEGERS, settings };
+    let positive = |value: &f32| value.is_finite() && *value > 0.0;
+    let cells = from.optional("buckets", |&cells: &u32| cells > 0, "a number of buckets")?;
+    Ok(Integers {
+        range: from.needed("range", positive, POSITIVE)?,
+        clip: from.optional("clip", positive, POSITIVE)?,
+        devices: from.needed("devices", |&devices: &u32| devices > 0, "a number of devices")?,
+        rows: cells.map_or(RowsAs::Dense, RowsAs::Buckets),
+    })
+}
+
+fn read_noise(settings: &Settings) -> Result<Noise, ProtectionError> {
+    let from = Reader { layer: NOISE, settings };
+    let placement = settings.get("placement").and_then(|name| Placement::named(name));
+    let placement = placement.ok_or_else(|| from.wrong("placement", "central, local, distributed or sgd"))?;
+    let positive = |value: &f64| value.is_finite() && *value > 0.0;
+    let shares = match placement {
+        Placement::Distributed => from.needed("shares", |&shares: &u32| shares > 0, "a number of devices")?,
+        _ => 1,
+    };
+    let each = match placement {
+        Placement::Sgd => Some(Each {
+            clip: from.needed("clip", |clip: &f32| clip.is_finite() && *clip > 0.0, POSITIVE)?,
+            rate: from.needed("interactions", |rate| positive(rate) && *rate <= 1.0, "a share up to 1")?,
+        }),
+        _ => None,
+    };
+    Ok(Noise {
+        placement,
+        multiplier: from.needed("multiplier", positive, POSITIVE)?,
+        shares,
+        votes: from.optional("votes", positive, POSITIVE)?,
+        each,
+    })
+}
+
+fn read_seal(name: &str, settings: &Settings) -> Result<Seal, ProtectionError> {
+    if name == SECURE_AGGREGATION {
+        let from = Reader { layer: SECURE_AGGREGATION, settings };
+        let share = |value: &f64| (0.0..1.0).contains(value);
+        return Ok(Seal::SecureAggregation {
+            dropout: from.needed("dropout", share, "a share below 1")?,
+            colluding: from.needed("colluding", share, "a share below 1")?,
+            identities: from.optional("identities", |_: &bool| true, "true or false")?.unwrap_or(false),
+        });
+    }
+    let from = Reader { layer: ENCRYPTION, settings };
+    let scheme = match settings.get("scheme").map(String::as_str) {
+        Some("bfv") => Scheme::Bfv,
+        Some("ckks") => Scheme::Ckks,
+        _ => return Err(from.wrong("scheme", "bfv or ckks")),
+    };
+    let hex = |key: &String| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Ok(Seal::Encryption { scheme, key: from.needed("key", hex, "64 hexadecimal digits")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sottovoce_protocol::Layout;
+
+    fn all() -> Vec<Protection> {
+        let integers = Integers { range: 8.0, clip: None, devices: 100, rows: RowsAs::Dense };
+        let clipped = Integers { clip: Some(0.5), ..integers };
+        let noise = |placement, shares| Some(Noise { shares, ..Noise::new(placement, 1.5) });
+        let sgd = Noise { each: Some(Each { clip: 0.25, rate: 0.1 }), ..Noise::new(Placement::Sgd, 2.0) };
+        let masks = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities: false };
+        let known = Seal::SecureAggregation { dropout: 0.2, colluding: 0.1, identities: true };
+        let encrypted = Seal::Encryption { scheme: Scheme::Bfv, key: "0a".repeat(32) };
+        let buckets = Integers { rows: RowsAs::Buckets(500), ..integers };
+        vec![
+            Protection::default(),
+            Protection { integers: Some(integers), seal: Some(masks.clone()), noise: None },
+            Protection { integers: Some(buckets), seal: Some(encrypted.clone()), noise: None },
+            Protection {
+                integers: Some(clipped),
+                noise: noise(Placement::Central, 1),
+                seal: Some(encrypted),
+            },
+            Protection { integers: Some(clipped), noise: noise(Placement::Local, 1), seal: None },
+            Protection {
+                integers: Some(clipped),
+                noise: noise(Placement::Distributed, 70),
+                seal: Some(masks.clone()),
+            },
+            Protection { integers: Some(integers), noise: Some(sgd), seal: None },
+            Protection {
+                integers: Some(clipped),
+                noise: Some(Noise {
+                    votes: Some(9.5),
+                    shares: 70,
+                    ..Noise::new(Placement::Distributed, 1.5)
+                }),
+                seal: Some(masks),
+            },
+            Protection { integers: Some(integers), seal: Some(known), noise: None },
+        ]
+    }
+
+    #[test]
+    fn terms_say_it_all() {
+        for protection in all() {
+            assert_eq!(Protection::read(&protection.terms()), Ok(protection));
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        let [_, sealed, bucketed, central, local, distributed, sgd, _, _] = all().try_into().unwrap();
+        let changed = |of: &Protection, change: &dyn Fn(Noise) -> Noise| Protection {
+            noise: of.noise.map(change),
+            ..of.clone()
+        };
+        let wrong = [
+            (
+                Protection { integers: None, ..sealed.clone() },
+                "\"secure-aggregation\" needs the layer \"integers\"",
+            ),
+            (Protection { noise: central.noise, ..sealed.clone() }, "without a clip"),
+            (Protection { seal: None, ..distributed.clone() }, "needs a seal"),
+            (
+                Protection {
+                    integers: bucketed.integers.map(|integers| Integers { clip: Some(1.0), ..integers }),
+                    ..central.clone()
+                },
+                "do not go with noise",
+            ),
+            (changed(&sgd, &|noise| Noise { votes: Some(2.0), ..noise }), "whole updates only"),
+            (changed(&local, &|noise| Noise { placement: Placement::Sgd, ..noise }), "setting \"clip\""),
+        ];
+        for (protection, said) in wrong {
+            let error = Protection::read(&protection.terms()).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn unknown_layers_and_settings_are_named() {
+        let mut terms = all()[1].terms();
+        terms.layers[1].settings.insert("dropout".to_owned(), "most".to_owned());
+        let error = Protection::read(&terms).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "privacy layer \"secure-aggregation\": setting \"dropout\" is \"most\", expected a share below 1"
+        );
+        terms.layers.remove(1);
+        terms.layers.push(PrivacyLayer { name: "onions".to_owned(), ..PrivacyLayer::default() });
+        assert_eq!(Protection::read(&terms), Err(ProtectionError::Unknown("onions".to_owned())));
+        let layout = Layout::new(vec![]).unwrap();
+        let error = all()[1].packing(&layout, 101).unwrap_err();
+        assert_eq!(error, ProtectionError::Cohort { found: 101, most: 100 });
+    }
+}
