@@ -1,6 +1,7 @@
 //! The hot path allocates nothing for a triple or a device.
 //!
-//! One test only: the counter is that of the whole process.
+//! One test only: the counter is that of the whole process, the test harness's own thread included. What that one
+//! allocates comes once, what a round allocates comes in every epoch: the epoch with the fewest tells.
 #![allow(unsafe_code)]
 
 mod common;
@@ -32,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Allocations of 50 rounds, after 50 in which buffers have grown.
+/// Allocations of 50 rounds, after 50 in which buffers have grown: the fewest of five times.
 fn allocations(users: usize, cohort: Cohort, triples: usize, habits: Habits, rules: RoundRules) -> usize {
     let mut federation = World {
         histories: people(users, 60),
@@ -48,9 +49,12 @@ fn allocations(users: usize, cohort: Cohort, triples: usize, habits: Habits, rul
     .found_with(1, habits)
     .under(rules);
     federation.epoch().unwrap();
-    let before = COUNT.load(Relaxed);
-    federation.epoch().unwrap();
-    COUNT.load(Relaxed) - before
+    let mut an_epoch = || {
+        let before = COUNT.load(Relaxed);
+        federation.epoch().unwrap();
+        COUNT.load(Relaxed) - before
+    };
+    (0..5).map(|_| an_epoch()).min().unwrap()
 }
 
 #[test]
@@ -74,5 +78,6 @@ fn rounds_allocate_nothing_for_a_triple_or_a_device() {
     );
     // On several threads a round has a list of parts and the pool's own needs, however many devices there are.
     let parallel = allocations_of(3000, Cohort::All, 40);
-    assert!(parallel < 50 * 100, "{parallel}");
+    let allowed = 50 * (50 + 2 * rayon::current_num_threads());
+    assert!(parallel < allowed, "{parallel} of {allowed}");
 }
