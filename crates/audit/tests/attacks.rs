@@ -88,6 +88,23 @@ fn the_more_is_disclosed_the_more_is_rebuilt() {
 }
 
 #[test]
+fn a_share_drawn_once_for_good_stays_a_share() {
+    let over_rounds = |draw: &str, epochs| {
+        let settings = [
+            ("configuration", word("pfpl")),
+            ("pi", Value::Real(0.3)),
+            ("pi_draw", word(draw)),
+            ("epochs", Value::Integer(epochs)),
+        ];
+        audit("fpl", &people(120), View::Uploads, &settings).of("signs").unwrap().auc
+    };
+    let (few, many) = (over_rounds("each-round", 8), over_rounds("each-round", 40));
+    assert!(many > 0.95 && many > few, "{few} {many}");
+    let (few, many) = (over_rounds("kept", 8), over_rounds("kept", 40));
+    assert!(many < 0.85, "{few} {many}");
+}
+
+#[test]
 fn without_any_row_of_theirs_the_complement_tells_unless_decoys_are_sent() {
     let over_rounds = |negatives: &str| -> Vec<f64> {
         let findings = one_triple(0.0, negatives, 40);

@@ -10,10 +10,12 @@ pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
 pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
 pub(crate) use unlearn::Unlearn;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use sottovoce_data::{Cleaning, Columns, Format, GraphPlan, LoadOptions, Repeats, Split};
 use sottovoce_experiment::checkpoint::Every;
 use sottovoce_models::settings::Value;
+use sottovoce_protocol::PiDraw;
 use std::path::PathBuf;
 
 const ABOUT: &str = "A federated recommender: it learns from many people's devices what to recommend, \
@@ -536,6 +538,11 @@ fn key_value(text: &str) -> Result<(String, Value), String> {
         }
         _ => Err(format!("`{text}` is not KEY=VALUE")),
     }
+}
+
+/// How often it is drawn what leaves by pi.
+fn pi_draw() -> impl TypedValueParser<Value = PiDraw> {
+    PossibleValuesParser::new(PiDraw::NAMES).map(|name| PiDraw::named(&name).unwrap_or_default())
 }
 
 fn cutoff(text: &str) -> Result<usize, String> {

@@ -96,6 +96,8 @@ fn an_owner_enrols_takes_part_looks_decides_and_leaves() {
     assert!(owner.complains(2, &["policy", "--pi", "2"]).contains("from 0 to 1"));
     assert!(owner.complains(2, &["policy", "--unhide", "i8"]).contains("i8"));
     assert_eq!(owner.json(&["policy"]), policy);
+    assert_eq!(policy["pi_draw"], "kept");
+    assert!(owner.complains(2, &["policy", "--pi-draw", "sometimes"]).contains("each-round"));
 
     server.ask_for("auc");
     assert_eq!(owner.json(&["run", "--once"])["event"], "done");
@@ -108,6 +110,14 @@ fn an_owner_enrols_takes_part_looks_decides_and_leaves() {
     assert!(owner.says(&["ledger"]).contains("1 updates left this device"));
     assert!(owner.says(&["ledger", "--item", "i7"]).contains("its row never left this device"));
     assert!(owner.complains(2, &["ledger", "--item", "nothing"]).contains("no item"));
+
+    assert_eq!(owner.json(&["policy"])["leaving"].as_array().unwrap().len(), 3);
+    assert!(owner.says(&["policy"]).contains("3 of the 3 items you have leave for that, always the same"));
+    assert_eq!(owner.json(&["policy", "--pi", "0"])["leaving"].as_array().unwrap().len(), 0);
+    let anew = owner.says(&["policy", "--pi-draw", "each-round", "--pi", "0.4"]);
+    assert!(anew.contains("0.4: the row of an item you have leaves with this probability"), "{anew}");
+    assert!(owner.json(&["policy"])["leaving"].is_null());
+    owner.says(&["policy", "--pi-draw", "kept", "--pi", "1"]);
 
     let list = owner.json(&["recommend", "-k", "5"]);
     assert_eq!(list["items"].as_array().unwrap().len(), 5);

@@ -13,7 +13,8 @@ use sottovoce_models::{Bounds, Lesson, criteria as figures};
 use sottovoce_privacy::secagg::Identity;
 use sottovoce_privacy::{Generator, Protected, Protection, anonymous_key};
 use sottovoce_protocol::{
-    Disclosed, DisclosureError, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained, UpdateError, codec,
+    Disclosed, DisclosureError, Draws, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained,
+    UpdateError, codec,
 };
 use std::sync::Arc;
 use thiserror::Error;
@@ -140,8 +141,9 @@ impl Work<'_> {
         let ticket = ticket.map(|key| Box::new(Ticket::new(terms.federation, key)));
         let words = protected.as_ref().filter(|protected| protected.sends_words());
         let wrapped = words.map(|protected| protected.upload_bytes(terms.cohort_size));
-        let disclosed =
-            trained.disclose_wrapped(self.policy, terms, (self.when, wrapped), ledger, &mut rng)?;
+        let kept = self.seeds.kept(self.secret, &terms.model.name);
+        let draws = Draws { round: rng.next_u64(), kept };
+        let disclosed = trained.disclose_wrapped(self.policy, terms, (self.when, wrapped), ledger, draws)?;
         let leaves = match protected.filter(Protected::sends_words) {
             Some(protected) => self.seal(&protected, &disclosed, ticket)?,
             None => {
@@ -170,9 +172,11 @@ impl Work<'_> {
         let mut generator =
             self.seeds.generator(self.secret, "steps", &self.terms.model.name, self.terms.round);
         let mut noise = |sums: &mut [i64]| protected.add_noise(&mut generator, sums);
+        // What the owner discloses less often is taken less often.
+        let kept = self.seeds.kept(self.secret, &self.terms.model.name);
+        let chance = |item| each.rate * self.policy.chance_of(item, kept);
         let mut bounds = Bounds {
-            // By the owner's pi an interaction is taken the less often.
-            chance: each.rate * self.policy.pi(),
+            chance: &chance,
             clip: f64::from(each.clip),
             steps: protected.steps(),
             noise: &mut noise,

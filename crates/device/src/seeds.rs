@@ -89,6 +89,15 @@ impl Seeds {
         }
     }
 
+    /// What it is drawn from, once for good, which of the owner's items leave; never another, whatever the model and the round,
+    /// as long as the device has its secret.
+    pub(crate) fn kept(&self, secret: &Secret, model: &str) -> u64 {
+        match self {
+            Self::Own => secret.rng("kept", &[]).next_u64(),
+            Self::Simulated { seed, user } => root(*seed, model).stream("kept", *user).next_u64(),
+        }
+    }
+
     /// The noise of a round: on what leaves (`noise`), and on what is kept (`steps`).
     pub(crate) fn generator(&self, secret: &Secret, label: &str, model: &str, round: RoundId) -> Generator {
         match self {
@@ -130,6 +139,8 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 5);
+        assert_eq!(Seeds::Own.kept(&one, "fpl"), Seeds::Own.kept(&one, "fcf"));
+        assert_ne!(Seeds::Own.kept(&one, "fpl"), Seeds::Own.kept(&two, "fpl"));
         assert_ne!(one.idempotency_key("update", 1), one.idempotency_key("update", 2));
         assert_eq!(format!("{one:?}"), "Secret(..)");
     }
@@ -139,6 +150,7 @@ mod tests {
         let seeds = Seeds::Simulated { seed: 7, user: 12 };
         let (secret, root) = (Secret::new([0; 32]), Rng::new(7).stream("fpl", 0));
         let private = root.stream("private", 12).next_u64();
+        assert_eq!(seeds.kept(&secret, "fpl"), root.stream("kept", 12).next_u64());
         assert_eq!(seeds.private(&secret, "fpl").next_u64(), private);
         let round = root.stream("rounds", 0).stream("round", 5).stream("device", 12).next_u64();
         assert_eq!(seeds.round(&secret, "fpl", RoundId(5)).next_u64(), round);

@@ -8,20 +8,22 @@ use crate::seeds::{Secret, Seeds};
 use crate::ticket::Ticket;
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{
-    FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
+    FederationId, Ledger, ModelSpec, Participation, PiDraw, Policy, Reportable, RoundId, Settings,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Version of the stored form.
-const VERSION: u8 = 4;
-/// The form before updates could be sealed: all but the last six fields.
+const VERSION: u8 = 5;
+/// The form before updates could be sealed: all but the last seven fields.
 const UNSEALED: u8 = 1;
-/// The form before updates could leave without a name: all but the last four fields.
+/// The form before updates could leave without a name: all but the last five fields.
 const NAMED: u8 = 2;
-/// The form before servers could say that they keep uploads, and devices could know each other: all but the last three
+/// The form before servers could say that they keep uploads, and devices could know each other: all but the last four
 /// fields.
 const UNACQUAINTED: u8 = 3;
+/// The form before what leaves by pi could be drawn once for good: all but the last field.
+const DRAWN_EACH_ROUND: u8 = 4;
 
 /// Where the device stands with its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +127,7 @@ impl State {
         out.texts(self.policy.refused_layers.iter().map(String::as_str));
         out.byte(self.uploads_are_kept.into());
         out.optional(self.roster.as_deref(), write_roster);
+        out.byte((self.policy.draw == PiDraw::Kept).into());
         out.0
     }
 
@@ -132,7 +135,7 @@ impl State {
     pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Result<Self, String> {
         let mut from = Reader(bytes);
         match from.byte("version").map_err(|field| format!("the stored state ends at its {field}"))? {
-            form @ (UNSEALED | NAMED | UNACQUAINTED | VERSION) => Self::read(&mut from, form, bounds)
+            form @ UNSEALED..=VERSION => Self::read(&mut from, form, bounds)
                 .map_err(|field| format!("the stored state's {field} is wrong")),
             found => Err(format!("the stored state has version {found}, this build reads {VERSION}")),
         }
@@ -178,12 +181,15 @@ impl State {
             None if ticket.is_some() => return Err("token"),
             None => (),
         }
-        if form == VERSION {
+        if form >= DRAWN_EACH_ROUND {
             let refused: Vec<&str> = from.texts("refused layers")?;
             state.policy.refused_layers = refused.into_iter().map(str::to_owned).collect();
             state.uploads_are_kept = from.flag("word on kept uploads")?;
             state.roster = from.optional("roster", read_roster)?.map(Arc::new);
         }
+        // Owners who were told that a draw is for one round are not told otherwise behind their backs.
+        let is_kept = form == VERSION && from.flag("draw by pi")?;
+        state.policy.draw = if is_kept { PiDraw::Kept } else { PiDraw::EachRound };
         from.end("end")?;
         Ok(state)
     }
@@ -357,12 +363,16 @@ mod tests {
     }
 
     #[test]
-    fn states_from_before_seals_tokens_and_rosters_are_read() {
+    fn states_from_before_seals_tokens_rosters_and_kept_draws_are_read() {
         let pending = Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), ticket: None });
         let mut state =
             State { sealing: None, key: None, uploads_are_kept: false, pending, roster: None, ..state() };
         state.policy.refused_layers.clear();
+        state.policy.draw = PiDraw::EachRound;
         let mut older = state.encode();
+        assert_eq!(older.pop(), Some(0));
+        older[0] = DRAWN_EACH_ROUND;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!(older.split_off(older.len() - 10), [0; 10]);
         older[0] = UNACQUAINTED;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
@@ -386,10 +396,10 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[5], &state().encode()[1..]].concat();
+        let newer = [&[6], &state().encode()[1..]].concat();
         assert_eq!(
             State::decode(&newer, &bounds).unwrap_err(),
-            "the stored state has version 5, this build reads 4"
+            "the stored state has version 6, this build reads 5"
         );
     }
 

@@ -10,7 +10,7 @@ use sottovoce_device::{
 use sottovoce_models::{DevicePart, Task, fpl};
 use sottovoce_privacy::tokens::{Issuer, Scope};
 use sottovoce_protocol::{
-    FederationId, Ledger, Policy, PolicyError, PrivacyLayer, Received, Refusal, Reportable, RoundId,
+    Draws, FederationId, Ledger, Policy, PolicyError, PrivacyLayer, Received, Refusal, Reportable, RoundId,
     RoundTerms, Trained, codec,
 };
 use std::sync::Arc;
@@ -72,7 +72,8 @@ fn simulated(
         part.train(task, &mut part.scratch(ITEMS), &mut rng, &mut trained).unwrap();
         let terms = terms.clone().for_round(sottovoce_protocol::RoundId(*round), model.version, 3);
         let policy = Policy::new(0.6).unwrap();
-        let disclosed = trained.disclose(&policy, &terms, 0, &mut Ledger::new(), &mut rng).unwrap();
+        let draws = Draws { round: rng.next_u64(), kept: root.stream("kept", user).next_u64() };
+        let disclosed = trained.disclose(&policy, &terms, 0, &mut Ledger::new(), draws).unwrap();
         let mut bytes = Vec::new();
         codec::encode_update(&disclosed, &mut bytes);
         all.push(bytes);

@@ -2,7 +2,7 @@
 
 use crate::FederationError;
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Policy, PolicyError, Reportable};
+use sottovoce_protocol::{PiDraw, Policy, PolicyError, Reportable};
 use std::collections::BTreeSet;
 
 /// How pi varies over a population; its mean is the given one in any case.
@@ -49,19 +49,21 @@ pub struct Disclosure {
     own: Vec<f32>,
     /// Owners who let nothing be reported; empty if all do as the policy says.
     silent: Vec<bool>,
+    /// What is drawn once for each owner comes from here.
+    rng: Rng,
 }
 
 impl Disclosure {
     /// The same policy for everybody.
-    pub fn same(policy: Policy) -> Self {
-        Self { policy, own: Vec::new(), silent: Vec::new() }
+    pub fn same(policy: Policy, rng: &Rng) -> Self {
+        Self { policy, own: Vec::new(), silent: Vec::new(), rng: rng.clone() }
     }
 
     /// The given policy, with a pi for each device drawn around the policy's.
     pub fn spread(policy: Policy, how: PiSpread, devices: usize, rng: &Rng) -> Self {
         let draw = |device| how.draw(policy.pi(), &mut rng.stream("pi", device as u64)) as f32;
         let own = if how == PiSpread::Fixed { Vec::new() } else { (0..devices).map(draw).collect() };
-        Self { policy, own, silent: Vec::new() }
+        Self { own, ..Self::same(policy, rng) }
     }
 
     /// The same with figures that a round asks for reported by this share of owners, and by no others.
@@ -76,6 +78,14 @@ impl Disclosure {
     /// The pi of a device.
     pub fn pi(&self, device: u32) -> f64 {
         self.own.get(device as usize).map_or(self.policy.pi(), |&pi| f64::from(pi))
+    }
+
+    /// What is drawn once for good of what leaves a device; nothing where its policy does not ask for it.
+    pub(crate) fn kept(&self, device: u32, policy: &Policy) -> u64 {
+        match policy.draw {
+            PiDraw::Kept if policy.pi() < 1.0 => self.rng.stream("kept", u64::from(device)).next_u64(),
+            _ => 0,
+        }
     }
 
     /// A policy to be made each device's in turn by [`become_of`](Self::become_of).

@@ -47,7 +47,8 @@ pub struct Hosted {
 /// Settings that are about simulated devices, or are their owners' to choose.
 pub(crate) fn is_of_devices(key: &str) -> bool {
     let of_devices = Attending::of_devices();
-    ["pi", "pi_spread", "reporting"].contains(&key) || of_devices.iter().any(|setting| setting.key == key)
+    ["pi", "pi_spread", "pi_draw", "reporting"].contains(&key)
+        || of_devices.iter().any(|setting| setting.key == key)
 }
 
 /// The server's half of a model, by its settings.

@@ -10,7 +10,7 @@ use sottovoce_models::{Bounds, DevicePart, Task};
 use sottovoce_privacy::packing::signed;
 use sottovoce_privacy::{Generator, Protected};
 use sottovoce_protocol::{
-    Disclosed, Keyed, Layout, Ledger, Mark, Parameters, Policy, Received, RoundTerms, Trained, codec,
+    Disclosed, Draws, Keyed, Layout, Ledger, Mark, Parameters, Policy, Received, RoundTerms, Trained, codec,
 };
 
 /// What all devices of a round see or are.
@@ -115,6 +115,7 @@ impl<S> Lane<S> {
             return Ok(());
         }
         let mut rng = round.rng.stream("device", u64::from(device));
+        let kept = round.disclosure.kept(device, &self.policy);
         let history = round.histories.of(device as usize, &mut self.page)?;
         let task = Task {
             shared: round.shared,
@@ -128,7 +129,16 @@ impl<S> Lane<S> {
             Some(protected) => {
                 let mut generator = Generator::simulated(round.rng, "steps", u64::from(device));
                 let mut noise = |sums: &mut [i64]| protected.add_noise(&mut generator, sums);
-                let mut bounds = bounds(protected, &self.policy, &mut noise);
+                let (clip, rate) =
+                    protected.protection().each().map_or((0.0, 0.0), |each| (each.clip, each.rate));
+                // What the owner discloses less often is taken less often.
+                let chance = |item| rate * self.policy.chance_of(item, kept);
+                let mut bounds = Bounds {
+                    chance: &chance,
+                    clip: f64::from(clip),
+                    steps: protected.steps(),
+                    noise: &mut noise,
+                };
                 round.device.train_on_each(task, &mut bounds, &mut rng, &mut self.trained)
             }
             None => round.device.train(task, &mut self.scratch, &mut rng, &mut self.trained),
@@ -154,8 +164,9 @@ impl<S> Lane<S> {
         attendance.sent += 1;
         // An empty buffer takes the place of the one that travels; it holds no memory.
         let trained = std::mem::replace(&mut self.trained, Trained::new(&Layout::default()));
+        let draws = Draws { round: rng.next_u64(), kept };
         let disclosed = trained
-            .disclose(&self.policy, round.terms, 0, &mut self.ledger, &mut rng)
+            .disclose(&self.policy, round.terms, 0, &mut self.ledger, draws)
             .map_err(|error| FederationError::disclosing(device, round.terms.round.0, &error))?;
         if fate == Fate::Late {
             attendance.late += 1;
@@ -226,12 +237,6 @@ impl<S> Lane<S> {
         into.add(self.received.update());
         Ok(())
     }
-}
-
-/// How far an owner lets each interaction count: by their pi, the less often it is taken.
-fn bounds<'a>(protected: &Protected, policy: &Policy, noise: &'a mut dyn FnMut(&mut [i64])) -> Bounds<'a> {
-    let (clip, rate) = protected.protection().each().map_or((0.0, 0.0), |each| (each.clip, each.rate));
-    Bounds { chance: rate * policy.pi(), clip: f64::from(clip), steps: protected.steps(), noise }
 }
 
 /// What the server reads in the words of one device: all rows, with that device's noise.

@@ -7,7 +7,7 @@ use crate::{Cohort, Disclosure, Downloads, FederationError, Guardian, PiSpread};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::{Setting, Settings};
 use sottovoce_privacy::Generator;
-use sottovoce_protocol::{Policy, ValueEncoding};
+use sottovoce_protocol::{PiDraw, Policy, ValueEncoding};
 
 /// Ways to write values.
 const VALUES: &[&str] = &["f32", "f16", "i8-row", "i8-table"];
@@ -23,6 +23,8 @@ pub(crate) struct Common {
     pub(crate) pi: f64,
     /// How pi varies around it.
     pub(crate) pi_spread: PiSpread,
+    /// How often it is drawn what leaves by it.
+    pub(crate) pi_draw: PiDraw,
     /// How devices write the values they send.
     pub(crate) values: ValueEncoding,
     /// Who is asked, and what devices are like.
@@ -58,6 +60,11 @@ impl Common {
                 PiSpread::NAMES,
                 "How pi varies from owner to owner, around the same mean",
             ),
+            Setting::choice(
+                "pi_draw",
+                PiDraw::NAMES,
+                "Whether the items that leave by pi are drawn once for good, or anew each round (the papers' way)",
+            ),
             Setting::integer("epochs", epochs, 1..=10_000, an_epoch).on_log_scale(),
             Setting::choice("values", VALUES, "How devices write the values they send"),
             Setting::choice("download", VALUES, "How the server writes the values of the shared model"),
@@ -92,6 +99,7 @@ impl Common {
             epochs: settings.integer("epochs"),
             pi: settings.real("pi"),
             pi_spread: PiSpread::named(settings.word("pi_spread")).unwrap_or(PiSpread::Fixed),
+            pi_draw: PiDraw::named(settings.word("pi_draw")).unwrap_or_default(),
             values: encoding(settings.word("values")),
             attending: Attending::read(settings),
             downloads: Downloads {
@@ -120,7 +128,9 @@ impl Common {
 
     /// The policies of a population.
     pub(crate) fn disclosure(&self, devices: usize, rng: &Rng) -> Result<Disclosure, FederationError> {
-        let disclosure = Disclosure::spread(Policy::new(self.pi)?, self.pi_spread, devices, rng);
+        let mut policy = Policy::new(self.pi)?;
+        policy.draw = self.pi_draw;
+        let disclosure = Disclosure::spread(policy, self.pi_spread, devices, rng);
         Ok(disclosure.reporting(self.reporting, devices, rng))
     }
 }

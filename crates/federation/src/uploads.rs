@@ -228,8 +228,8 @@ mod tests {
     use super::*;
     use sottovoce_core::Rng;
     use sottovoce_protocol::{
-        FederationId, Keyed, Layout, Ledger, Mark, ModelVersion, Parameters, Policy, Shape, Terms, Trained,
-        Update, ValueEncoding,
+        Draws, FederationId, Keyed, Layout, Ledger, Mark, ModelVersion, Parameters, Policy, Shape, Terms,
+        Trained, Update, ValueEncoding,
     };
     use std::sync::Mutex;
 
@@ -261,7 +261,8 @@ mod tests {
         let mut trained = Trained::new(&layout());
         trained.push_row(0, row, Mark::Other).unwrap().fill(0.5);
         let policy = Policy::new(1.0).unwrap();
-        let disclosed = trained.disclose(&policy, terms, 0, &mut Ledger::new(), &mut Rng::new(1)).unwrap();
+        let disclosed =
+            trained.disclose(&policy, terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1))).unwrap();
         let mut bytes = Vec::new();
         codec::encode_update(&disclosed, &mut bytes);
         bytes

@@ -9,7 +9,7 @@ use sottovoce_models::fpl::{Device, Pull};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{DevicePart, Fit, Negatives, Quiet, Task, TensorData, criteria};
 use sottovoce_protocol::{
-    FederationId, Ledger, Policy, Received, Reportable, RoundTerms, SharedModel, Trained, codec,
+    Draws, FederationId, Ledger, Policy, Received, Reportable, RoundTerms, SharedModel, Trained, codec,
 };
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ impl Phones {
         }
         let (mut policy, mut ledger, mut bytes) = (Policy::new(1.0).unwrap(), Ledger::new(), Vec::new());
         policy.criteria = Reportable::All;
-        let disclosed = trained.disclose(&policy, terms, 0, &mut ledger, &mut rng).unwrap();
+        let disclosed = trained.disclose(&policy, terms, 0, &mut ledger, Draws::once(&mut rng)).unwrap();
         codec::encode_update(&disclosed, &mut bytes);
         bytes
     }

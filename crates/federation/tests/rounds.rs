@@ -7,7 +7,8 @@ use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 use sottovoce_core::Histories;
 use sottovoce_federation::*;
 use sottovoce_models::fpl::Device;
-use sottovoce_protocol::{Parameters, Policy, RoundTerms, SharedModel, Terms, ValueEncoding, codec};
+use sottovoce_protocol::{Parameters, PiDraw, Policy, RoundTerms, SharedModel, Terms, ValueEncoding, codec};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 fn configured(configuration: Configuration) -> Planner {
@@ -112,6 +113,30 @@ proptest! {
         prop_assert_eq!(left.iter().filter(|(row, _)| history.contains(&(*row as u32))).count(), 0);
         prop_assert_eq!(left.is_empty(), false);
     }
+}
+
+/// One device, all of whose items are in every round's triples sooner or later.
+#[test]
+fn what_was_drawn_to_stay_at_home_never_leaves_and_drawn_anew_everything_does() {
+    let history: Vec<u32> = (0..20).collect();
+    let of_history = |draw| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let mut policy = Policy::new(0.3).unwrap();
+        policy.draw = draw;
+        let world = World {
+            histories: Histories::from_lists(std::slice::from_ref(&history), 40).unwrap(),
+            plan: fixed(Plan { cohort: Cohort::All, triples: 60, rounds: 100 }),
+            strategy: Box::new(Seen(seen.clone())),
+            policy,
+            ..world()
+        };
+        world.found(4).epoch().unwrap();
+        let left =
+            seen.lock().unwrap().iter().map(|(row, _)| *row).filter(|row| *row < 20).collect::<BTreeSet<_>>();
+        left.len()
+    };
+    assert!((1..13).contains(&of_history(PiDraw::Kept)), "{}", of_history(PiDraw::Kept));
+    assert_eq!(of_history(PiDraw::EachRound), 20);
 }
 
 #[test]

@@ -13,8 +13,8 @@ const SLACK: f64 = 1e-12;
 
 /// How much one interaction may move, and what hides it.
 pub struct Bounds<'a> {
-    /// The chance with which an interaction is learnt from in this round.
-    pub chance: f64,
+    /// The chance with which the interaction with an item is learnt from in this round.
+    pub chance: &'a dyn Fn(u32) -> f64,
     /// The longest gradient of an interaction: Euclidean norm of all it moves.
     pub clip: f64,
     /// Steps of the grid in one.
@@ -161,7 +161,7 @@ mod tests {
             values in prop::collection::vec(-30.0f64..30.0, 12), clip in 0.01f64..5.0, bits in 4u32..22,
         ) {
             let mut none = |_: &mut [i64]| ();
-            let bounds = Bounds { chance: 1.0, clip, steps: f64::from(1 << bits), noise: &mut none };
+            let bounds = Bounds { chance: &|_| 1.0, clip, steps: f64::from(1 << bits), noise: &mut none };
             let mut gradient = Gradient::default();
             gradient.clear(3, 1);
             gradient.private.copy_from_slice(&values[..3]);

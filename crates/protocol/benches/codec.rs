@@ -30,7 +30,9 @@ fn disclosed(case: &Case, values: ValueEncoding) -> Disclosed {
         rng.fill_normal(0.1, trained.push_row(0, row, Mark::Other).unwrap());
     }
     let terms = RoundTerms::freeze(Terms { values, ..Terms::default() }).unwrap();
-    trained.disclose(&Policy::new(1.0).unwrap(), &terms, 0, &mut Ledger::totals_only(), &mut rng).unwrap()
+    trained
+        .disclose(&Policy::new(1.0).unwrap(), &terms, 0, &mut Ledger::totals_only(), Draws::once(&mut rng))
+        .unwrap()
 }
 
 fn codec(criterion: &mut Criterion) {

@@ -2,7 +2,7 @@
 
 use crate::error::DisclosureError;
 use crate::parameters::Keyed;
-use crate::policy::Policy;
+use crate::policy::{PiDraw, Policy};
 use crate::update::{Disclosed, Mark, Private, Trained, Update};
 use crate::{Ledger, RoundTerms, codec, limits};
 use sottovoce_core::Rng;
@@ -10,12 +10,12 @@ use sottovoce_core::Rng;
 impl Trained {
     /// Applies the owner's policy and writes the ledger; the only way to a [`Disclosed`].
     ///
-    /// Rows marked [`Mark::Other`] go; a row marked [`Mark::Consumed`] goes with probability pi, decided once per item
-    /// for all tables keyed by items; rows of hidden items and rows marked [`Mark::Hidden`] never go. A row that does not go but
+    /// Rows marked [`Mark::Other`] go; a row marked [`Mark::Consumed`] goes with probability pi, decided once per item,
+    /// for all rounds or for this one as the policy has it, and for all tables keyed by items; rows of hidden items and rows marked [`Mark::Hidden`] never go. A row that does not go but
     /// is covered ([`Trained::cover_rows`]) goes with what covers it instead: what would have left had the owner not had the
     /// item. Dense tables go whole. The sample count and each
     /// criterion go only if the terms ask for them and the policy allows it. `when` is the caller's clock, in seconds,
-    /// for the ledger. One number is drawn from `rng`, whatever the update holds.
+    /// for the ledger.
     ///
     /// # Errors
     /// If the policy refuses the round, or a value cannot be encoded as the terms ask. Nothing has left then, and the
@@ -26,9 +26,9 @@ impl Trained {
         terms: &RoundTerms,
         when: u64,
         ledger: &mut Ledger,
-        rng: &mut Rng,
+        draws: Draws,
     ) -> Result<Disclosed, DisclosureError> {
-        self.disclose_wrapped(policy, terms, (when, None), ledger, rng)
+        self.disclose_wrapped(policy, terms, (when, None), ledger, draws)
     }
 
     /// The same for an update that leaves in another form than its own, in so many bytes: what the ledger is told.
@@ -41,10 +41,9 @@ impl Trained {
         terms: &RoundTerms,
         (when, wrapped): (u64, Option<u64>),
         ledger: &mut Ledger,
-        rng: &mut Rng,
+        draws: Draws,
     ) -> Result<Disclosed, DisclosureError> {
         policy.consider(terms)?;
-        let draws = Draws { seed: rng.next_u64() };
         for table in 0..self.update.tables.len() {
             self.keep_disclosed_rows(table, policy, draws);
         }
@@ -78,7 +77,7 @@ impl Trained {
         let goes = |place: usize, row: u32| {
             let goes = match marks[place] {
                 Mark::Other => true,
-                Mark::Consumed => draws.at(space + u64::from(row)) < policy.pi(),
+                Mark::Consumed => draws.let_leave(policy, space + u64::from(row)),
                 Mark::Hidden => false,
             };
             goes && (hidden.is_empty() || hidden.binary_search(&row).is_err())
@@ -110,19 +109,45 @@ fn withhold(update: &mut Update, policy: &Policy, terms: &RoundTerms) -> Result<
     Ok(())
 }
 
-/// One uniform number for each key: SplitMix64 from a seed, read at the key's place, so that a draw depends neither on
-/// the order of rows nor on which other rows there are.
+/// What it is drawn from which of the owner's rows leave. Nobody else may know these numbers.
 #[derive(Clone, Copy)]
-struct Draws {
-    seed: u64,
+pub struct Draws {
+    /// Another in each round.
+    pub round: u64,
+    /// The same as long as the device takes part.
+    pub kept: u64,
+}
+
+impl std::fmt::Debug for Draws {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Draws(..)")
+    }
 }
 
 impl Draws {
-    #[inline]
-    fn at(self, key: u64) -> f64 {
-        let mut z = self.seed.wrapping_add(key.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    /// For a device that takes part in one round only: one number, for what is drawn in the round and for what is kept.
+    pub fn once(rng: &mut Rng) -> Self {
+        let seed = rng.next_u64();
+        Self { round: seed, kept: seed }
     }
+
+    /// Whether a row that has to do with the owner leaves, by its key.
+    #[inline]
+    pub(crate) fn let_leave(self, policy: &Policy, key: u64) -> bool {
+        let seed = match policy.draw {
+            PiDraw::Kept => self.kept,
+            PiDraw::EachRound => self.round,
+        };
+        uniform(seed, key) < policy.pi()
+    }
+}
+
+/// One uniform number for each key: SplitMix64 from a seed, read at the key's place, so that a draw depends neither on
+/// the order of rows nor on which other rows there are. A larger pi lets all rows leave that a smaller one did.
+#[inline]
+fn uniform(seed: u64, key: u64) -> f64 {
+    let mut z = seed.wrapping_add(key.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -58,11 +58,12 @@ mod update;
 mod values;
 
 pub use difference::{Difference, How, Settle};
+pub use disclosure::Draws;
 pub use error::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError, ValueError};
 pub use ids::{DeviceId, FederationId, ModelVersion, RoundId};
 pub use ledger::{Entry, Ledger, Left, LeftTable, Totals};
 pub use parameters::{Keyed, Layout, Parameters, Shape, SharedModel, Table};
-pub use policy::{Participation, Policy, Reportable};
+pub use policy::{Participation, PiDraw, Policy, Reportable};
 pub use rows::Rows;
 pub use terms::{Asked, ModelSpec, PrivacyLayer, PrivacyTerms, Refusal, RoundTerms, Settings, Terms};
 pub use update::{Disclosed, Mark, Received, Trained, Update};

@@ -1,7 +1,7 @@
 //! What its owner lets leave a device.
 
 use crate::error::PolicyError;
-use crate::{PrivacyLayer, Refusal, RoundTerms};
+use crate::{Draws, PrivacyLayer, Refusal, RoundTerms};
 use std::collections::BTreeSet;
 
 /// Whether the owner takes part.
@@ -16,6 +16,34 @@ pub enum Participation {
     Withdrawn,
 }
 
+/// How often it is drawn which of the owner's items leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PiDraw {
+    /// Once for good: the same share of them leaves in all rounds, and of the others nothing ever does.
+    #[default]
+    Kept,
+    /// Anew in each round, as FPL's paper has it: after enough rounds all of them have left.
+    EachRound,
+}
+
+impl PiDraw {
+    /// Names for settings; the first is the default.
+    pub const NAMES: &'static [&'static str] = &["kept", "each-round"];
+
+    /// By name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Kept, Self::EachRound].into_iter().find(|draw| draw.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::EachRound => "each-round",
+        }
+    }
+}
+
 /// Which criteria may be reported when a round asks for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reportable {
@@ -28,10 +56,12 @@ pub enum Reportable {
 /// The owner's disclosure policy. The one in force when an update is disclosed decides, so a change between rounds
 /// holds from the next round on, and a pause in the middle of a round still keeps that round's update at home.
 ///
-/// Starts out with nothing hidden, no criterion reported and no demand on the round.
+/// Starts out with a draw that is kept, nothing hidden, no criterion reported and no demand on the round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     pi: f64,
+    /// How often it is drawn which of the owner's items leave, with probability pi each.
+    pub draw: PiDraw,
     hidden: Vec<u32>,
     participation: Participation,
     /// Whether the sample count may be reported where a round asks for it.
@@ -55,6 +85,7 @@ impl Policy {
     pub fn new(pi: f64) -> Result<Self, PolicyError> {
         let mut policy = Self {
             pi: 0.0,
+            draw: PiDraw::default(),
             hidden: Vec::new(),
             participation: Participation::Active,
             samples: true,
@@ -67,7 +98,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Probability with which the row of a consumed item leaves, drawn once per item and round.
+    /// Probability with which the row of a consumed item leaves, drawn for each item as [`draw`](Self::draw) says.
     pub fn pi(&self) -> f64 {
         self.pi
     }
@@ -82,6 +113,17 @@ impl Policy {
         }
         self.pi = pi;
         Ok(())
+    }
+
+    /// Probability with which a consumed item's row leaves in a round, for who knows what was drawn once for good
+    /// ([`Draws::kept`]): 0 or 1 where the draw is kept.
+    pub fn chance_of(&self, item: u32, kept: u64) -> f64 {
+        let goes = |draws: Draws| f64::from(u8::from(draws.let_leave(self, u64::from(item))));
+        match self.draw {
+            _ if self.hides(item) => 0.0,
+            PiDraw::Kept => goes(Draws { round: 0, kept }),
+            PiDraw::EachRound => self.pi,
+        }
     }
 
     /// Items of which nothing leaves that has to do with the owner, consumed or not; ascending. Where a model draws decoys from the

@@ -56,7 +56,7 @@ fn one_device(trained: Trained, policy: &Policy, ledger: &mut Ledger, work: &mut
     }
     trained.whole(1).unwrap().fill(-0.5);
     trained.report(0, 0.5).unwrap();
-    let disclosed = trained.disclose(policy, &work.terms, 0, ledger, &mut work.rng).unwrap();
+    let disclosed = trained.disclose(policy, &work.terms, 0, ledger, Draws::once(&mut work.rng)).unwrap();
     work.bytes.clear();
     codec::encode_update(&disclosed, &mut work.bytes);
     codec::decode_update(&work.bytes, &mut work.received).unwrap();

@@ -32,7 +32,9 @@ fn trained_on(rows: &BTreeSet<u32>, consumed: &BTreeSet<u32>) -> Trained {
 }
 
 fn disclose(trained: Trained, policy: &Policy, seed: u64) -> Disclosed {
-    trained.disclose(policy, &terms(ValueEncoding::F32), 0, &mut Ledger::new(), &mut Rng::new(seed)).unwrap()
+    trained
+        .disclose(policy, &terms(ValueEncoding::F32), 0, &mut Ledger::new(), Draws::once(&mut Rng::new(seed)))
+        .unwrap()
 }
 
 fn rows_of(disclosed: &Disclosed, table: usize) -> BTreeSet<u32> {
@@ -113,6 +115,36 @@ fn the_row_of_a_consumed_item_leaves_with_probability_pi() {
 }
 
 #[test]
+fn a_kept_draw_lets_the_same_rows_leave_in_all_rounds_and_a_larger_share_lets_more() {
+    let all: BTreeSet<u32> = (0..40).collect();
+    let left = |policy: &Policy, draws| {
+        let (trained, mut ledger) = (trained_on(&all, &all), Ledger::new());
+        let left = trained.disclose(policy, &terms(ValueEncoding::F32), 0, &mut ledger, draws).unwrap();
+        rows_of(&left, 0)
+    };
+    let of_rounds = |policy: &Policy, kept| -> Vec<BTreeSet<u32>> {
+        (0..200).map(|round| left(policy, Draws { round, kept })).collect()
+    };
+    let mut policy = Policy::new(0.3).unwrap();
+    let rounds = of_rounds(&policy, 7);
+    assert!(rounds.iter().all(|rows| *rows == rounds[0]) && (4..24).contains(&rounds[0].len()), "{rounds:?}");
+    let said: BTreeSet<u32> = (0..40).filter(|&item| policy.chance_of(item, 7) == 1.0).collect();
+    assert_eq!(said, rounds[0], "a device can tell beforehand");
+    assert_ne!(left(&policy, Draws { round: 0, kept: 8 }), rounds[0], "another device draws others");
+    policy.set_pi(0.5).unwrap();
+    assert!(left(&policy, Draws { round: 0, kept: 7 }).is_superset(&rounds[0]));
+
+    policy.set_pi(0.3).unwrap();
+    policy.draw = PiDraw::EachRound;
+    let rounds = of_rounds(&policy, 7);
+    assert_ne!(rounds[0], rounds[1]);
+    assert_eq!(rounds.iter().flatten().copied().collect::<BTreeSet<u32>>(), all, "in the end everything");
+    assert_eq!(policy.chance_of(3, 7), 0.3);
+    policy.hide(3);
+    assert_eq!(policy.chance_of(3, 7), 0.0);
+}
+
+#[test]
 fn a_change_of_policy_holds_from_the_next_round_on() {
     let all: BTreeSet<u32> = (0..40).collect();
     let mut policy = Policy::new(1.0).unwrap();
@@ -146,7 +178,7 @@ fn who_pauses_or_withdraws_or_asks_for_more_sends_nothing() {
     for (policy, refusal) in cases {
         let mut ledger = Ledger::new();
         let terms = terms(ValueEncoding::F32);
-        let refused = trained().disclose(&policy, &terms, 0, &mut ledger, &mut Rng::new(1));
+        let refused = trained().disclose(&policy, &terms, 0, &mut ledger, Draws::once(&mut Rng::new(1)));
         assert_eq!(refused.unwrap_err(), DisclosureError::Refused(refusal));
         assert_eq!(ledger, Ledger::new());
     }
@@ -155,7 +187,8 @@ fn who_pauses_or_withdraws_or_asks_for_more_sends_nothing() {
 #[test]
 fn samples_and_criteria_leave_only_if_asked_for_and_allowed() {
     let said = |policy: &Policy, terms: &RoundTerms| {
-        let left = trained().disclose(policy, terms, 0, &mut Ledger::new(), &mut Rng::new(1)).unwrap();
+        let left =
+            trained().disclose(policy, terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1))).unwrap();
         (left.update().samples(), left.update().criteria().to_vec())
     };
     let asking = terms(ValueEncoding::F32);
@@ -178,7 +211,9 @@ fn values_that_cannot_be_sent_do_not_pass() {
     let mut wrong = trained();
     wrong.values_mut(1)[2] = 70_000.0;
     let terms = terms(ValueEncoding::F16);
-    let error = wrong.disclose(&open_policy(), &terms, 0, &mut Ledger::new(), &mut Rng::new(1)).unwrap_err();
+    let error = wrong
+        .disclose(&open_policy(), &terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1)))
+        .unwrap_err();
     assert_eq!(error.to_string(), "table 1: a value is not finite or too large for f16");
     let noisy = disclosed(ValueEncoding::F32, &mut Ledger::new()).transform(|_, values| values[0] = f32::NAN);
     assert!(noisy.is_err());
@@ -202,7 +237,9 @@ fn the_ledger_answers_what_left() {
     assert_eq!(entries[0].tables[1], LeftTable { name: "net".to_owned(), rows: 1, listed: None });
     // What leaves in another form is told of in its bytes.
     let (terms, mut rng) = (terms(ValueEncoding::F32), Rng::new(1));
-    trained().disclose_wrapped(&open_policy(), &terms, (5, Some(9000)), &mut ledger, &mut rng).unwrap();
+    trained()
+        .disclose_wrapped(&open_policy(), &terms, (5, Some(9000)), &mut ledger, Draws::once(&mut rng))
+        .unwrap();
     assert_eq!(ledger.totals().bytes, 70 + 56 + 9000);
     assert_eq!(ledger.entries().last().map(|entry| (entry.bytes, entry.when)), Some((9000, 5)));
 }

@@ -78,7 +78,7 @@ proptest! {
         let mut policy = open_policy();
         policy.set_pi(pi).unwrap();
         let trained = fill(&layout, &mut rng);
-        let sent = trained.disclose(&policy, &terms, 5, &mut Ledger::new(), &mut rng).unwrap();
+        let sent = trained.disclose(&policy, &terms, 5, &mut Ledger::new(), Draws::once(&mut rng)).unwrap();
         let mut bytes = vec![9; 3];
         codec::encode_update(&sent, &mut bytes);
         prop_assert_eq!(bytes.len() as u64 - 3, codec::update_bytes(&sent));

@@ -1,8 +1,9 @@
 //! `device`: one owner's device in a federation.
 
-use super::cutoff;
+use super::{cutoff, pi_draw};
 use clap::{Args, Subcommand};
 use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, IDENTITIES, KEPT_UPLOADS, NOISE, SECURE_AGGREGATION};
+use sottovoce_protocol::PiDraw;
 use std::path::PathBuf;
 
 /// What a device can tell of itself.
@@ -135,9 +136,12 @@ pub(crate) struct Enrol {
     /// Public keys of the federation's devices, from somebody other than the server's operator; see `device identity`
     #[arg(long, value_name = "FILE")]
     pub(crate) roster: Option<PathBuf>,
-    /// Probability with which the row of an item you have leaves in a round
+    /// Share of the items you have whose rows leave, from 0 to 1
     #[arg(long, value_name = "X", default_value_t = 0.5)]
     pub(crate) pi: f64,
+    /// Whether that share is drawn once for good, so that the others never leave, or anew each round
+    #[arg(long, value_name = "WHEN", default_value = PiDraw::default().name(), value_parser = pi_draw())]
+    pub(crate) pi_draw: PiDraw,
     #[command(flatten)]
     pub(crate) place: Place,
 }
@@ -155,9 +159,12 @@ pub(crate) struct RunDevice {
 /// `device policy`.
 #[derive(Debug, Args)]
 pub(crate) struct ChangePolicy {
-    /// Probability with which the row of an item you have leaves in a round, from 0 to 1
+    /// Share of the items you have whose rows leave, from 0 to 1
     #[arg(long, value_name = "X")]
     pub(crate) pi: Option<f64>,
+    /// Whether that share is drawn once for good, so that the others never leave, or anew each round
+    #[arg(long, value_name = "WHEN", value_parser = pi_draw())]
+    pub(crate) pi_draw: Option<PiDraw>,
     /// An item whose row never leaves; may be given several times
     #[arg(long, value_name = "ITEM")]
     pub(crate) hide: Vec<String>,

@@ -1,9 +1,10 @@
 //! The command line of a federation for real: server, operators, fleet.
 
-use super::{CleaningArgs, GraphArgs, Reading, key_value};
+use super::{CleaningArgs, GraphArgs, Reading, key_value, pi_draw};
 use clap::{ArgAction, Args, Subcommand};
 use sottovoce_data::Split;
 use sottovoce_models::settings::Value;
+use sottovoce_protocol::PiDraw;
 use std::path::PathBuf;
 
 /// `serve`.
@@ -264,6 +265,9 @@ pub(crate) struct Fleet {
     /// Share of liked items whose rows leave the devices
     #[arg(long, value_name = "PI", default_value_t = 1.0)]
     pub(crate) pi: f64,
+    /// Whether that share is drawn once for good, or anew each round
+    #[arg(long, value_name = "WHEN", default_value = PiDraw::default().name(), value_parser = pi_draw())]
+    pub(crate) pi_draw: PiDraw,
     /// A figure that the devices report when a round asks for it, or `all`; may be given several times
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     pub(crate) report: Vec<String>,

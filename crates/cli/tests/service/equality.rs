@@ -34,11 +34,17 @@ fn compare_knowing(model: &str, knowing: &[&str], settings: &[&'static str]) {
     let mut create =
         vec!["--model", model, "--catalog-of", &town, "--devices", &devices, "--check-in-seconds", "0"];
     create.extend(["--rounds", &rounds, "--simulated-noise"]);
-    create.extend(as_arguments(settings));
+    let (of_owners, of_operator): (Vec<_>, Vec<_>) =
+        settings.iter().partition(|setting| setting.starts_with("pi"));
+    create.extend(as_arguments(&of_operator));
     create.extend(knowing);
     let key = place.path("town.key");
     let key = ["--federation-key", key.to_str().unwrap()];
     let mut fleet = vec!["--data", &town, "--report", "all"];
+    for setting in of_owners {
+        let (key, value) = setting.split_once('=').unwrap();
+        fleet.extend([if key == "pi" { "--pi" } else { "--pi-draw" }, value]);
+    }
     if settings.iter().any(|setting| ["seal=bfv", "seal=ckks"].contains(setting)) {
         printed(program().args(["federation", "key", "--out", key[1]]));
         create.extend(key);
@@ -67,6 +73,16 @@ fn compare_knowing(model: &str, knowing: &[&str], settings: &[&'static str]) {
 #[test]
 fn two_hundred_devices_over_http_come_to_the_simulators_bytes() {
     compare("fpl", &["factors=8", "triples=8", "cohort=90", "epochs=1"]);
+}
+
+#[test]
+fn so_they_do_where_a_share_of_the_items_leaves() {
+    let size = ["factors=4", "triples=8", "cohort=40", "epochs=1"];
+    for owners in [["pi=0.4", "pi_draw=kept"], ["pi=0.4", "pi_draw=each-round"]] {
+        compare("fpl", &[&size[..], &owners].concat());
+    }
+    let noise = ["clip=0.5", "noise=sgd", "interactions=0.5", "pi=0.4"];
+    compare("fpl", &[&size[..], &noise].concat());
 }
 
 #[test]

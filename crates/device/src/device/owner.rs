@@ -4,7 +4,7 @@ use super::{Device, check_length};
 use crate::DeviceError;
 use crate::history::Imported;
 use crate::state::Membership;
-use sottovoce_protocol::{Entry, Keyed, Ledger, Left, LeftTable, Participation, Policy, PolicyError};
+use sottovoce_protocol::{Entry, Keyed, Ledger, Left, LeftTable, Participation, PiDraw, Policy, PolicyError};
 use std::sync::Arc;
 
 /// What left about one item.
@@ -196,6 +196,18 @@ impl Device {
             had: self.rows.rows.binary_search(&row).is_ok(),
             left,
         }
+    }
+
+    /// Rows of items that leave because the owner has them, in whichever round, and that no other joins: as it was drawn once for
+    /// good. `None` where it is drawn anew each round, where rows are not items, or before the first model is there.
+    pub fn drawn_to_leave(&self) -> Option<Vec<u32>> {
+        if self.policy.draw != PiDraw::Kept || self.item_tables().is_empty() {
+            return None;
+        }
+        let model = self.state.private.as_ref().map_or("", |private| private.model.name.as_str());
+        let kept = self.state.seeds.kept(&self.state.secret, model);
+        let leaves = |&row: &u32| self.policy.chance_of(row, kept) > 0.0;
+        Some(self.rows.rows.iter().copied().filter(leaves).collect())
     }
 
     /// Names of the shared model's tables with a row an item.

@@ -284,7 +284,7 @@ impl Work<'_> {
         let shared = ClassifierShared::new(self.network.clone());
         let start = shared.start(self.data.images.len(), &mut rng.stream("shared", 0))?;
         let order = &configuration.aggregation.0;
-        let disclosure = Disclosure::same(Policy::new(1.0)?).reporting(1.0, clients.len(), &rng);
+        let disclosure = Disclosure::same(Policy::new(1.0)?, &rng).reporting(1.0, clients.len(), &rng);
         let fleet = InProcess::new(device, clients.train.clone(), start.layout(), disclosure, &rng)
             .reporting(self.profile(order));
         let asked = |criterion: &Criterion| {

@@ -73,7 +73,7 @@ mod tests {
     use proptest::prelude::{Just, prop, prop_assert, prop_oneof, proptest};
     use proptest::strategy::Strategy as Generated;
     use sottovoce_protocol::{Asked, Keyed, Ledger, Mark, Policy, Reportable, RoundTerms, Shape, Table};
-    use sottovoce_protocol::{Layout, Terms, Trained};
+    use sottovoce_protocol::{Draws, Layout, Terms, Trained};
 
     /// What a device sends: changed rows, samples, criteria.
     #[derive(Clone, Debug)]
@@ -105,7 +105,9 @@ mod tests {
                 }
                 let mut rng = sottovoce_core::Rng::new(1);
                 let ledger = &mut Ledger::totals_only();
-                sums.add(trained.disclose(&policy, &terms, 0, ledger, &mut rng).unwrap().update());
+                sums.add(
+                    trained.disclose(&policy, &terms, 0, ledger, Draws::once(&mut rng)).unwrap().update(),
+                );
             }
             all.drain(&mut sums);
         }

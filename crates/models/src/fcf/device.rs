@@ -206,7 +206,7 @@ mod tests {
     use crate::SharedPart;
     use crate::fcf::Shared;
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
-    use sottovoce_protocol::{Ledger, Policy, RoundTerms, Terms};
+    use sottovoce_protocol::{Draws, Ledger, Policy, RoundTerms, Terms};
 
     const ITEMS: usize = 25;
     const FACTORS: usize = 5;
@@ -291,7 +291,8 @@ mod tests {
         };
         device.train(task, &mut device.scratch(6), rng, &mut trained).unwrap();
         let terms = RoundTerms::freeze(Terms::default()).unwrap();
-        let left = trained.disclose(&policy, &terms, 0, &mut Ledger::totals_only(), rng).unwrap();
+        let left =
+            trained.disclose(&policy, &terms, 0, &mut Ledger::totals_only(), Draws::once(rng)).unwrap();
         assert_eq!(left.update().rows(), 6);
         for (item, row) in left.update().tables()[0].iter() {
             let error = -math::dot(&private, shared.tables()[0].row(item));

@@ -63,9 +63,9 @@ impl Device {
 }
 
 /// Triples of the interactions that are taken.
-fn draw(history: &[u32], items: u32, chance: f64, rng: &mut Rng) -> Vec<[u32; 2]> {
+fn draw(history: &[u32], items: u32, chance: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<[u32; 2]> {
     let taken = |&item: &u32| {
-        let (taken, other) = (rng.chance(chance), rng.below(items));
+        let (taken, other) = (rng.chance(chance(item)), rng.below(items));
         taken.then_some([item, other])
     };
     history.iter().filter_map(taken).collect()
@@ -100,7 +100,7 @@ mod tests {
         let mut private = [0.3, -0.2, 0.5, 0.1];
         let mut kept = Vec::new();
         let mut noise = |sums: &mut [i64]| kept.extend_from_slice(sums);
-        let mut bounds = Bounds { chance, clip, steps: STEPS, noise: &mut noise };
+        let mut bounds = Bounds { chance: &|_| chance, clip, steps: STEPS, noise: &mut noise };
         let mut into = Trained::new(&shared.layout());
         let task = Task { shared, prepared: &(), private: &mut private, history, hidden: &[] };
         let lesson = device.train_on_each(task, &mut bounds, &mut Rng::new(5), &mut into).unwrap();
@@ -143,7 +143,7 @@ mod tests {
             let mut expected = vec![0.0; rows.len()];
             let mut private = [0.0; FACTORS];
             let mut loss = 0.0;
-            for [i, j] in draw(&history, ITEMS as u32, 1.0, &mut Rng::new(5)) {
+            for [i, j] in draw(&history, ITEMS as u32, &|_| 1.0, &mut Rng::new(5)) {
                 let (q_i, q_j) = (table.row(i as usize), table.row(j as usize));
                 let x = |q: &[f32]| (0..FACTORS).map(|f| f64::from(user[f] * q[f])).sum::<f64>() + f64::from(q[FACTORS]);
                 let s = 1.0 / (1.0 + (x(q_i) - x(q_j)).exp());
@@ -169,7 +169,7 @@ mod tests {
     fn interactions_are_taken_by_chance_and_hidden_ones_never() {
         let shared = model(1);
         let history: Vec<u32> = (0..25).collect();
-        let taken = |chance| draw(&history, 30, chance, &mut Rng::new(2)).len();
+        let taken = |chance| draw(&history, 30, &|_| chance, &mut Rng::new(2)).len();
         assert_eq!((taken(0.0), taken(1.0)), (0, 25));
         assert!((5..20).contains(&taken(0.5)), "{}", taken(0.5));
         // Who takes part sends something even if nothing was taken.
@@ -177,7 +177,7 @@ mod tests {
         assert!(rows.iter().all(|&sum| sum == 0.0));
         assert_eq!(lesson.samples, 25);
         let mut none = |_: &mut [i64]| ();
-        let mut bounds = Bounds { chance: 1.0, clip: 1.0, steps: STEPS, noise: &mut none };
+        let mut bounds = Bounds { chance: &|_| 1.0, clip: 1.0, steps: STEPS, noise: &mut none };
         let mut into = Trained::new(&shared.layout());
         let hidden: Vec<u32> = (0..30).filter(|item| item % 2 == 1).collect();
         let task = Task {

@@ -257,7 +257,7 @@ mod tests {
     use crate::SharedPart;
     use crate::fpl::Shared;
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
-    use sottovoce_protocol::{Ledger, Policy, RoundTerms, Terms};
+    use sottovoce_protocol::{Draws, Ledger, Policy, RoundTerms, Terms};
 
     const ITEMS: usize = 30;
     const FACTORS: usize = 5;
@@ -375,7 +375,7 @@ mod tests {
                 device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
                 let terms = RoundTerms::freeze(Terms::default()).unwrap();
                 let ledger = &mut Ledger::totals_only();
-                let left = trained.disclose(&policy, &terms, 0, ledger, &mut rng).unwrap();
+                let left = trained.disclose(&policy, &terms, 0, ledger, Draws::once(&mut rng)).unwrap();
                 let rows: Vec<(usize, Vec<f32>)> =
                     left.update().tables()[0].iter().map(|(row, values)| (row, values.to_vec())).collect();
                 let mut open = scratch.triples.clone();

@@ -41,10 +41,10 @@ impl Device {
     }
 
     /// Each interaction that is taken, followed by its negatives.
-    fn draw_each(&self, history: &[u32], items: u32, chance: f64, rng: &mut Rng) -> Vec<u32> {
+    fn draw_each(&self, history: &[u32], items: u32, chance: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<u32> {
         let mut samples = Vec::new();
         for &item in history {
-            let (taken, before) = (rng.chance(chance), samples.len());
+            let (taken, before) = (rng.chance(chance(item)), samples.len());
             samples.push(item);
             samples.extend((0..self.negatives).map(|_| rng.below(items)));
             if !taken {
@@ -109,7 +109,7 @@ mod tests {
         let mut all = vec![0.0; 9 * 3];
         let mut kept = Vec::new();
         let mut noise = |sums: &mut [i64]| kept.extend(sums.iter().map(|&sum| sum as f64));
-        let mut bounds = Bounds { chance: 1.0, clip, steps: 65536.0, noise: &mut noise };
+        let mut bounds = Bounds { chance: &|_| 1.0, clip, steps: 65536.0, noise: &mut noise };
         let mut into = Trained::new(&shared.layout());
         let task =
             Task { shared: &shared, prepared: &(), private: &mut [0.3, -0.8, 0.5], history, hidden: &[] };

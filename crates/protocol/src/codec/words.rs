@@ -56,7 +56,7 @@ pub fn decode_words(bytes: &[u8], layout: u32, expected: usize) -> Result<Words,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Keyed, Layout, Ledger, Policy, RoundTerms, Shape, Terms, Trained};
+    use crate::{Draws, Keyed, Layout, Ledger, Policy, RoundTerms, Shape, Terms, Trained};
     use sottovoce_core::Rng;
 
     fn message(words: &[u32]) -> (Vec<u8>, u32) {
@@ -64,8 +64,9 @@ mod tests {
         let terms = Terms { federation: FederationId(7), round: RoundId(300), ..Terms::default() };
         let terms = RoundTerms::freeze(terms).unwrap();
         let (policy, mut ledger) = (Policy::new(1.0).unwrap(), Ledger::new());
-        let disclosed =
-            Trained::new(&layout).disclose(&policy, &terms, 0, &mut ledger, &mut Rng::new(1)).unwrap();
+        let disclosed = Trained::new(&layout)
+            .disclose(&policy, &terms, 0, &mut ledger, Draws::once(&mut Rng::new(1)))
+            .unwrap();
         let mut bytes = Vec::new();
         encode_words(&disclosed, words, &mut bytes);
         assert_eq!(bytes.len() as u64, words_bytes(FederationId(7), RoundId(300), words.len()));

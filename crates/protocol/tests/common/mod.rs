@@ -51,7 +51,9 @@ pub fn trained() -> Trained {
 
 /// The same, disclosed by an open policy.
 pub fn disclosed(values: ValueEncoding, ledger: &mut Ledger) -> Disclosed {
-    trained().disclose(&open_policy(), &terms(values), 1_700_000_000, ledger, &mut Rng::new(1)).unwrap()
+    trained()
+        .disclose(&open_policy(), &terms(values), 1_700_000_000, ledger, Draws::once(&mut Rng::new(1)))
+        .unwrap()
 }
 
 /// Version 41 of a model of one table (3 x 2).

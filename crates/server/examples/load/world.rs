@@ -4,7 +4,7 @@ use crate::callers::{Outcome, Told, call, probe};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::Value;
 use sottovoce_protocol::{
-    FederationId, Layout, Ledger, Mark, Policy, RoundId, RoundTerms, Terms, Trained, codec,
+    Draws, FederationId, Layout, Ledger, Mark, Policy, RoundId, RoundTerms, Terms, Trained, codec,
 };
 use sottovoce_server::federation::catalog::Checked;
 use sottovoce_server::federation::{Federation, FederationConfig};
@@ -177,7 +177,8 @@ fn update(layout: &Layout, (federation, round): (u64, u64), bytes: usize) -> Res
     for row in 0..(bytes / (4 * width + 1)) as u32 {
         rng.fill_normal(0.01, trained.push_row(0, 7 * row, Mark::Other)?);
     }
-    let disclosed = trained.disclose(&Policy::new(1.0)?, &terms, 0, &mut Ledger::totals_only(), &mut rng)?;
+    let disclosed =
+        trained.disclose(&Policy::new(1.0)?, &terms, 0, &mut Ledger::totals_only(), Draws::once(&mut rng))?;
     let mut out = Vec::new();
     codec::encode_update(&disclosed, &mut out);
     Ok(out)

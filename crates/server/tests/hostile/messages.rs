@@ -2,7 +2,7 @@
 
 use sottovoce_core::Rng;
 use sottovoce_protocol::{
-    Asked, FederationId, Layout, Ledger, Mark, ModelVersion, Policy, Refusal, Reportable, RoundId,
+    Asked, Draws, FederationId, Layout, Ledger, Mark, ModelVersion, Policy, Refusal, Reportable, RoundId,
     RoundTerms, Trained, ValueEncoding, codec,
 };
 
@@ -32,7 +32,8 @@ fn policy() -> Policy {
 
 fn encoded(trained: Trained, terms: &RoundTerms) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let disclosed = trained.disclose(&policy(), terms, 0, &mut Ledger::new(), &mut Rng::new(1)).unwrap();
+    let disclosed =
+        trained.disclose(&policy(), terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1))).unwrap();
     codec::encode_update(&disclosed, &mut bytes);
     bytes
 }

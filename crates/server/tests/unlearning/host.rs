@@ -1,7 +1,7 @@
 //! A server in this process, on a folder that outlives it, and people who answer its rounds.
 
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Ledger, Mark, Policy, RoundTerms, Trained, codec};
+use sottovoce_protocol::{Draws, Ledger, Mark, Policy, RoundTerms, Trained, codec};
 use sottovoce_server::clerk::{Clerk, Watch};
 use sottovoce_server::federation::{CheckIn, Federation, FederationConfig, Unlearn};
 use sottovoce_server::storage::{self, Purpose, Storage, Stored};
@@ -154,7 +154,8 @@ fn update(person: u32, terms: &RoundTerms) -> Vec<u8> {
     trained.push_row(0, person, Mark::Other).unwrap().fill(value);
     trained.push_row(0, person + 1, Mark::Other).unwrap().fill(-value);
     let policy = Policy::new(1.0).unwrap();
-    let disclosed = trained.disclose(&policy, terms, 0, &mut Ledger::new(), &mut Rng::new(1)).unwrap();
+    let disclosed =
+        trained.disclose(&policy, terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1))).unwrap();
     let mut bytes = Vec::new();
     codec::encode_update(&disclosed, &mut bytes);
     bytes

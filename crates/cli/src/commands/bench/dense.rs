@@ -126,7 +126,7 @@ fn federation(seed: u64, cohort: usize) -> Result<Federation<InProcess<Network>>
     network.layout.initialise(&mut values, &rng)?;
     let shape = Shape::new("network", 1, values.len() as u32, Keyed::Dense);
     let start = Parameters::new(vec![Table::new(shape, values)?])?;
-    let disclosure = Disclosure::same(Policy::new(1.0)?);
+    let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
     let fleet = InProcess::new(network, histories, start.layout(), disclosure, &rng);
     let setup = Setup {
         strategy: Box::new(Mean { rate: 1.0, over: Over::All }),

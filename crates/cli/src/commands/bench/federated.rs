@@ -140,7 +140,7 @@ fn trivial_federation(seed: u64) -> Result<Federation<InProcess<Trivial>>> {
     let population = Population::of(&histories);
     let shape = Shape::new("weights", 100, (VALUES / 100) as u32, Keyed::Dense);
     let start = Parameters::new(vec![Table::zeros(shape)?])?;
-    let disclosure = Disclosure::same(Policy::new(1.0)?);
+    let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
     let fleet = InProcess::new(Trivial { update }, histories, start.layout(), disclosure, &rng);
     let setup = Setup {
         strategy: Box::new(Sum { rate: 1.0 }),

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use sottovoce_device::{Device, End, Enrolment, History, HttpTransport, Next, Options, Roster, Secret};
 use sottovoce_privacy::tokens::to_hex;
-use sottovoce_protocol::Policy;
+use sottovoce_protocol::{PiDraw, Policy};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,8 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let transport = place::transport(&args.server, &ca)?;
     // A server that does not answer will not admit anybody either, and that is said better there.
     let about = about(&transport, &args.federation).unwrap_or_default();
-    let policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
+    let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
+    policy.draw = args.pi_draw;
     let read = interactions(&args.history)?;
     let mut history = History::new();
     history.extend(read.iter().map(|(id, time)| (id.as_str(), *time)));
@@ -84,7 +85,7 @@ fn tell(
     if common.json {
         return output::print_json(&json!({
             "federation": device.federation(), "server": device.server(), "device": device.number(),
-            "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(),
+            "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(), "pi_draw": device.policy().draw.name(),
             "identity": to_hex(&device.identity()), "roster": device.roster().map(Roster::len),
             "record_uploads": keeps_uploads, "store": folder, "key_file": key, "key_made": made,
         }));
@@ -99,7 +100,12 @@ fn tell(
         line("", format!("{} with items that the catalog does not know (yet)", grouped(unknown as u128)));
     }
     line("catalog", format!("{} items", grouped(items as u128)));
-    line("policy", format!("pi = {}; `sottovoce device policy` shows and changes it", device.policy().pi()));
+    let policy = device.policy();
+    let when = match policy.draw {
+        PiDraw::Kept => "always the same items",
+        PiDraw::EachRound => "drawn anew each round",
+    };
+    line("policy", format!("pi = {}, {when}; `sottovoce device policy` shows and changes it", policy.pi()));
     if keeps_uploads {
         line("uploads", "the server keeps every one of them, for an audit, until you withdraw;".to_owned());
         line("", "`sottovoce device policy --refuse kept-uploads` stays out of its rounds".to_owned());

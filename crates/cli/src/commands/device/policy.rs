@@ -3,11 +3,11 @@
 use super::place::{self, Patience};
 use super::{as_usage, named};
 use crate::args::{ChangePolicy, Common};
-use crate::output;
+use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_device::{Device, DeviceError};
-use sottovoce_protocol::{Participation, Policy, PolicyError, Reportable};
+use sottovoce_protocol::{Participation, PiDraw, Policy, PolicyError, Reportable};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -28,7 +28,8 @@ fn change(device: &mut Device, args: &ChangePolicy) -> Result<(), DeviceError> {
     let figures = !args.report.is_empty() || !args.no_report.is_empty();
     let layers = [&args.require, &args.no_require, &args.refuse, &args.no_refuse];
     let layers = layers.iter().any(|names| !names.is_empty());
-    if args.pi.is_some() || participates || figures || layers || args.least_cohort.is_some() {
+    let pi = args.pi.is_some() || args.pi_draw.is_some();
+    if pi || participates || figures || layers || args.least_cohort.is_some() {
         device.set_policy(|policy| apply(policy, args))?;
     }
     for item in &args.hide {
@@ -46,6 +47,7 @@ fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
     if let Some(pi) = args.pi {
         policy.set_pi(pi)?;
     }
+    policy.draw = args.pi_draw.unwrap_or(policy.draw);
     if let Some(least) = args.least_cohort {
         policy.least_cohort = least;
     }
@@ -84,9 +86,13 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         Reportable::Only(names) => names.iter().map(String::as_str).collect(),
     };
     let hidden: Vec<&str> = device.hidden().collect();
+    let (drawn, items) = (device.drawn_to_leave(), device.items());
+    let id = |&row: &u32| items.map(|items| items.id(row as usize));
+    let drawn: Option<Vec<_>> = drawn.map(|rows| rows.iter().filter_map(id).collect());
     if common.json {
         return output::print_json(&json!({
-            "participation": participation, "pi": policy.pi(), "hidden": hidden, "least_cohort": policy.least_cohort,
+            "participation": participation, "pi": policy.pi(), "pi_draw": policy.draw.name(), "leaving": drawn,
+            "hidden": hidden, "least_cohort": policy.least_cohort,
             "required_layers": policy.required_layers, "refused_layers": policy.refused_layers,
             "report": told, "samples": policy.samples,
         }));
@@ -96,10 +102,18 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         let _ = writeln!(text, "  {name:14} {value}");
     };
     line("participation", participation);
-    line(
-        "pi",
-        &format!("{}: the row of an item you have leaves with this probability, each round", policy.pi()),
-    );
+    let of_items = match (policy.draw, drawn) {
+        (PiDraw::EachRound, _) => {
+            "the row of an item you have leaves with this probability, drawn anew each round".to_owned()
+        }
+        (PiDraw::Kept, None) => "of all you have this share leaves, drawn once for good".to_owned(),
+        (PiDraw::Kept, Some(drawn)) => {
+            let had = device.history().len() - device.unknown_items();
+            let (drawn, had) = (grouped(drawn.len() as u128), grouped(had as u128));
+            format!("{drawn} of the {had} items you have leave for that, always the same ones")
+        }
+    };
+    line("pi", &format!("{}: {of_items}", policy.pi()));
     line("least cohort", &format!("{}: rounds with fewer devices go without you", policy.least_cohort));
     line("layers", &format!("{}: rounds without them go without you", listed(&policy.required_layers)));
     line("refused", &format!("{}: rounds with them go without you", listed(&policy.refused_layers)));
