@@ -119,7 +119,8 @@ impl Work<'_> {
         let protection = Protection::read(&terms.privacy).map_err(not_known)?;
         let protected = Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
         let mut trained = Trained::new(&layout);
-        trained.expect(self.policy);
+        let kept = self.seeds.kept(self.secret, &terms.model.name);
+        trained.expect(self.policy, kept);
         let lesson =
             self.learn(learner, (&mut private, &history), protected.as_ref(), &mut rng, &mut trained)?;
         if lesson.samples == 0 {
@@ -141,7 +142,6 @@ impl Work<'_> {
         let ticket = ticket.map(|key| Box::new(Ticket::new(terms.federation, key)));
         let words = protected.as_ref().filter(|protected| protected.sends_words());
         let wrapped = words.map(|protected| protected.upload_bytes(terms.cohort_size));
-        let kept = self.seeds.kept(self.secret, &terms.model.name);
         let draws = Draws { round: rng.next_u64(), kept };
         let disclosed = trained.disclose_wrapped(self.policy, terms, (self.when, wrapped), ledger, draws)?;
         let leaves = match protected.filter(Protected::sends_words) {
@@ -212,7 +212,7 @@ impl Work<'_> {
         sealing.map(Leaves::Sealed).map_err(not_known)
     }
 
-    /// What the device can say of itself. Items that never leave it are not counted.
+    /// What the device can say of itself. Hidden items are not counted.
     fn figure(&self, name: &str, lesson: &Lesson, trained: &Trained) -> Option<f64> {
         let shown = || self.history.rows.iter().copied().filter(|&row| !self.policy.hides(row));
         match name {

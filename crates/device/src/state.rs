@@ -181,14 +181,14 @@ impl State {
             None if ticket.is_some() => return Err("token"),
             None => (),
         }
-        if form >= DRAWN_EACH_ROUND {
+        if form > UNACQUAINTED {
             let refused: Vec<&str> = from.texts("refused layers")?;
             state.policy.refused_layers = refused.into_iter().map(str::to_owned).collect();
             state.uploads_are_kept = from.flag("word on kept uploads")?;
             state.roster = from.optional("roster", read_roster)?.map(Arc::new);
         }
         // Owners who were told that a draw is for one round are not told otherwise behind their backs.
-        let is_kept = form == VERSION && from.flag("draw by pi")?;
+        let is_kept = form > DRAWN_EACH_ROUND && from.flag("draw by pi")?;
         state.policy.draw = if is_kept { PiDraw::Kept } else { PiDraw::EachRound };
         from.end("end")?;
         Ok(state)

@@ -124,7 +124,7 @@ impl<S> Lane<S> {
             history,
             hidden: self.policy.hidden(),
         };
-        self.trained.expect(&self.policy);
+        self.trained.expect(&self.policy, kept);
         let lesson = match into.how().protects().filter(|protected| protected.protection().each().is_some()) {
             Some(protected) => {
                 let mut generator = Generator::simulated(round.rng, "steps", u64::from(device));

@@ -145,7 +145,7 @@ impl Draws {
 /// One uniform number for each key: SplitMix64 from a seed, read at the key's place, so that a draw depends neither on
 /// the order of rows nor on which other rows there are. A larger pi lets all rows leave that a smaller one did.
 #[inline]
-fn uniform(seed: u64, key: u64) -> f64 {
+pub(crate) fn uniform(seed: u64, key: u64) -> f64 {
     let mut z = seed.wrapping_add(key.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,9 +1,10 @@
 //! The change a device proposes, at each station of its way.
 
+use crate::disclosure::uniform;
 use crate::error::{UpdateError, ValueError};
 use crate::parameters::{Keyed, Layout};
 use crate::rows::Rows;
-use crate::{DecodeError, FederationId, Policy, RoundId, RoundTerms, ValueEncoding, limits};
+use crate::{DecodeError, FederationId, PiDraw, Policy, RoundId, RoundTerms, ValueEncoding, limits};
 
 /// What a row says about the person: the private half of an update, never encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,19 +114,34 @@ pub struct Trained {
     pub(crate) private: Vec<Private>,
     /// Whether the owner keeps nothing at home.
     open: bool,
+    /// Where it is drawn once for good what leaves: from what, and the share.
+    kept: Option<(u64, f64)>,
 }
 
 impl Trained {
     /// Nothing changed yet.
     pub fn new(layout: &Layout) -> Self {
         let private = vec![Private::default(); layout.shapes().len()];
-        Self { update: Update::new(layout), private, open: false }
+        Self { update: Update::new(layout), private, open: false, kept: None }
     }
 
-    /// Says, before training, under which policy it will be disclosed: where the owner keeps nothing at home, a model need not
-    /// hide what it keeps. The policy in force when it is disclosed decides all the same.
-    pub fn expect(&mut self, policy: &Policy) {
+    /// Says, before training, under which policy it will be disclosed, and what was drawn once for good
+    /// ([`Draws::kept`](crate::Draws::kept)): where the owner keeps nothing at home, a model need not hide what it keeps; where
+    /// it is known what stays there, a model can do without it in what leaves. The policy in force when it is disclosed decides all the
+    /// same.
+    pub fn expect(&mut self, policy: &Policy, kept: u64) {
         self.open = policy.pi() >= 1.0 && policy.hidden().is_empty();
+        self.kept = (policy.draw == PiDraw::Kept).then_some((kept, policy.pi()));
+    }
+
+    /// Whether it was drawn once for good which items stay at home.
+    pub fn knows_what_stays(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Whether it was drawn once for good that the row of this item stays at home.
+    pub fn stays(&self, item: u32) -> bool {
+        self.kept.is_some_and(|(kept, pi)| uniform(kept, u64::from(item)) >= pi)
     }
 
     /// Whether every row is expected to leave.
@@ -419,7 +435,7 @@ impl Received {
 }
 
 fn emptied(update: Update, private: Vec<Private>) -> Trained {
-    let mut trained = Trained { update, private, open: false };
+    let mut trained = Trained { update, private, open: false, kept: None };
     trained.clear();
     trained
 }

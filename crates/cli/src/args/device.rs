@@ -165,7 +165,7 @@ pub(crate) struct ChangePolicy {
     /// Whether that share is drawn once for good, so that the others never leave, or anew each round
     #[arg(long, value_name = "WHEN", value_parser = pi_draw())]
     pub(crate) pi_draw: Option<PiDraw>,
-    /// An item whose row never leaves; may be given several times
+    /// An item of which nothing leaves that has to do with you; may be given several times
     #[arg(long, value_name = "ITEM")]
     pub(crate) hide: Vec<String>,
     /// An item to hide no more

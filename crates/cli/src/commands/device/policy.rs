@@ -121,7 +121,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
     line("figures told", &told);
     line(
         "hidden items",
-        if hidden.is_empty() { "none" } else { "these never leave, whether you have them or not:" },
+        if hidden.is_empty() { "none" } else { "of these nothing leaves that has to do with you:" },
     );
     for id in hidden {
         let items = device.items();
