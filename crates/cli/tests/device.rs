@@ -97,6 +97,15 @@ fn an_owner_enrols_takes_part_looks_decides_and_leaves() {
     assert!(owner.complains(2, &["policy", "--unhide", "i8"]).contains("i8"));
     assert_eq!(owner.json(&["policy"]), policy);
     assert_eq!(policy["pi_draw"], "kept");
+    for wrong in ["masks", "secure-aggregation.colluding>=many", "noise."] {
+        let said = owner.complains(2, &["policy", "--require", wrong]);
+        assert!(said.contains("layer") || said.contains("a demand is"), "{said}");
+    }
+    let demand = "secure-aggregation.colluding>=0.1";
+    assert!(owner.says(&["policy", "--require", demand]).contains(demand));
+    let run = owner.json(&["run", "--once"]);
+    assert!(run["event"] == "declined" && run["text"].as_str().unwrap().contains(demand), "{run}");
+    assert_eq!(owner.json(&["policy", "--no-require", demand]), policy);
     assert!(owner.complains(2, &["policy", "--pi-draw", "sometimes"]).contains("each-round"));
 
     server.ask_for("auc");

@@ -44,6 +44,7 @@
 //! ```
 
 pub mod codec;
+mod demand;
 mod difference;
 mod disclosure;
 mod error;
@@ -57,6 +58,7 @@ mod terms;
 mod update;
 mod values;
 
+pub use demand::Demand;
 pub use difference::{Difference, How, Settle};
 pub use disclosure::Draws;
 pub use error::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError, ValueError};

@@ -1,7 +1,7 @@
 //! What its owner lets leave a device.
 
 use crate::error::PolicyError;
-use crate::{Draws, PrivacyLayer, Refusal, RoundTerms};
+use crate::{Demand, Draws, Refusal, RoundTerms};
 use std::collections::BTreeSet;
 
 /// Whether the owner takes part.
@@ -70,10 +70,9 @@ pub struct Policy {
     pub criteria: Reportable,
     /// Smaller cohorts are refused.
     pub least_cohort: u32,
-    /// Names of privacy layers without which a round is refused; after a name and a dot may stand a setting of the layer that
-    /// must be `true`.
+    /// What a round's privacy layers must be for it not to be refused, each in the words of a [`Demand`].
     pub required_layers: BTreeSet<String>,
-    /// Names of layers with which a round is refused.
+    /// Layers with which a round is refused, in the same words.
     pub refused_layers: BTreeSet<String>,
 }
 
@@ -208,7 +207,11 @@ impl Policy {
         if terms.cohort_size < self.least_cohort {
             return Err(Refusal::CohortTooSmall { least: self.least_cohort });
         }
-        let offered = |name: &String| terms.privacy.layers.iter().any(|layer| is_wanted(layer, name));
+        let layers = &terms.privacy.layers;
+        // What cannot be read as a demand cannot be met.
+        let offered = |name: &String| {
+            Demand::parse(name).is_some_and(|demand| layers.iter().any(|layer| demand.is_met_by(layer)))
+        };
         if let Some(name) = self.required_layers.iter().find(|&name| !offered(name)) {
             return Err(Refusal::PrivacyMissing { layer: name.clone() });
         }
@@ -217,14 +220,6 @@ impl Policy {
             None => Ok(()),
         }
     }
-}
-
-/// Whether this is the layer, with the setting if one is named.
-fn is_wanted(layer: &PrivacyLayer, wanted: &str) -> bool {
-    let (name, setting) =
-        wanted.split_once('.').map_or((wanted, None), |(name, setting)| (name, Some(setting)));
-    let is_on = |setting| layer.settings.get(setting).is_some_and(|value| value == "true");
-    layer.name == name && setting.is_none_or(is_on)
 }
 
 #[cfg(test)]
@@ -242,17 +237,6 @@ mod tests {
         policy.withdraw();
         assert_eq!(policy.resume(), Err(PolicyError::Withdrawn));
         assert_eq!(policy.participation(), Participation::Withdrawn);
-    }
-
-    #[test]
-    fn a_setting_of_a_layer_may_be_wanted_too() {
-        let mut layer = PrivacyLayer { name: "masks".to_owned(), ..PrivacyLayer::default() };
-        assert!(is_wanted(&layer, "masks") && !is_wanted(&layer, "masks.known"));
-        layer.settings.insert("known".to_owned(), "false".to_owned());
-        assert!(!is_wanted(&layer, "masks.known"));
-        layer.settings.insert("known".to_owned(), "true".to_owned());
-        assert!(is_wanted(&layer, "masks.known") && is_wanted(&layer, "masks"));
-        assert!(!is_wanted(&layer, "noise.known") && !is_wanted(&layer, "mask"));
     }
 
     #[test]

@@ -2,15 +2,28 @@
 
 use super::{cutoff, pi_draw};
 use clap::{Args, Subcommand};
-use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, IDENTITIES, KEPT_UPLOADS, NOISE, SECURE_AGGREGATION};
-use sottovoce_protocol::PiDraw;
+use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, KEPT_UPLOADS, NOISE, SECURE_AGGREGATION};
+use sottovoce_protocol::{Demand, PiDraw};
 use std::path::PathBuf;
 
 /// What a device can tell of itself.
 const FIGURES: [&str; 6] = ["auc", "loss", "size", "diversity", "closeness", "recency"];
 
-/// Layers that an owner can demand.
-const LAYERS: [&str; 5] = [SECURE_AGGREGATION, IDENTITIES, ENCRYPTION, NOISE, ANONYMOUS];
+/// Layers that an owner can make demands of.
+const LAYERS: [&str; 4] = [SECURE_AGGREGATION, ENCRYPTION, NOISE, ANONYMOUS];
+
+/// What an owner demands, in its words.
+fn demand(text: &str) -> Result<String, String> {
+    match Demand::parse(text) {
+        Some(demand) if LAYERS.contains(&demand.layer()) => Ok(text.to_owned()),
+        Some(demand) => {
+            Err(format!("there is no layer `{}`; there are {}", demand.layer(), LAYERS.join(", ")))
+        }
+        None => Err("a demand is LAYER, LAYER.SETTING, LAYER.SETTING=WORD, LAYER.SETTING>=NUMBER or \
+            LAYER.SETTING<=NUMBER"
+            .to_owned()),
+    }
+}
 
 /// `device`.
 #[derive(Debug, Subcommand)]
@@ -50,7 +63,10 @@ pub(crate) enum Device {
     /// Show or change what may leave this device
     #[command(
         after_help = "Examples:\n  sottovoce device policy\n  sottovoce device policy --pi 0.2 --hide tt0072271\n  \
-        sottovoce device policy --pause\n\nA change is kept before this command returns, and holds from then on."
+        sottovoce device policy --require secure-aggregation --require 'secure-aggregation.colluding>=0.1'\n  \
+        sottovoce device policy --pause\n\nA demand is a layer (secure-aggregation, encryption, noise, anonymous), or \
+        a setting of a layer as a round's terms say it: LAYER.SETTING (must be true), LAYER.SETTING=WORD, LAYER.SETTING>=NUMBER \
+        or LAYER.SETTING<=NUMBER, such as 'noise.multiplier>=1' or noise.placement=distributed. A change is kept before this command returns, and holds from then on."
     )]
     Policy(ChangePolicy),
     /// Show this device's public key, and show or change whose keys it knows
@@ -180,11 +196,11 @@ pub(crate) struct ChangePolicy {
     /// Stay out of rounds with fewer devices than this
     #[arg(long, value_name = "N")]
     pub(crate) least_cohort: Option<u32>,
-    /// Refuse rounds without this layer of protection
-    #[arg(long, value_name = "LAYER", value_parser = LAYERS)]
+    /// Refuse rounds without this layer of protection, or whose layer is not so: see below
+    #[arg(long, value_name = "DEMAND", value_parser = demand)]
     pub(crate) require: Vec<String>,
-    /// Do without this layer again
-    #[arg(long, value_name = "LAYER", value_parser = LAYERS)]
+    /// Demand it no more
+    #[arg(long, value_name = "DEMAND", value_parser = demand)]
     pub(crate) no_require: Vec<String>,
     /// Refuse rounds whose server says that it does this: keep uploads
     #[arg(long, value_name = "LAYER", value_parser = [KEPT_UPLOADS])]

@@ -1,0 +1,119 @@
+//! What an owner demands of a round's privacy layers, in words.
+
+use crate::PrivacyLayer;
+
+/// One demand: `LAYER` for a layer that must be there, `LAYER.SETTING` for one with a setting that must be `true`, and
+/// `LAYER.SETTING=WORD`, `LAYER.SETTING>=NUMBER` or `LAYER.SETTING<=NUMBER` for one whose setting must be so.
+///
+/// ```
+/// use sottovoce_protocol::{Demand, PrivacyLayer};
+/// let demand = Demand::parse("secure-aggregation.colluding>=0.1").unwrap();
+/// let layer = PrivacyLayer {
+///     name: "secure-aggregation".to_owned(),
+///     settings: [("colluding".to_owned(), "0.05".to_owned())].into(),
+/// };
+/// assert!(!demand.is_met_by(&layer));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand<'a> {
+    layer: &'a str,
+    setting: Option<(&'a str, Is<'a>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Is<'a> {
+    Word(&'a str),
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl<'a> Demand<'a> {
+    /// From its words; `None` if they are none.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let Some((layer, rest)) = text.split_once('.') else {
+            return is_name(text).then_some(Self { layer: text, setting: None });
+        };
+        let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
+        let (setting, is) = match (rest.split_once(">="), rest.split_once("<="), rest.split_once('=')) {
+            (Some((setting, least)), ..) => (setting, Is::AtLeast(number(least)?)),
+            (_, Some((setting, most)), _) => (setting, Is::AtMost(number(most)?)),
+            (.., Some((setting, word))) => (setting, Is::Word(word)),
+            _ => (rest, Is::Word("true")),
+        };
+        (is_name(layer) && is_name(setting)).then_some(Self { layer, setting: Some((setting, is)) })
+    }
+
+    /// The layer it is about.
+    pub fn layer(&self) -> &'a str {
+        self.layer
+    }
+
+    /// Whether this is the layer, and as it must be. A setting that the layer does not say, or says as something that is no
+    /// number where one is wanted, is not as it must be.
+    pub fn is_met_by(&self, layer: &PrivacyLayer) -> bool {
+        let is_so = |(setting, is): (&str, Is<'_>)| {
+            let Some(value) = layer.settings.get(setting) else { return false };
+            let number = || value.parse().unwrap_or(f64::NAN);
+            match is {
+                Is::Word(word) => value == word,
+                Is::AtLeast(least) => number() >= least,
+                Is::AtMost(most) => number() <= most,
+            }
+        };
+        layer.name == self.layer && self.setting.is_none_or(is_so)
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    !text.is_empty() && text.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masks(settings: &[(&str, &str)]) -> PrivacyLayer {
+        let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        PrivacyLayer { name: "masks".to_owned(), settings }
+    }
+
+    #[test]
+    fn a_layer_must_be_there_and_its_settings_as_demanded() {
+        let layer = masks(&[("known", "true"), ("off", "false"), ("share", "0.25"), ("how", "fast")]);
+        let met = |text: &str| Demand::parse(text).unwrap().is_met_by(&layer);
+        for text in [
+            "masks",
+            "masks.known",
+            "masks.known=true",
+            "masks.how=fast",
+            "masks.share>=0.25",
+            "masks.share<=0.25",
+            "masks.share>=-1",
+        ] {
+            assert!(met(text), "{text}");
+        }
+        for text in [
+            "mask",
+            "noise.known",
+            "masks.off",
+            "masks.missing",
+            "masks.missing<=1",
+            "masks.how=slow",
+            "masks.how>=0",
+            "masks.share>=0.26",
+            "masks.share<=0.24",
+        ] {
+            assert!(!met(text), "{text}");
+        }
+        assert!(!Demand::parse("masks.share<=1").unwrap().is_met_by(&masks(&[("share", "NaN")])));
+    }
+
+    #[test]
+    fn what_is_no_demand_is_none() {
+        for text in ["", ".", "a.", ".b", "a b", "a.b>=", "a.b>=x", "a.b<=NaN", "a.b>=inf", "a.b.c", "a.=1"] {
+            assert_eq!(Demand::parse(text), None, "{text}");
+        }
+        assert_eq!(Demand::parse("masks.known").unwrap().layer(), "masks");
+    }
+}
