@@ -120,12 +120,12 @@ fn an_owner_enrols_takes_part_looks_decides_and_leaves() {
     assert!(owner.says(&["ledger", "--item", "i7"]).contains("its row never left this device"));
     assert!(owner.complains(2, &["ledger", "--item", "nothing"]).contains("no item"));
 
-    assert_eq!(owner.json(&["policy"])["leaving"].as_array().unwrap().len(), 2);
-    assert!(owner.says(&["policy"]).contains("2 of the 3 items you have leave for that, always the same"));
-    assert_eq!(owner.json(&["policy", "--pi", "0"])["leaving"].as_array().unwrap().len(), 0);
+    assert_eq!(owner.json(&["policy"])["shown"].as_array().unwrap().len(), 2);
+    assert!(owner.says(&["policy"]).contains("learnt from 2 of the 3 items you have, always the same"));
+    assert_eq!(owner.json(&["policy", "--pi", "0"])["shown"].as_array().unwrap().len(), 0);
     let anew = owner.says(&["policy", "--pi-draw", "each-round", "--pi", "0.4"]);
     assert!(anew.contains("0.4: the row of an item you have leaves with this probability"), "{anew}");
-    assert!(owner.json(&["policy"])["leaving"].is_null());
+    assert!(owner.json(&["policy"])["shown"].is_null());
     owner.says(&["policy", "--pi-draw", "kept", "--pi", "1"]);
 
     let list = owner.json(&["recommend", "-k", "5"]);

@@ -28,6 +28,8 @@ pub(crate) enum Declined {
     Terms(String, Refusal),
     #[error("nothing to learn from")]
     NoHistory,
+    #[error("nothing of the history is shown; what was learnt is for its owner alone")]
+    NothingShown,
     #[error("learning: {0}")]
     Learning(#[from] LearnError),
     #[error("learning: {0}")]
@@ -43,7 +45,7 @@ impl Declined {
     pub(crate) fn refusal(&self) -> Refusal {
         match self {
             Self::Policy(refusal) | Self::Terms(_, refusal) => refusal.clone(),
-            Self::NoHistory => Refusal::NoHistory,
+            Self::NoHistory | Self::NothingShown => Refusal::NoHistory,
             Self::Learning(_) | Self::Update(_) | Self::Disclosure(_) | Self::NotFinite => Refusal::Unstated,
         }
     }
@@ -71,6 +73,8 @@ pub(crate) struct Work<'a> {
     pub(crate) history: &'a Rows,
     pub(crate) items: Option<&'a Items>,
     pub(crate) private: Option<&'a Private>,
+    /// The private model with which is learnt what is shown, if there is one.
+    pub(crate) shown: Option<&'a Private>,
     pub(crate) policy: &'a Policy,
     pub(crate) secret: &'a Secret,
     pub(crate) seeds: &'a Seeds,
@@ -87,6 +91,8 @@ pub(crate) struct Work<'a> {
 /// What came of it.
 pub(crate) struct Outcome {
     pub(crate) private: Private,
+    /// Where some of the history stays at home for good.
+    pub(crate) shown: Option<Private>,
     pub(crate) leaves: Leaves,
 }
 
@@ -96,6 +102,8 @@ pub(crate) enum Leaves {
     Message(Arc<[u8]>, Option<Box<Ticket>>),
     /// An update that is sealed, in steps.
     Sealed(Sealing),
+    /// Nothing: no part of the history is shown.
+    Nothing,
 }
 
 impl Work<'_> {
@@ -104,35 +112,80 @@ impl Work<'_> {
         let terms = self.terms;
         self.policy.consider(terms).map_err(Declined::Policy)?;
         let mut rng = self.seeds.round(self.secret, &terms.model.name, terms.round);
-        let mut private = self.start(learner);
-        let asked = |name: &str| {
-            self.policy.reports(name) && terms.criteria.iter().any(|criterion| criterion.name == name)
-        };
-        let tested = self.history.latest.filter(|_| asked(AUC) && self.history.rows.len() > 1);
-        let auc = tested.map(|item| self.auc(learner, &private, item)).transpose()?.flatten();
-        // The item that the figure is about must not be learnt from.
-        let left_out = tested.filter(|_| auc.is_some());
-        let history: Vec<u32> =
-            self.history.rows.iter().copied().filter(|&row| Some(row) != left_out).collect();
-
         let layout = self.shared.parameters.layout();
         let protection = Protection::read(&terms.privacy).map_err(not_known)?;
         let protected = Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
-        let mut trained = Trained::new(&layout);
         let kept = self.seeds.kept(self.secret, &terms.model.name);
-        trained.expect(self.policy, kept);
-        let lesson =
-            self.learn(learner, (&mut private, &history), protected.as_ref(), &mut rng, &mut trained)?;
+        // Where interactions are taken one by one, by chance, those at home have none.
+        if protection.each().is_some() || !self.policy.parts_history() {
+            let mut private = self.start(learner, self.private, Seeds::private);
+            let mut trained = Trained::new(&layout);
+            trained.expect(self.policy);
+            let leaves = self.show(
+                learner,
+                (&mut private, self.history),
+                protected,
+                (&mut rng, kept),
+                trained,
+                ledger,
+            )?;
+            return match leaves {
+                Leaves::Nothing => Err(Declined::NoHistory),
+                leaves => Ok(Outcome { private: self.named(private), shown: None, leaves }),
+            };
+        }
+        let mut private = self.start(learner, self.private, Seeds::private);
+        if !private.is_empty() {
+            let mut aside = Trained::new(&layout);
+            aside.expect_nothing();
+            let (history, mut rng) = (&self.history.rows, rng.stream("own", 0));
+            learner.train(self.shared, &mut private, history, &[], &mut rng, &mut aside)?;
+            is_finite(&private)?;
+        }
+        let Rows { rows, latest, latest_time } = self.history;
+        let rows: Vec<u32> = self.policy.shown(rows, kept).collect();
+        let latest = latest.filter(|row| rows.binary_search(row).is_ok());
+        let history = Rows { rows, latest, latest_time: *latest_time };
+        let mut shown = self.start(learner, self.shown, Seeds::shown);
+        let mut trained = Trained::new(&layout);
+        trained.expect_shown(self.policy);
+        let leaves =
+            self.show(learner, (&mut shown, &history), protected, (&mut rng, kept), trained, ledger)?;
+        Ok(Outcome { private: self.named(private), shown: Some(self.named(shown)), leaves })
+    }
+
+    fn named(&self, values: Vec<f32>) -> Private {
+        Private { model: self.terms.model.clone(), values }
+    }
+
+    /// Learns from a history what is for others too, discloses it and wraps it; nothing if there is nothing to learn from.
+    fn show(
+        &self,
+        learner: &mut dyn Learner,
+        (private, of): (&mut [f32], &Rows),
+        protected: Option<Protected>,
+        (rng, kept): (&mut Rng, u64),
+        mut trained: Trained,
+        ledger: &mut Ledger,
+    ) -> Result<Leaves, Declined> {
+        let terms = self.terms;
+        let asked = |name: &str| {
+            self.policy.reports(name) && terms.criteria.iter().any(|criterion| criterion.name == name)
+        };
+        let tested = of.latest.filter(|_| asked(AUC) && of.rows.len() > 1);
+        let auc = tested.map(|item| self.auc(learner, (private, of), item)).transpose()?.flatten();
+        // The item that the figure is about must not be learnt from.
+        let left_out = tested.filter(|_| auc.is_some());
+        let history: Vec<u32> = of.rows.iter().copied().filter(|&row| Some(row) != left_out).collect();
+        let lesson = self.learn(learner, (private, &history), protected.as_ref(), rng, &mut trained)?;
         if lesson.samples == 0 {
-            return Err(Declined::NoHistory);
+            return Ok(Leaves::Nothing);
         }
-        if private.iter().any(|value| !value.is_finite()) {
-            return Err(Declined::NotFinite);
-        }
+        is_finite(private)?;
         for (index, criterion) in (0..).zip(&terms.criteria) {
             let value = match criterion.name.as_str() {
                 AUC => auc,
-                name => self.figure(name, &lesson, &trained),
+                name => self.figure(name, of, &lesson, &trained),
             };
             if let Some(value) = value {
                 trained.report(index, value)?;
@@ -144,15 +197,12 @@ impl Work<'_> {
         let wrapped = words.map(|protected| protected.upload_bytes(terms.cohort_size));
         let draws = Draws { round: rng.next_u64(), kept };
         let disclosed = trained.disclose_wrapped(self.policy, terms, (self.when, wrapped), ledger, draws)?;
-        let leaves = match protected.filter(Protected::sends_words) {
-            Some(protected) => self.seal(&protected, &disclosed, ticket)?,
-            None => {
-                let mut bytes = Vec::new();
-                codec::encode_update(&disclosed, &mut bytes);
-                Leaves::Message(bytes.into(), ticket)
-            }
-        };
-        Ok(Outcome { private: Private { model: terms.model.clone(), values: private }, leaves })
+        if let Some(protected) = protected.filter(Protected::sends_words) {
+            return self.seal(&protected, &disclosed, ticket);
+        }
+        let mut bytes = Vec::new();
+        codec::encode_update(&disclosed, &mut bytes);
+        Ok(Leaves::Message(bytes.into(), ticket))
     }
 
     /// Learns, where the terms ask for it with each interaction's share bounded and noise on the private model.
@@ -213,8 +263,8 @@ impl Work<'_> {
     }
 
     /// What the device can say of itself. Hidden items are not counted.
-    fn figure(&self, name: &str, lesson: &Lesson, trained: &Trained) -> Option<f64> {
-        let shown = || self.history.rows.iter().copied().filter(|&row| !self.policy.hides(row));
+    fn figure(&self, name: &str, of: &Rows, lesson: &Lesson, trained: &Trained) -> Option<f64> {
+        let shown = || of.rows.iter().copied().filter(|&row| !self.policy.hides(row));
         match name {
             SIZE => Some(shown().count() as f64),
             DIVERSITY => {
@@ -233,23 +283,37 @@ impl Work<'_> {
     }
 
     /// The private model to go on with: the one there is, or a new one if there is none of this model.
-    fn start(&self, learner: &dyn Learner) -> Vec<f32> {
+    fn start(
+        &self,
+        learner: &dyn Learner,
+        there: Option<&Private>,
+        numbers: fn(&Seeds, &Secret, &str) -> Rng,
+    ) -> Vec<f32> {
         let (name, length) = (&self.terms.model.name, learner.private_values());
-        match self.private.filter(|private| private.model.name == *name && private.values.len() == length) {
+        match there.filter(|private| private.model.name == *name && private.values.len() == length) {
             Some(private) => private.values.clone(),
             None => {
                 let mut values = vec![0.0; length];
-                learner.start(&mut values, &mut self.seeds.private(self.secret, name));
+                learner.start(&mut values, &mut numbers(self.seeds, self.secret, name));
                 values
             }
         }
     }
 
-    fn auc(&self, learner: &dyn Learner, private: &[f32], item: u32) -> Result<Option<f64>, LearnError> {
+    fn auc(
+        &self,
+        learner: &dyn Learner,
+        (private, of): (&[f32], &Rows),
+        item: u32,
+    ) -> Result<Option<f64>, LearnError> {
         // Without the item that is looked for.
-        let history: Vec<u32> = self.history.rows.iter().copied().filter(|&row| row != item).collect();
+        let history: Vec<u32> = of.rows.iter().copied().filter(|&row| row != item).collect();
         let mut scores = vec![0.0; learner.items(&self.shared.parameters)];
         learner.score(&self.shared.parameters, private, &history, &mut scores)?;
-        Ok(scores.get(item as usize).and_then(|_| criteria::auc(&scores, item, &self.history.rows)))
+        Ok(scores.get(item as usize).and_then(|_| criteria::auc(&scores, item, &of.rows)))
     }
+}
+
+fn is_finite(private: &[f32]) -> Result<(), Declined> {
+    if private.iter().all(|value| value.is_finite()) { Ok(()) } else { Err(Declined::NotFinite) }
 }

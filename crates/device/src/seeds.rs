@@ -89,6 +89,15 @@ impl Seeds {
         }
     }
 
+    /// The numbers that the private model of this model starts from with which is learnt what is shown, where some of the history
+    /// stays at home for good.
+    pub(crate) fn shown(&self, secret: &Secret, model: &str) -> Rng {
+        match self {
+            Self::Own => secret.rng("shown", model.as_bytes()),
+            Self::Simulated { seed, user } => root(*seed, model).stream("shown", *user),
+        }
+    }
+
     /// What it is drawn from, once for good, which of the owner's items leave; never another, whatever the model and the round,
     /// as long as the device has its secret.
     pub(crate) fn kept(&self, secret: &Secret, model: &str) -> u64 {

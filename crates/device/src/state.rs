@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 /// Version of the stored form.
 const VERSION: u8 = 5;
-/// The form before updates could be sealed: all but the last seven fields.
+/// The form before updates could be sealed: all but the last eight fields.
 const UNSEALED: u8 = 1;
-/// The form before updates could leave without a name: all but the last five fields.
+/// The form before updates could leave without a name: all but the last six fields.
 const NAMED: u8 = 2;
-/// The form before servers could say that they keep uploads, and devices could know each other: all but the last four
+/// The form before servers could say that they keep uploads, and devices could know each other: all but the last five
 /// fields.
 const UNACQUAINTED: u8 = 3;
-/// The form before what leaves by pi could be drawn once for good: all but the last field.
+/// The form before what leaves by pi could be drawn once for good: all but the last two fields.
 const DRAWN_EACH_ROUND: u8 = 4;
 
 /// Where the device stands with its federation.
@@ -84,6 +84,8 @@ pub(crate) struct State {
     pub(crate) ledger: Ledger,
     pub(crate) history: Arc<History>,
     pub(crate) private: Option<Private>,
+    /// The one with which is learnt what is shown, where some of the history stays at home for good.
+    pub(crate) shown: Option<Private>,
     /// The last round for which an update was made.
     pub(crate) answered: Option<RoundId>,
     pub(crate) pending: Option<Pending>,
@@ -128,6 +130,7 @@ impl State {
         out.byte(self.uploads_are_kept.into());
         out.optional(self.roster.as_deref(), write_roster);
         out.byte((self.policy.draw == PiDraw::Kept).into());
+        out.optional(self.shown.as_ref(), write_private);
         out.0
     }
 
@@ -156,6 +159,7 @@ impl State {
             ledger: read_ledger(from.block("ledger")?, bounds)?,
             history: Arc::new(History::read(from)?),
             private: from.optional("private model", read_private)?,
+            shown: None,
             answered: from.optional("last round", |from| Ok(RoundId(from.number("last round")?)))?,
             pending: from.optional("update", |from| {
                 let round = RoundId(from.number("update's round")?);
@@ -190,6 +194,9 @@ impl State {
         // Owners who were told that a draw is for one round are not told otherwise behind their backs.
         let is_kept = form > DRAWN_EACH_ROUND && from.flag("draw by pi")?;
         state.policy.draw = if is_kept { PiDraw::Kept } else { PiDraw::EachRound };
+        if form > DRAWN_EACH_ROUND {
+            state.shown = from.optional("model of what is shown", read_private)?;
+        }
         from.end("end")?;
         Ok(state)
     }
@@ -348,7 +355,8 @@ mod tests {
             hidden: ["x".to_owned()].into(),
             ledger: new_ledger(&Bounds::default()),
             history: Arc::new(History::of_ids(["a", "b"])),
-            private: Some(Private { model, values: vec![0.1, -2.5e-30] }),
+            private: Some(Private { model: model.clone(), values: vec![0.1, -2.5e-30] }),
+            shown: Some(Private { model, values: vec![0.5] }),
             answered: Some(RoundId(9)),
             pending: Some(Pending {
                 round: RoundId(9),
@@ -365,12 +373,19 @@ mod tests {
     #[test]
     fn states_from_before_seals_tokens_rosters_and_kept_draws_are_read() {
         let pending = Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), ticket: None });
-        let mut state =
-            State { sealing: None, key: None, uploads_are_kept: false, pending, roster: None, ..state() };
+        let mut state = State {
+            sealing: None,
+            key: None,
+            uploads_are_kept: false,
+            pending,
+            roster: None,
+            shown: None,
+            ..state()
+        };
         state.policy.refused_layers.clear();
         state.policy.draw = PiDraw::EachRound;
         let mut older = state.encode();
-        assert_eq!(older.pop(), Some(0));
+        assert_eq!((older.pop(), older.pop()), (Some(0), Some(0)));
         older[0] = DRAWN_EACH_ROUND;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!(older.split_off(older.len() - 10), [0; 10]);

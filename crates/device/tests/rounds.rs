@@ -58,21 +58,25 @@ fn simulated(
     let root = Rng::new(3).stream("fpl", 0);
     let mut private = vec![0.0; part.private_values()];
     part.start(&mut private, &mut root.stream("private", user));
+    let mut shown_private = vec![0.0; part.private_values()];
+    part.start(&mut shown_private, &mut root.stream("shown", user));
+    let (policy, kept) = (Policy::new(0.6).unwrap(), root.stream("kept", user).next_u64());
+    let shown: Vec<u32> = policy.shown(&rows, kept).collect();
+    assert!(!shown.is_empty() && shown.len() < rows.len(), "{shown:?}");
     let mut all = Vec::new();
     for (round, model) in rounds {
         let mut rng = root.stream("rounds", 0).stream("round", *round).stream("device", user);
-        let mut trained = Trained::new(&model.parameters.layout());
-        let task = Task {
-            shared: &model.parameters,
-            prepared: &(),
-            private: &mut private,
-            history: &rows,
-            hidden: &[],
+        let learn = |private: &mut [f32], history: &[u32], rng: &mut Rng| {
+            let mut trained = Trained::new(&model.parameters.layout());
+            trained.expect_shown(&policy);
+            let task = Task { shared: &model.parameters, prepared: &(), private, history, hidden: &[] };
+            part.train(task, &mut part.scratch(ITEMS), rng, &mut trained).unwrap();
+            trained
         };
-        part.train(task, &mut part.scratch(ITEMS), &mut rng, &mut trained).unwrap();
+        learn(&mut private, &rows, &mut rng.stream("own", 0));
+        let trained = learn(&mut shown_private, &shown, &mut rng);
         let terms = terms.clone().for_round(sottovoce_protocol::RoundId(*round), model.version, 3);
-        let policy = Policy::new(0.6).unwrap();
-        let draws = Draws { round: rng.next_u64(), kept: root.stream("kept", user).next_u64() };
+        let draws = Draws { round: rng.next_u64(), kept };
         let disclosed = trained.disclose(&policy, &terms, 0, &mut Ledger::new(), draws).unwrap();
         let mut bytes = Vec::new();
         codec::encode_update(&disclosed, &mut bytes);
@@ -257,6 +261,7 @@ fn nobody_without_a_history_takes_part_and_a_later_import_changes_that() {
     let imported = device.import([("i3", Some(1)), ("i4", None), ("i3", None), ("other", None)]).unwrap();
     assert_eq!((imported.added, imported.repeated, imported.unknown), (3, 1, 1));
     assert_eq!((device.unknown_items(), device.history().len()), (1, 3));
+    device.set_policy(|policy| policy.set_pi(1.0)).unwrap();
     server.close_round();
     assert_eq!(device.step(&*server, NOW).unwrap(), done(1));
 }
@@ -318,9 +323,10 @@ fn hidden_items_never_leave_and_what_was_ready_is_given_up() {
     assert!(device.has_pending());
     device.hide(&format!("i{}", in_it[0])).unwrap();
     assert!(!device.has_pending());
-    // All that the owner has is hidden; it holds after a restart.
+    // All but one of what the owner has is hidden; it holds after a restart.
     let ids: Vec<String> = device.history().iter().map(|(id, _)| id.to_owned()).collect();
     ids.iter().for_each(|id| device.hide(id).unwrap());
+    assert!(device.unhide(&ids[1]).unwrap());
     drop(device);
     let mut device = Device::open(Box::new(store), options()).unwrap();
     for round in 1..4 {
@@ -334,6 +340,14 @@ fn hidden_items_never_leave_and_what_was_ready_is_given_up() {
         assert!(received.update().tables()[0].iter().all(|(row, _)| !hidden.contains(&(row as u32))));
         assert!(received.update().rows() > 0);
     }
+    // Nothing is left to show: it learns for its owner, and says no.
+    let before = device.private().unwrap().to_vec();
+    device.hide(&ids[1]).unwrap();
+    server.close_round();
+    let next = device.step(&*server, NOW + Duration::from_secs(300)).unwrap();
+    assert!(matches!(next, Next::After(_, Rest::Declined { round: 4, .. })), "{next:?}");
+    assert_eq!(server.with(|world| world.refusals.last().cloned()), Some((0, Refusal::NoHistory)));
+    assert_ne!(device.private().unwrap(), before);
     assert!(device.unhide(&ids[0]).unwrap() && !device.unhide(&ids[0]).unwrap());
 }
 

@@ -80,6 +80,12 @@ impl Disclosure {
         self.own.get(device as usize).map_or(self.policy.pi(), |&pi| f64::from(pi))
     }
 
+    /// Whether somebody keeps some of what they have at home for good.
+    pub(crate) fn parts_histories(&self) -> bool {
+        let some = self.own.iter().any(|&pi| pi < 1.0) && self.policy.draw == PiDraw::Kept;
+        some || self.policy.parts_history()
+    }
+
     /// What is drawn once for good of what leaves a device; nothing where its policy does not ask for it.
     pub(crate) fn kept(&self, device: u32, policy: &Policy) -> u64 {
         match policy.draw {

@@ -144,6 +144,8 @@ pub struct InProcess<D: DevicePart> {
     histories: HistorySource,
     /// Private models, one device after the other.
     private: Vec<f32>,
+    /// Those with which they learn what they show, in the same order; empty where nobody keeps anything at home for good.
+    shown: Vec<f32>,
     disclosure: Disclosure,
     layout: Layout,
     delivery: Delivery,
@@ -165,16 +167,22 @@ impl<D: DevicePart> InProcess<D> {
     ) -> Self {
         let histories = histories.into();
         let width = device.private_values();
-        let mut private = vec![0.0; width * histories.users()];
-        for (user, private) in private.chunks_exact_mut(width.max(1)).enumerate() {
-            device.start(private, &mut rng.stream("private", user as u64));
-        }
+        let begin = |label| {
+            let mut all = vec![0.0; width * histories.users()];
+            for (user, private) in all.chunks_exact_mut(width.max(1)).enumerate() {
+                device.start(private, &mut rng.stream(label, user as u64));
+            }
+            all
+        };
+        let private = begin("private");
+        let shown = if disclosure.parts_histories() { begin("shown") } else { Vec::new() };
         let (delivery, behaviour) = (Delivery::Direct, Behaviour::new(Habits::default(), rng));
         let (downloaded, profile, recorder, spare) = Default::default();
         Self {
             device,
             histories,
             private,
+            shown,
             disclosure,
             layout,
             delivery,
@@ -273,8 +281,12 @@ impl<D: DevicePart> Fleet for InProcess<D> {
             Lane::new(scratch, self.disclosure.policy(), &self.layout)
         };
         if count == 1 {
-            let column =
-                Column { first: 0, private: &mut self.private, versions: &mut self.downloaded.versions };
+            let column = Column {
+                first: 0,
+                private: &mut self.private,
+                shown: &mut self.shown,
+                versions: &mut self.downloaded.versions,
+            };
             let lanes = &mut self.spare.lanes;
             if lanes.is_empty() {
                 lanes.push(spare_lane());
@@ -287,7 +299,12 @@ impl<D: DevicePart> Fleet for InProcess<D> {
         let counting = into.how().clone();
         let counting = &counting;
         let assembly = Assembly::new(count, take(&mut self.spare), into);
-        let all = Column { first: 0, private: &mut self.private, versions: &mut self.downloaded.versions };
+        let all = Column {
+            first: 0,
+            private: &mut self.private,
+            shown: &mut self.shown,
+            versions: &mut self.downloaded.versions,
+        };
         let (round, assembly_of, layout, spare_lane) = (&round, &assembly, &self.layout, &spare_lane);
         // First in, first out: parts get smaller, see `Cut`.
         rayon::scope_fifo(|scope| {
@@ -315,12 +332,14 @@ impl<D: DevicePart> Fleet for InProcess<D> {
 
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {
         put_f32s(out, &self.private)?;
+        put_f32s(out, &self.shown)?;
         self.downloaded.save(out)?;
         self.behaviour.save(out)
     }
 
     fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
         take_f32s(from, &mut self.private)?;
+        take_f32s(from, &mut self.shown)?;
         self.downloaded.restore(self.histories.users(), from)?;
         self.behaviour.restore(from)
     }

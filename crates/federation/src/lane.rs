@@ -34,6 +34,8 @@ pub(crate) struct Column<'a> {
     pub(crate) first: u32,
     /// Private models, one device after the other.
     pub(crate) private: &'a mut [f32],
+    /// Those with which they learn what they show; empty where nobody keeps anything at home for good.
+    pub(crate) shown: &'a mut [f32],
     /// Versions of the shared model; empty where they do not matter.
     pub(crate) versions: &'a mut [Kept],
 }
@@ -43,15 +45,30 @@ impl<'a> Column<'a> {
     pub(crate) fn split_before(self, end: u32, width: usize) -> (Self, Self) {
         let devices = (end - self.first) as usize;
         let (private, private_after) = self.private.split_at_mut(devices * width);
+        let (shown, shown_after) = self.shown.split_at_mut((devices * width).min(self.shown.len()));
         let (versions, versions_after) = self.versions.split_at_mut(devices.min(self.versions.len()));
-        let mine = Column { first: self.first, private, versions };
-        (mine, Column { first: end, private: private_after, versions: versions_after })
+        let mine = Column { first: self.first, private, shown, versions };
+        (mine, Column { first: end, private: private_after, shown: shown_after, versions: versions_after })
     }
 
-    fn of(&mut self, device: u32, width: usize) -> (&mut [f32], Option<&mut Kept>) {
+    fn of(&mut self, device: u32, width: usize) -> Own<'_> {
         let place = (device - self.first) as usize;
-        (&mut self.private[place * width..][..width], self.versions.get_mut(place))
+        Own {
+            private: &mut self.private[place * width..][..width],
+            shown: self.shown.get_mut(place * width..).map_or(&mut [], |rest| {
+                let width = width.min(rest.len());
+                &mut rest[..width]
+            }),
+            version: self.versions.get_mut(place),
+        }
     }
+}
+
+/// What one device keeps.
+struct Own<'a> {
+    private: &'a mut [f32],
+    shown: &'a mut [f32],
+    version: Option<&'a mut Kept>,
 }
 
 /// Memory that one device after the other works in.
@@ -61,6 +78,10 @@ pub(crate) struct Lane<S> {
     ledger: Ledger,
     /// Emptied between devices.
     trained: Trained,
+    /// What owners learn for themselves alone; thrown away.
+    aside: Trained,
+    /// What an owner shows of their history, where they keep some of it at home for good.
+    shown: Vec<u32>,
     /// For delivery by bytes.
     bytes: Vec<u8>,
     received: Received,
@@ -74,8 +95,8 @@ impl<S> Lane<S> {
     pub(crate) fn new(scratch: S, policy: Policy, layout: &Layout) -> Self {
         let (trained, received) = (Trained::new(layout), Received::new(layout));
         let (ledger, page) = (Ledger::totals_only(), Page::default());
-        let (bytes, words) = Default::default();
-        Self { scratch, policy, ledger, trained, bytes, received, words, page }
+        let (bytes, words, shown, aside) = (Vec::new(), Vec::new(), Vec::new(), Trained::new(layout));
+        Self { scratch, policy, ledger, trained, aside, shown, bytes, received, words, page }
     }
 
     /// Trains a part of the cohort.
@@ -106,7 +127,7 @@ impl<S> Lane<S> {
         &mut self,
         round: &Round<'_, D>,
         device: u32,
-        (private, version): (&mut [f32], Option<&mut Kept>),
+        own: Own<'_>,
         into: &mut Collected,
         attendance: &mut Attendance,
     ) -> Result<(), FederationError> {
@@ -117,15 +138,29 @@ impl<S> Lane<S> {
         let mut rng = round.rng.stream("device", u64::from(device));
         let kept = round.disclosure.kept(device, &self.policy);
         let history = round.histories.of(device as usize, &mut self.page)?;
-        let task = Task {
-            shared: round.shared,
-            prepared: round.prepared,
-            private,
-            history,
-            hidden: self.policy.hidden(),
+        let bounded = into.how().protects().filter(|protected| protected.protection().each().is_some());
+        // Where interactions are taken one by one, by chance, those at home have none.
+        let parts = bounded.is_none() && self.policy.parts_history();
+        let (shared, prepared) = (round.shared, round.prepared);
+        let (private, learnt) = if parts {
+            self.shown.clear();
+            self.shown.extend(self.policy.shown(history, kept));
+            if !own.private.is_empty() {
+                self.aside.expect_nothing();
+                let task = Task { shared, prepared, private: own.private, history, hidden: &[] };
+                let mut rng = rng.stream("own", 0);
+                let learnt = round.device.train(task, &mut self.scratch, &mut rng, &mut self.aside);
+                learnt.map_err(|error| FederationError::training(device, &error))?;
+                self.aside.clear();
+            }
+            self.trained.expect_shown(&self.policy);
+            (own.shown, &self.shown[..])
+        } else {
+            self.trained.expect(&self.policy);
+            (own.private, history)
         };
-        self.trained.expect(&self.policy, kept);
-        let lesson = match into.how().protects().filter(|protected| protected.protection().each().is_some()) {
+        let task = Task { shared, prepared, private, history: learnt, hidden: self.policy.hidden() };
+        let lesson = match bounded {
             Some(protected) => {
                 let mut generator = Generator::simulated(round.rng, "steps", u64::from(device));
                 let mut noise = |sums: &mut [i64]| protected.add_noise(&mut generator, sums);
@@ -145,14 +180,19 @@ impl<S> Lane<S> {
         };
         let lesson = lesson.map_err(|error| FederationError::training(device, &error))?;
         if lesson.samples == 0 {
+            // Who shows nothing has learnt for themselves, and says no.
+            if parts && !history.is_empty() {
+                attendance.trained += 1;
+                attendance.downloaded += round.prices.charge(own.version);
+            }
             return Ok(());
         }
         if !round.terms.criteria.is_empty() {
-            let reported = round.profile.report(round.terms, (device, history), &lesson, &mut self.trained);
+            let reported = round.profile.report(round.terms, (device, learnt), &lesson, &mut self.trained);
             reported.map_err(|error| FederationError::training(device, &error))?;
         }
         attendance.trained += 1;
-        attendance.downloaded += round.prices.charge(version);
+        attendance.downloaded += round.prices.charge(own.version);
         attendance.samples += lesson.samples;
         attendance.loss += lesson.loss;
         let fate = round.course.fate(device);

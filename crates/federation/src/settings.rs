@@ -53,7 +53,7 @@ impl Common {
                 "pi",
                 1.0,
                 0.0..=1.0,
-                "Share of an owner's liked items whose rows leave the device",
+                "Share of what an owner has from which is learnt what leaves the device",
             ),
             Setting::choice(
                 "pi_spread",
@@ -63,7 +63,7 @@ impl Common {
             Setting::choice(
                 "pi_draw",
                 PiDraw::NAMES,
-                "Whether the items that leave by pi are drawn once for good, or anew each round (the papers' way)",
+                "Whether that share is drawn once for good, or anew each round, of the rows that leave (the papers' way)",
             ),
             Setting::integer("epochs", epochs, 1..=10_000, an_epoch).on_log_scale(),
             Setting::choice("values", VALUES, "How devices write the values they send"),

@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{World, people};
+use common::{World, papers, people};
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 use sottovoce_core::Rng;
 use sottovoce_federation::*;
 use sottovoce_models::fpl::Device;
-use sottovoce_protocol::{Policy, ValueEncoding};
+use sottovoce_protocol::ValueEncoding;
 
 type Town = Federation<InProcess<Device>>;
 
@@ -16,7 +16,7 @@ fn world(cohort: Cohort) -> World {
         histories: people(140, 50),
         plan: Box::new(move |_| Plan { cohort, triples: 4, rounds: 5 }),
         strategy: Box::new(Sum { rate: 0.02 }),
-        policy: Policy::new(0.6).unwrap(),
+        policy: papers(0.6),
         spread: PiSpread::Uniform,
         values: ValueEncoding::F32,
         delivery: Delivery::Direct,

@@ -67,7 +67,7 @@ impl Phones {
         let mut rng =
             self.seed.stream("rounds", 0).stream("round", terms.round.0).stream("device", phone.user);
         let mut trained = Trained::new(&shared.layout());
-        trained.expect(&Policy::new(1.0).unwrap(), 0);
+        trained.expect(&Policy::new(1.0).unwrap());
         let mut scratch = self.device.scratch(shared.tables()[0].shape().rows as usize);
         let task =
             Task { shared, prepared: &(), private: &mut phone.private, history: &phone.history, hidden: &[] };

@@ -2,16 +2,16 @@
 
 mod common;
 
-use common::{World, people};
+use common::{World, papers, people};
 use sottovoce_federation::*;
-use sottovoce_protocol::{Policy, ValueEncoding};
+use sottovoce_protocol::ValueEncoding;
 
 fn world(pi: f64) -> World {
     World {
         histories: people(90, 40),
         plan: Box::new(|_| Plan { cohort: Cohort::Fraction(0.5), triples: 6, rounds: 4 }),
         strategy: Box::new(Sum { rate: 0.02 }),
-        policy: Policy::new(pi).unwrap(),
+        policy: papers(pi),
         spread: PiSpread::Fixed,
         values: ValueEncoding::F32,
         delivery: Delivery::Direct,

@@ -2,13 +2,12 @@
 
 mod common;
 
-use common::{FACTORS, Planner, World, people};
+use common::{FACTORS, Planner, World, papers, people};
 use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 use sottovoce_core::Histories;
 use sottovoce_federation::*;
 use sottovoce_models::fpl::Device;
-use sottovoce_protocol::{Parameters, PiDraw, Policy, RoundTerms, SharedModel, Terms, ValueEncoding, codec};
-use std::collections::BTreeSet;
+use sottovoce_protocol::{Parameters, Policy, RoundTerms, SharedModel, Terms, ValueEncoding, codec};
 use std::sync::{Arc, Mutex};
 
 fn configured(configuration: Configuration) -> Planner {
@@ -24,7 +23,7 @@ fn world() -> World {
         histories: people(150, 60),
         plan: configured(Configuration::ParallelPlus),
         strategy: Box::new(Sum { rate: 0.02 }),
-        policy: Policy::new(0.4).unwrap(),
+        policy: papers(0.4),
         spread: PiSpread::Fixed,
         values: ValueEncoding::F32,
         delivery: Delivery::Direct,
@@ -105,7 +104,7 @@ proptest! {
             histories: Histories::from_lists(std::slice::from_ref(&history), 20).unwrap(),
             plan: fixed(Plan { cohort: Cohort::All, triples, rounds: 3 }),
             strategy: Box::new(Seen(seen.clone())),
-            policy: Policy::new(0.0).unwrap(),
+            policy: papers(0.0),
             ..world()
         };
         world.found(seed).epoch().unwrap();
@@ -113,30 +112,6 @@ proptest! {
         prop_assert_eq!(left.iter().filter(|(row, _)| history.contains(&(*row as u32))).count(), 0);
         prop_assert_eq!(left.is_empty(), false);
     }
-}
-
-/// One device, all of whose items are in every round's triples sooner or later.
-#[test]
-fn what_was_drawn_to_stay_at_home_never_leaves_and_drawn_anew_everything_does() {
-    let history: Vec<u32> = (0..20).collect();
-    let of_history = |draw| {
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let mut policy = Policy::new(0.3).unwrap();
-        policy.draw = draw;
-        let world = World {
-            histories: Histories::from_lists(std::slice::from_ref(&history), 40).unwrap(),
-            plan: fixed(Plan { cohort: Cohort::All, triples: 60, rounds: 100 }),
-            strategy: Box::new(Seen(seen.clone())),
-            policy,
-            ..world()
-        };
-        world.found(4).epoch().unwrap();
-        let left =
-            seen.lock().unwrap().iter().map(|(row, _)| *row).filter(|row| *row < 20).collect::<BTreeSet<_>>();
-        left.len()
-    };
-    assert!((1..13).contains(&of_history(PiDraw::Kept)), "{}", of_history(PiDraw::Kept));
-    assert_eq!(of_history(PiDraw::EachRound), 20);
 }
 
 #[test]

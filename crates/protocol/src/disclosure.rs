@@ -62,6 +62,7 @@ impl Trained {
     }
 
     fn keep_disclosed_rows(&mut self, table: usize, policy: &Policy, draws: Draws) {
+        let of_shown = self.of_shown && policy.draw == PiDraw::Kept;
         let rows = &mut self.update.tables[table];
         let Private { marks, covered, covers } = &mut self.private[table];
         // Tables by item share one decision per item; others have their own per row.
@@ -77,6 +78,8 @@ impl Trained {
         let goes = |place: usize, row: u32| {
             let goes = match marks[place] {
                 Mark::Other => true,
+                // Rows that are no items were drawn with the items that they come from.
+                Mark::Consumed if of_shown && space > 0 => true,
                 Mark::Consumed => draws.let_leave(policy, space + u64::from(row)),
                 Mark::Hidden => false,
             };
@@ -145,7 +148,7 @@ impl Draws {
 /// One uniform number for each key: SplitMix64 from a seed, read at the key's place, so that a draw depends neither on
 /// the order of rows nor on which other rows there are. A larger pi lets all rows leave that a smaller one did.
 #[inline]
-pub(crate) fn uniform(seed: u64, key: u64) -> f64 {
+fn uniform(seed: u64, key: u64) -> f64 {
     let mut z = seed.wrapping_add(key.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -19,7 +19,7 @@ pub enum Participation {
 /// How often it is drawn which of the owner's items leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PiDraw {
-    /// Once for good: the same share of them leaves in all rounds, and of the others nothing ever does.
+    /// Once for good: what leaves is learnt from the same share of them in all rounds, and never from the others.
     #[default]
     Kept,
     /// Anew in each round, as FPL's paper has it: after enough rounds all of them have left.
@@ -123,6 +123,17 @@ impl Policy {
             PiDraw::Kept => goes(Draws { round: 0, kept }),
             PiDraw::EachRound => self.pi,
         }
+    }
+
+    /// Whether some of what the owner has stays at home for good. What leaves is then learnt from the rest alone, with a private
+    /// model of its own, and the owner's private model is learnt aside.
+    pub fn parts_history(&self) -> bool {
+        self.draw == PiDraw::Kept && (self.pi < 1.0 || !self.hidden.is_empty())
+    }
+
+    /// What of a history is not kept at home for good.
+    pub fn shown(&self, history: &[u32], kept: u64) -> impl Iterator<Item = u32> {
+        history.iter().copied().filter(move |&item| self.chance_of(item, kept) > 0.0)
     }
 
     /// Items of which nothing leaves that has to do with the owner, consumed or not; ascending. Where a model draws decoys from the

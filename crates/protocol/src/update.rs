@@ -1,10 +1,9 @@
 //! The change a device proposes, at each station of its way.
 
-use crate::disclosure::uniform;
 use crate::error::{UpdateError, ValueError};
 use crate::parameters::{Keyed, Layout};
 use crate::rows::Rows;
-use crate::{DecodeError, FederationId, PiDraw, Policy, RoundId, RoundTerms, ValueEncoding, limits};
+use crate::{DecodeError, FederationId, Policy, RoundId, RoundTerms, ValueEncoding, limits};
 
 /// What a row says about the person: the private half of an update, never encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,34 +113,31 @@ pub struct Trained {
     pub(crate) private: Vec<Private>,
     /// Whether the owner keeps nothing at home.
     open: bool,
-    /// Where it is drawn once for good what leaves: from what, and the share.
-    kept: Option<(u64, f64)>,
+    /// Whether it was learnt from nothing that stays at home for good.
+    pub(crate) of_shown: bool,
 }
 
 impl Trained {
     /// Nothing changed yet.
     pub fn new(layout: &Layout) -> Self {
         let private = vec![Private::default(); layout.shapes().len()];
-        Self { update: Update::new(layout), private, open: false, kept: None }
+        Self { update: Update::new(layout), private, open: false, of_shown: false }
     }
 
-    /// Says, before training, under which policy it will be disclosed, and what was drawn once for good
-    /// ([`Draws::kept`](crate::Draws::kept)): where the owner keeps nothing at home, a model need not hide what it keeps; where
-    /// it is known what stays there, a model can do without it in what leaves. The policy in force when it is disclosed decides all the
-    /// same.
-    pub fn expect(&mut self, policy: &Policy, kept: u64) {
-        self.open = policy.pi() >= 1.0 && policy.hidden().is_empty();
-        self.kept = (policy.draw == PiDraw::Kept).then_some((kept, policy.pi()));
+    /// Says, before training, under which policy it will be disclosed: where the owner keeps nothing at home, a model need not
+    /// hide what it keeps. The policy in force when it is disclosed decides all the same.
+    pub fn expect(&mut self, policy: &Policy) {
+        (self.open, self.of_shown) = (policy.pi() >= 1.0 && policy.hidden().is_empty(), false);
     }
 
-    /// Whether it was drawn once for good which items stay at home.
-    pub fn knows_what_stays(&self) -> bool {
-        self.kept.is_some()
+    /// Says, before training, that it will be from what the policy shows and nothing else ([`Policy::shown`]).
+    pub fn expect_shown(&mut self, policy: &Policy) {
+        (self.open, self.of_shown) = (policy.hidden().is_empty(), true);
     }
 
-    /// Whether it was drawn once for good that the row of this item stays at home.
-    pub fn stays(&self, item: u32) -> bool {
-        self.kept.is_some_and(|(kept, pi)| uniform(kept, u64::from(item)) >= pi)
+    /// Says, before training, that it will not be disclosed: only the private model is wanted.
+    pub fn expect_nothing(&mut self) {
+        (self.open, self.of_shown) = (true, false);
     }
 
     /// Whether every row is expected to leave.
@@ -435,7 +431,7 @@ impl Received {
 }
 
 fn emptied(update: Update, private: Vec<Private>) -> Trained {
-    let mut trained = Trained { update, private, open: false, kept: None };
+    let mut trained = Trained { update, private, open: false, of_shown: false };
     trained.clear();
     trained
 }

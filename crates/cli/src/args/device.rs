@@ -152,10 +152,10 @@ pub(crate) struct Enrol {
     /// Public keys of the federation's devices, from somebody other than the server's operator; see `device identity`
     #[arg(long, value_name = "FILE")]
     pub(crate) roster: Option<PathBuf>,
-    /// Share of the items you have whose rows leave, from 0 to 1
+    /// Share of the items you have from which is learnt what leaves, from 0 to 1
     #[arg(long, value_name = "X", default_value_t = 0.5)]
     pub(crate) pi: f64,
-    /// Whether that share is drawn once for good, so that the others never leave, or anew each round
+    /// Whether that share is drawn once for good, so that nothing ever leaves of the others, or anew each round
     #[arg(long, value_name = "WHEN", default_value = PiDraw::default().name(), value_parser = pi_draw())]
     pub(crate) pi_draw: PiDraw,
     #[command(flatten)]
@@ -175,10 +175,10 @@ pub(crate) struct RunDevice {
 /// `device policy`.
 #[derive(Debug, Args)]
 pub(crate) struct ChangePolicy {
-    /// Share of the items you have whose rows leave, from 0 to 1
+    /// Share of the items you have from which is learnt what leaves, from 0 to 1
     #[arg(long, value_name = "X")]
     pub(crate) pi: Option<f64>,
-    /// Whether that share is drawn once for good, so that the others never leave, or anew each round
+    /// Whether that share is drawn once for good, so that nothing ever leaves of the others, or anew each round
     #[arg(long, value_name = "WHEN", value_parser = pi_draw())]
     pub(crate) pi_draw: Option<PiDraw>,
     /// An item of which nothing leaves that has to do with you; may be given several times

@@ -201,11 +201,12 @@ impl Device {
     /// something of whoever is being forgotten.
     fn go_back(&mut self, with: Option<u64>) -> Result<(), DeviceError> {
         let earlier = |with: &u64| self.held.as_ref().is_none_or(|held| held.model.version.0 < *with);
-        if self.state.private.is_none() || !with.as_ref().is_some_and(earlier) {
+        let has_none = self.state.private.is_none() && self.state.shown.is_none();
+        if has_none || !with.as_ref().is_some_and(earlier) {
             return Ok(());
         }
         self.change(|state| {
-            state.private = None;
+            (state.private, state.shown) = (None, None);
             Ok(())
         })
     }

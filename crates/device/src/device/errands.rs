@@ -307,21 +307,27 @@ impl Device {
         let round = asked.terms.round;
         let mut ledger = self.state.ledger.clone();
         match self.work(now, &mut ledger) {
-            Ok(Outcome { private, leaves }) => {
+            Ok(Outcome { private, shown, leaves }) => {
+                let leaves_nothing = matches!(leaves, Leaves::Nothing);
                 self.change(|state| {
                     state.private = Some(private);
-                    state.ledger = ledger;
-                    state.answered = Some(round);
+                    state.shown = shown.or(state.shown.take());
                     match leaves {
                         Leaves::Message(bytes, ticket) => {
                             let ticket = ticket.map(|ticket| *ticket);
                             state.pending = Some(Pending { round, bytes, ticket });
                         }
                         Leaves::Sealed(sealing) => state.sealing = Some(sealing),
+                        Leaves::Nothing => return Ok(()),
                     }
+                    state.ledger = ledger;
+                    state.answered = Some(round);
                     Ok(())
                 })?;
-                self.phase = Phase::Idle;
+                match leaves_nothing {
+                    true => self.refuse(&Declined::NothingShown),
+                    false => self.phase = Phase::Idle,
+                }
             }
             Err(declined) => self.refuse(&declined),
         }
@@ -338,6 +344,7 @@ impl Device {
             history: &self.rows,
             items: self.items.as_deref(),
             private: self.state.private.as_ref(),
+            shown: self.state.shown.as_ref(),
             policy: &self.policy,
             secret: &self.state.secret,
             seeds: &self.state.seeds,

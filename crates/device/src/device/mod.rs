@@ -173,6 +173,7 @@ impl Device {
             ledger: state::new_ledger(&options.bounds),
             history: Arc::new(history),
             private: None,
+            shown: None,
             answered: None,
             pending: None,
             sealing: None,

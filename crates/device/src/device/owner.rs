@@ -198,16 +198,15 @@ impl Device {
         }
     }
 
-    /// Rows of items that leave because the owner has them, in whichever round, and that no other joins: as it was drawn once for
-    /// good. `None` where it is drawn anew each round, where rows are not items, or before the first model is there.
-    pub fn drawn_to_leave(&self) -> Option<Vec<u32>> {
-        if self.policy.draw != PiDraw::Kept || self.item_tables().is_empty() {
+    /// Rows of items that are shown: what leaves is learnt from these alone, in all rounds. `None` where it is drawn anew each round
+    /// what leaves, or before a catalog is there.
+    pub fn shown(&self) -> Option<Vec<u32>> {
+        if self.policy.draw != PiDraw::Kept || self.items.is_none() {
             return None;
         }
         let model = self.state.private.as_ref().map_or("", |private| private.model.name.as_str());
         let kept = self.state.seeds.kept(&self.state.secret, model);
-        let leaves = |&row: &u32| self.policy.chance_of(row, kept) > 0.0;
-        Some(self.rows.rows.iter().copied().filter(leaves).collect())
+        Some(self.policy.shown(&self.rows.rows, kept).collect())
     }
 
     /// Names of the shared model's tables with a row an item.

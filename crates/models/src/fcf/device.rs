@@ -18,8 +18,7 @@ pub struct Device {
     /// Pull of the user's vector to zero (l).
     pub regularisation: f32,
     /// Whether the row of an item had that stays at home leaves as that of an item not had; otherwise, as in the paper, it is
-    /// missing from an update that has all others. Where it was drawn once for good what stays, nothing that leaves has to do
-    /// with it at all: the vector that updates are made with is solved for without it.
+    /// missing from an update that has all others.
     pub decoys: bool,
 }
 
@@ -181,26 +180,14 @@ impl DevicePart for Device {
         let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
             return Ok(Lesson::default());
         };
-        let samples = history.len() as u64;
-        let lesson = |loss| Lesson { samples, loss: loss / f64::from(1.0 + self.confidence) };
-        if self.decoys && !into.is_open() && into.knows_what_stays() {
-            // As if the owner had no more than what leaves; what else they have is for their own vector only.
-            let leaves = |item: &u32| !into.stays(*item) && hidden.binary_search(item).is_err();
-            let shown: Vec<u32> = history.iter().copied().filter(leaves).collect();
-            self.solve(prepared, &shown, scratch, user);
-            let loss = self.propose(table, user, &shown, into)?;
-            self.cover(table, user, hidden, into)?;
-            into.set_samples(shown.len() as u64);
-            self.solve(prepared, history, scratch, user);
-            return Ok(lesson(loss));
-        }
         self.solve(prepared, history, scratch, user);
         let loss = self.propose(table, user, history, into)?;
         if self.decoys && !into.is_open() {
             self.cover(table, user, &both(history, hidden), into)?;
         }
+        let samples = history.len() as u64;
         into.set_samples(samples);
-        Ok(lesson(loss))
+        Ok(Lesson { samples, loss: loss / f64::from(1.0 + self.confidence) })
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
@@ -311,34 +298,6 @@ mod tests {
             let error = -math::dot(&private, shared.tables()[0].row(item));
             assert!(row.iter().zip(private).all(|(found, p)| (found - error * p).abs() < 1e-6), "{item}");
         }
-    }
-
-    /// One who has only what leaves sends the same bits, and only their own vector differs.
-    #[test]
-    fn what_was_drawn_to_stay_at_home_has_no_part_in_what_leaves() {
-        let shared = Shared { factors: FACTORS, init_deviation: 0.8 }.start(ITEMS, &mut Rng::new(1)).unwrap();
-        let device = Device { factors: FACTORS, confidence: 2.0, regularisation: 1.0, decoys: true };
-        let prepared = device.prepare(&shared);
-        let mut policy = Policy::new(0.4).unwrap();
-        policy.hide(5);
-        let learn = |history: &[u32]| {
-            let (mut private, mut trained) = ([0.0; FACTORS], Trained::new(&shared.layout()));
-            trained.expect(&policy, 11);
-            let (hidden, private_of) = (policy.hidden(), &mut private);
-            let task = Task { shared: &shared, prepared: &prepared, private: private_of, history, hidden };
-            device.train(task, &mut device.scratch(ITEMS), &mut Rng::new(1), &mut trained).unwrap();
-            let (terms, draws) =
-                (RoundTerms::freeze(Terms::default()).unwrap(), Draws { round: 3, kept: 11 });
-            let left = trained.disclose(&policy, &terms, 0, &mut Ledger::totals_only(), draws).unwrap();
-            (left.update().clone(), private)
-        };
-        let all: Vec<u32> = (0..ITEMS as u32).filter(|item| item % 2 == 1).collect();
-        let leaves: Vec<u32> = all.iter().copied().filter(|&item| policy.chance_of(item, 11) > 0.0).collect();
-        assert!(!leaves.is_empty() && leaves.len() < all.len() - 1, "{leaves:?}");
-        let ((of_all, own), (of_leaving, lesser)) = (learn(&all), learn(&leaves));
-        assert_eq!(of_all, of_leaving);
-        assert_eq!(of_all.rows(), ITEMS);
-        assert_ne!(own, lesser);
     }
 
     #[test]

@@ -86,12 +86,12 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         Reportable::Only(names) => names.iter().map(String::as_str).collect(),
     };
     let hidden: Vec<&str> = device.hidden().collect();
-    let (drawn, items) = (device.drawn_to_leave(), device.items());
+    let (shown, items) = (device.shown(), device.items());
     let id = |&row: &u32| items.map(|items| items.id(row as usize));
-    let drawn: Option<Vec<_>> = drawn.map(|rows| rows.iter().filter_map(id).collect());
+    let shown: Option<Vec<_>> = shown.map(|rows| rows.iter().filter_map(id).collect());
     if common.json {
         return output::print_json(&json!({
-            "participation": participation, "pi": policy.pi(), "pi_draw": policy.draw.name(), "leaving": drawn,
+            "participation": participation, "pi": policy.pi(), "pi_draw": policy.draw.name(), "shown": shown,
             "hidden": hidden, "least_cohort": policy.least_cohort,
             "required_layers": policy.required_layers, "refused_layers": policy.refused_layers,
             "report": told, "samples": policy.samples,
@@ -102,15 +102,17 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         let _ = writeln!(text, "  {name:14} {value}");
     };
     line("participation", participation);
-    let of_items = match (policy.draw, drawn) {
+    let of_items = match (policy.draw, shown) {
         (PiDraw::EachRound, _) => {
             "the row of an item you have leaves with this probability, drawn anew each round".to_owned()
         }
-        (PiDraw::Kept, None) => "of all you have this share leaves, drawn once for good".to_owned(),
-        (PiDraw::Kept, Some(drawn)) => {
+        (PiDraw::Kept, None) => {
+            "what leaves is learnt from this share of what you have, drawn once for good".to_owned()
+        }
+        (PiDraw::Kept, Some(shown)) => {
             let had = device.history().len() - device.unknown_items();
-            let (drawn, had) = (grouped(drawn.len() as u128), grouped(had as u128));
-            format!("{drawn} of the {had} items you have leave for that, always the same ones")
+            let (shown, had) = (grouped(shown.len() as u128), grouped(had as u128));
+            format!("what leaves is learnt from {shown} of the {had} items you have, always the same ones")
         }
     };
     line("pi", &format!("{}: {of_items}", policy.pi()));
