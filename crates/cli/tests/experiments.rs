@@ -116,7 +116,8 @@ fn the_demo_ends_in_a_report() {
     let text = printed(&["demo", "--users", "60", "--no-open", "--out", folder.to_str().unwrap()]);
     assert!(text.contains("report.html") && text.contains("EASE"), "{text}");
     assert!(text.contains("With every history left on its device, FPL, π"), "{text}");
-    assert!(text.contains("the whole history") && text.contains("updates, none of liked items"), "{text}");
+    assert!(text.contains("the whole history") && text.contains("nothing"), "{text}");
+    assert!(text.contains("updates learnt from 100 % of the history"), "{text}");
     for name in ["report.html", "report.json", "results.json"] {
         assert!(fs::metadata(folder.join(name)).unwrap().len() > 1000, "{name}");
     }

@@ -191,7 +191,7 @@ fn what_was_sent_has_a_front_and_a_table() {
     let table = report.tables().find(|table| table.caption == "What leaves a device on synth:town").unwrap();
     let page = report.to_html();
     assert_eq!(table.rows.len(), 3);
-    assert!(page.contains("the whole history") && page.contains("updates, 100 % of those of liked items"));
+    assert!(page.contains("the whole history") && page.contains("updates learnt from 100 % of the history"));
     assert!(report.summary[0].starts_with("With every history left on its device, **Large, π = 1** reaches"));
     // Accuracy is 0.4 and a twentieth of π: π = 0.1 or 0.2 reaches nine tenths of what π = 1 does.
     assert!(report.summary[2].contains(" is enough for 9"), "{}", report.summary[2]);

@@ -262,7 +262,7 @@ pub(crate) struct Fleet {
     /// Whose histories the devices have: a file, a folder, a bare name, or synth:town[:users=N]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,
-    /// Share of liked items whose rows leave the devices
+    /// Share of what people have from which is learnt what leaves their devices
     #[arg(long, value_name = "PI", default_value_t = 1.0)]
     pub(crate) pi: f64,
     /// Whether that share is drawn once for good, or anew each round

@@ -6,6 +6,7 @@ use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row};
 use sottovoce_evaluate::report::{Cell, Column, Format, KeyFigure, Section, Table};
 use sottovoce_evaluate::{Better, report};
+use sottovoce_models::settings::Value;
 
 /// How the captions of the tables begin that say who sees what.
 pub const WHO_SEES_WHAT: &str = "What leaves a device";
@@ -45,7 +46,7 @@ fn table(experiment: &Experiment, data: &DataResults) -> Table {
                 .format(Format::Bytes)
                 .help("Bytes a person's device is sent in all of training, as encoded."),
         )
-        .note("Means a person. A share of liked items is drawn anew in every round: over many rounds more of them leave than in one.");
+        .note("Means a person. What leaves is learnt from a share of the history that was drawn once for good; a share of rows that is drawn anew in every round grows over the rounds.");
     for row in &data.rows {
         let share = |name: &str| is_federated(row).then(|| a_person(data, row, name));
         let value = row.metric(metric.key, metric.cutoff).map(|spread| spread.mean);
@@ -61,11 +62,18 @@ fn table(experiment: &Experiment, data: &DataResults) -> Table {
 }
 
 fn leaves(row: &Row) -> String {
-    match (is_federated(row), row.settings.get("pi").and_then(number)) {
-        (false, _) => "the whole history".to_owned(),
-        (true, None) => "updates of the shared model".to_owned(),
-        (true, Some(0.0)) => "updates, none of liked items".to_owned(),
-        (true, Some(pi)) => format!("updates, {:.0} % of those of liked items", pi * 100.0),
+    if !is_federated(row) {
+        return "the whole history".to_owned();
+    }
+    let is_drawn_anew = row.settings.get("pi_draw") == Some(&Value::Word("each-round".to_owned()));
+    match (row.settings.get("pi").and_then(number), is_drawn_anew) {
+        (None, _) => "updates of the shared model".to_owned(),
+        (Some(0.0), true) => "updates, rows of liked items never".to_owned(),
+        (Some(pi), true) => {
+            format!("updates, rows of liked items with a chance of {:.0} % a round", pi * 100.0)
+        }
+        (Some(0.0), false) => "nothing".to_owned(),
+        (Some(pi), false) => format!("updates learnt from {:.0} % of the history", pi * 100.0),
     }
 }
 
