@@ -104,8 +104,18 @@ impl Witness {
         if heard.sealed { View::Sums } else { self.view }
     }
 
-    /// Scores of all items for each subject that sent anything, by each attack that the view allows.
+    /// Scores of all items for each subject that sent anything, by each attack that the view allows. Where none of them did, no
+    /// attack can tell items apart.
     fn scores(&self, heard: &Heard) -> Vec<Option<Vec<Vec<f32>>>> {
+        let mut scores = self.scores_of_senders(heard);
+        if scores.iter().all(Option::is_none) {
+            let attacks = self.seen(heard).attacks().len();
+            scores.fill(Some(vec![vec![0.0; self.subjects.popularity().len()]; attacks]));
+        }
+        scores
+    }
+
+    fn scores_of_senders(&self, heard: &Heard) -> Vec<Option<Vec<Vec<f32>>>> {
         let (surface, devices) = (&self.surface, self.subjects.devices());
         if self.seen(heard) == View::Sums {
             let took_part =
@@ -129,13 +139,13 @@ impl Witness {
     /// What came of it all.
     ///
     /// # Errors
-    /// If nothing was recorded.
+    /// If no round was recorded.
     pub fn conclude(&self) -> Result<Findings, AuditError> {
         let heard = lock(&self.heard);
-        let scores = self.scores(&heard);
-        if scores.iter().all(Option::is_none) {
+        if heard.rounds == 0 {
             return Err(AuditError::Nothing);
         }
+        let scores = self.scores(&heard);
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
         let view = self.seen(&heard);
         let vectors = self.surface.item_vectors(&shared);

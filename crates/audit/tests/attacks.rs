@@ -59,9 +59,15 @@ fn combined(findings: &Findings) -> f64 {
 
 /// One triple a round from everybody, seen one by one.
 fn one_triple(pi: f64, negatives: &str, epochs: i64) -> Findings {
+    drawing("each-round", pi, negatives, epochs)
+}
+
+/// The same, with this way to draw by pi.
+fn drawing(draw: &str, pi: f64, negatives: &str, epochs: i64) -> Findings {
     let settings = [
         ("configuration", word("pfpl")),
         ("pi", Value::Real(pi)),
+        ("pi_draw", word(draw)),
         ("negatives", word(negatives)),
         ("epochs", Value::Integer(epochs)),
     ];
@@ -85,19 +91,21 @@ fn the_more_is_disclosed_the_more_is_rebuilt() {
         let found: Vec<f64> = [0.0, 0.1, 0.4, 1.0].map(|pi| combined(&one_triple(pi, negatives, 8))).to_vec();
         assert!(found.is_sorted_by(|less, more| less < more), "{negatives}: {found:?}");
     }
+    let found: Vec<f64> = [0.0, 0.1, 0.4, 1.0].map(|pi| combined(&drawing("kept", pi, "decoys", 8))).to_vec();
+    assert!(found.is_sorted_by(|less, more| less < more), "{found:?}");
+}
+
+#[test]
+fn who_sends_nothing_gives_nothing_away() {
+    let findings = drawing("kept", 0.0, "decoys", 3);
+    assert_eq!(findings.uploads, 0);
+    let all = findings.combined().unwrap();
+    assert!(findings.of("signs").unwrap().auc == 0.5 && all.auc == all.guess_auc, "{all:?}");
 }
 
 #[test]
 fn a_share_drawn_once_for_good_stays_a_share() {
-    let over_rounds = |draw: &str, epochs| {
-        let settings = [
-            ("configuration", word("pfpl")),
-            ("pi", Value::Real(0.3)),
-            ("pi_draw", word(draw)),
-            ("epochs", Value::Integer(epochs)),
-        ];
-        audit("fpl", &people(120), View::Uploads, &settings).of("signs").unwrap().auc
-    };
+    let over_rounds = |draw, epochs| drawing(draw, 0.3, "decoys", epochs).of("signs").unwrap().auc;
     let (few, many) = (over_rounds("each-round", 8), over_rounds("each-round", 40));
     assert!(many > 0.95 && many > few, "{few} {many}");
     let (few, many) = (over_rounds("kept", 8), over_rounds("kept", 40));

@@ -106,10 +106,14 @@ fn a_federated_model_says_what_it_sent() {
         json(&[&["train", "--model", "fpl", "--data", TOWN][..], &set].concat())
     };
     let (open, closed) = (sent("1", "values=f32"), sent("0", "values=f32"));
+    let half = sent("0.5", "values=f32");
     let up = |trained: &serde_json::Value| trained["bytes"]["up"].as_u64().unwrap();
     assert_eq!(open["bytes"]["down"], closed["bytes"]["down"]);
     assert!(
-        open["bytes"]["down"].as_u64().unwrap() > up(&open) && up(&open) > up(&closed) && up(&closed) > 0
+        open["bytes"]["down"].as_u64().unwrap() > up(&open)
+            && up(&open) > up(&half)
+            && up(&half) > 0
+            && up(&closed) == 0
     );
     assert!(up(&sent("1", "values=i8-row")) * 2 < up(&open));
     assert!(open["vectors"].as_f64().unwrap() > closed["vectors"].as_f64().unwrap());

@@ -3,6 +3,7 @@
 use crate::Items;
 use crate::bounds::ID_BYTES;
 use sottovoce_core::Names;
+use sottovoce_protocol::Policy;
 use std::collections::HashSet;
 use thiserror::Error;
 
@@ -50,6 +51,28 @@ pub(crate) struct Rows {
     pub(crate) latest: Option<u32>,
     /// When that was, if it is known.
     pub(crate) latest_time: Option<i64>,
+    /// All of it with times, as it came.
+    all: Vec<(i64, u32)>,
+}
+
+impl Rows {
+    fn of(all: Vec<(i64, u32)>) -> Self {
+        let (mut latest, mut last) = (None, NO_TIME);
+        for &(time, row) in &all {
+            if time >= last {
+                (last, latest) = (time, Some(row));
+            }
+        }
+        let mut rows: Vec<u32> = all.iter().map(|&(_, row)| row).collect();
+        rows.sort_unstable();
+        Self { rows, latest, latest_time: Some(last).filter(|&time| time != NO_TIME), all }
+    }
+
+    /// Only what is shown.
+    pub(crate) fn shown(&self, policy: &Policy, kept: u64) -> Self {
+        let is_shown = |&(_, row): &(i64, u32)| policy.chance_of(row, kept) > 0.0;
+        Self::of(self.all.iter().copied().filter(is_shown).collect())
+    }
 }
 
 impl History {
@@ -107,17 +130,7 @@ impl History {
     /// The interactions with items of a catalog, in its rows.
     pub(crate) fn rows(&self, items: &Items) -> Rows {
         let known = self.ids.iter().zip(&self.times).filter_map(|(id, time)| Some((*time, items.find(id)?)));
-        let mut rows = Rows::default();
-        let mut last = NO_TIME;
-        for (time, row) in known {
-            if time >= last {
-                (last, rows.latest) = (time, Some(row));
-            }
-            rows.rows.push(row);
-        }
-        rows.rows.sort_unstable();
-        rows.latest_time = Some(last).filter(|&time| time != NO_TIME);
-        rows
+        Rows::of(known.collect())
     }
 
     pub(crate) fn write(&self, out: &mut crate::bytes::Writer) {
@@ -278,7 +291,12 @@ mod tests {
         let parse = |ids: &str| Items::parse(format!("item\ttitle\tcategories\n{ids}").into_bytes()).unwrap();
         let (small, large) = (parse("a\nb\nc\n"), parse("x\na\nb\nc\n"));
         assert_eq!((history.unknown_to(&small, 0), history.unknown_to(&large, 0)), (1, 0));
-        assert_eq!(history.rows(&small), Rows { rows: vec![0, 1, 2], latest: Some(0), latest_time: Some(9) });
+        let rows = history.rows(&small);
+        assert_eq!((&rows.rows[..], rows.latest, rows.latest_time), (&[0, 1, 2][..], Some(0), Some(9)));
+        let mut policy = Policy::new(1.0).unwrap();
+        policy.hide(0);
+        let shown = rows.shown(&policy, 0);
+        assert_eq!((&shown.rows[..], shown.latest, shown.latest_time), (&[1, 2][..], Some(2), Some(3)));
         assert_eq!(history.rows(&large).rows, [0, 1, 2, 3]);
         assert_eq!(History::of_ids(["b", "a"]).rows(&small).latest, Some(0));
         let mut bytes = crate::bytes::Writer::default();

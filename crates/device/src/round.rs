@@ -142,10 +142,7 @@ impl Work<'_> {
             learner.train(self.shared, &mut private, history, &[], &mut rng, &mut aside)?;
             is_finite(&private)?;
         }
-        let Rows { rows, latest, latest_time } = self.history;
-        let rows: Vec<u32> = self.policy.shown(rows, kept).collect();
-        let latest = latest.filter(|row| rows.binary_search(row).is_ok());
-        let history = Rows { rows, latest, latest_time: *latest_time };
+        let history = self.history.shown(self.policy, kept);
         let mut shown = self.start(learner, self.shown, Seeds::shown);
         let mut trained = Trained::new(&layout);
         trained.expect_shown(self.policy);
@@ -262,7 +259,7 @@ impl Work<'_> {
         sealing.map(Leaves::Sealed).map_err(not_known)
     }
 
-    /// What the device can say of itself. Hidden items are not counted.
+    /// What the device can say of itself, by what it learnt from. Hidden items are not counted.
     fn figure(&self, name: &str, of: &Rows, lesson: &Lesson, trained: &Trained) -> Option<f64> {
         let shown = || of.rows.iter().copied().filter(|&row| !self.policy.hides(row));
         match name {
@@ -275,7 +272,7 @@ impl Work<'_> {
             CLOSENESS => Some(figures::closeness(trained.update())),
             RECENCY => {
                 let now = i64::try_from(self.when).unwrap_or(i64::MAX);
-                self.history.latest_time.map(|latest| figures::recency(latest, now))
+                of.latest_time.map(|latest| figures::recency(latest, now))
             }
             LOSS => Some(lesson.loss / lesson.samples as f64),
             _ => None,

@@ -1,7 +1,7 @@
 //! What the owners of a simulated population let leave their devices.
 
 use crate::FederationError;
-use sottovoce_core::Rng;
+use sottovoce_core::{Histories, HistoriesBuilder, Rng};
 use sottovoce_protocol::{PiDraw, Policy, PolicyError, Reportable};
 use std::collections::BTreeSet;
 
@@ -84,6 +84,28 @@ impl Disclosure {
     pub(crate) fn parts_histories(&self) -> bool {
         let some = self.own.iter().any(|&pi| pi < 1.0) && self.policy.draw == PiDraw::Kept;
         some || self.policy.parts_history()
+    }
+
+    /// Of everybody what they do not keep at home for good.
+    pub(crate) fn shown(&self, people: &Histories) -> Result<Histories, FederationError> {
+        let (rated, timed) = (!people.ratings().is_empty(), !people.times().is_empty());
+        let mut all = HistoriesBuilder::new(people.catalog_size(), rated, timed);
+        let mut policy = self.policy();
+        for user in 0..people.users() {
+            let device = user as u32;
+            self.become_of(device, &mut policy)?;
+            let kept = self.kept(device, &policy);
+            for (place, &item) in people.of(user).iter().enumerate() {
+                if !policy.parts_history() || policy.chance_of(item, kept) > 0.0 {
+                    let rating = people.ratings_of(user).get(place).copied().unwrap_or_default();
+                    let time = people.times_of(user).get(place).copied().unwrap_or_default();
+                    let pushed = all.push(item, rating, time);
+                    debug_assert!(pushed.is_ok(), "items of the same catalog");
+                }
+            }
+            all.end_user();
+        }
+        Ok(all.finish())
     }
 
     /// What is drawn once for good of what leaves a device; nothing where its policy does not ask for it.

@@ -207,8 +207,11 @@ impl<M: FederatedModel> Simulated<M> {
         let start = model.shared().start(items, &mut rng.stream("shared", 0))?;
         let device = model.device(Some(&plan));
         let asked = common.counting.asked()?;
-        let profile = Profile::of(asked.iter().map(|asked| asked.name.as_str()), people, fit.catalog)?;
         let (spec, disclosure) = (M::spec(&device), common.disclosure(users, &rng)?);
+        let parts = disclosure.parts_histories() && !asked.is_empty();
+        let shown = people.filter(|_| parts).map(|people| disclosure.shown(people)).transpose()?;
+        let asked_for = asked.iter().map(|asked| asked.name.as_str());
+        let profile = Profile::of(asked_for, shown.as_ref().or(people), fit.catalog)?;
         let fleet = InProcess::new(device, train, start.layout(), disclosure, &rng)
             .behaving(common.attending.habits()?, &rng)
             .reporting(profile)

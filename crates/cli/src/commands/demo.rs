@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Demo, common: &Common) -> Result<()> {
     if !common.json && !common.quiet {
         output::print_line(&format!(
             "A town of {} residents is invented. Some recommenders see every visit; a federated one, FPL, leaves the visits on the\n\
-             residents' devices and hears of a share π of the places they liked. All are asked where residents go next.\n",
+             residents' devices and learns from the share π of the places they liked that they show. All are asked where residents go next.\n",
             args.users
         ))?;
     }

@@ -81,6 +81,9 @@ fn so_they_do_where_a_share_of_the_items_leaves() {
     for owners in [["pi=0.4", "pi_draw=kept"], ["pi=0.4", "pi_draw=each-round"]] {
         compare("fpl", &[&size[..], &owners].concat());
     }
+    // What devices say of themselves is about what they show.
+    let weighing = ["weighing=prioritised", "criteria=diversity,closeness,size", "pi=0.4"];
+    compare("fed-gmf", &[&["factors=6", "cohort=50", "epochs=1"][..], &weighing].concat());
     let noise = ["clip=0.5", "noise=sgd", "interactions=0.5", "pi=0.4"];
     compare("fpl", &[&size[..], &noise].concat());
 }

@@ -11,9 +11,9 @@ use sottovoce_models::settings::Value;
 /// How the captions of the tables begin that say who sees what.
 pub const WHO_SEES_WHAT: &str = "What leaves a device";
 
-/// Whether a row was trained by sending a model to and fro: it has counted what was sent.
+/// Whether a row was trained by sending a model to devices: it has counted what was sent. From them nothing may have come.
 pub(super) fn is_federated(row: &Row) -> bool {
-    row.figures.get("bytes_up").is_some_and(|bytes| bytes.mean > 0.0)
+    row.figures.get("bytes_down").is_some_and(|bytes| bytes.mean > 0.0)
 }
 
 /// Who sees what, for data sets with a federated row.
