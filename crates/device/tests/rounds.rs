@@ -418,6 +418,8 @@ fn the_ledger_tells_rounds_and_items() {
     let times: u64 = items.iter().map(|item| item.left.times).sum();
     assert_eq!(times, device.ledger().totals().rows);
     assert!(items.iter().any(|item| item.had) && items.iter().any(|item| !item.had));
+    let shown = device.shown().unwrap();
+    assert!(items.iter().all(|item| item.shown == shown.contains(&item.row)));
     for item in &items {
         assert_eq!(device.item_left_of(&item.item).unwrap(), *item);
     }

@@ -37,7 +37,7 @@ impl<'a> Demand<'a> {
         let (setting, is) = match (rest.split_once(">="), rest.split_once("<="), rest.split_once('=')) {
             (Some((setting, least)), ..) => (setting, Is::AtLeast(number(least)?)),
             (_, Some((setting, most)), _) => (setting, Is::AtMost(number(most)?)),
-            (.., Some((setting, word))) => (setting, Is::Word(word)),
+            (.., Some((setting, word))) => (setting, Is::Word(Some(word).filter(|word| is_word(word))?)),
             _ => (rest, Is::Word("true")),
         };
         (is_name(layer) && is_name(setting)).then_some(Self { layer, setting: Some((setting, is)) })
@@ -65,7 +65,11 @@ impl<'a> Demand<'a> {
 }
 
 fn is_name(text: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    is_word(text) && !text.contains('.')
+}
+
+fn is_word(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !text.is_empty() && text.bytes().all(fits)
 }
 
@@ -111,7 +115,10 @@ mod tests {
 
     #[test]
     fn what_is_no_demand_is_none() {
-        for text in ["", ".", "a.", ".b", "a b", "a.b>=", "a.b>=x", "a.b<=NaN", "a.b>=inf", "a.b.c", "a.=1"] {
+        for text in [
+            "", ".", "a.", ".b", "a b", "a.b>=", "a.b>=x", "a.b<=NaN", "a.b>=inf", "a.b.c", "a.=1", "a.b=>1",
+            "a.b=",
+        ] {
             assert_eq!(Demand::parse(text), None, "{text}");
         }
         assert_eq!(Demand::parse("masks.known").unwrap().layer(), "masks");

@@ -64,7 +64,7 @@ pub(crate) enum Device {
     #[command(
         after_help = "Examples:\n  sottovoce device policy\n  sottovoce device policy --pi 0.2 --hide tt0072271\n  \
         sottovoce device policy --require secure-aggregation --require 'secure-aggregation.colluding>=0.1'\n  \
-        sottovoce device policy --pause\n\nA demand is a layer (secure-aggregation, encryption, noise, anonymous), or \
+        sottovoce device policy --pause\n\nA demand is a layer (secure-aggregation, encryption, noise, anonymous-upload), or \
         a setting of a layer as a round's terms say it: LAYER.SETTING (must be true), LAYER.SETTING=WORD, LAYER.SETTING>=NUMBER \
         or LAYER.SETTING<=NUMBER, such as 'noise.multiplier>=1' or noise.placement=distributed. A change is kept before this command returns, and holds from then on."
     )]

@@ -18,6 +18,9 @@ pub struct ItemLeft {
     pub title: Option<String>,
     /// Whether the owner has it. The server cannot tell from one update: rows of other items leave too.
     pub had: bool,
+    /// Whether the owner has it and shows it: whether it is learnt from, by the policy as it is now. A row of an item that is had and
+    /// not shown leaves as one of an item that is not had.
+    pub shown: bool,
     /// In how many updates, and the last of them.
     pub left: Left,
 }
@@ -164,13 +167,13 @@ impl Device {
     pub fn items_left(&self) -> Result<Vec<ItemLeft>, DeviceError> {
         let items = self.items.as_ref().ok_or(DeviceError::NoCatalog)?;
         let mut sums = vec![Left::default(); items.len()];
-        let federation = self.state.federation.unwrap_or_default();
+        let (federation, shown) = (self.state.federation.unwrap_or_default(), self.shown());
         for table in self.item_tables() {
             let left = self.state.ledger.by_row(federation, &table, items.len() as u32);
             sums.iter_mut().zip(left).for_each(|(sum, left)| add(sum, left));
         }
         let some = (0..).zip(sums).filter(|(_, left)| left.times > 0);
-        Ok(some.map(|(row, left)| self.item_left(items, row, left)).collect())
+        Ok(some.map(|(row, left)| self.item_left(items, row, left, shown.as_deref())).collect())
     }
 
     /// What left about one item.
@@ -185,15 +188,17 @@ impl Device {
         for table in self.item_tables() {
             add(&mut sum, self.state.ledger.about(federation, &table, row));
         }
-        Ok(self.item_left(items, row, sum))
+        Ok(self.item_left(items, row, sum, self.shown().as_deref()))
     }
 
-    fn item_left(&self, items: &crate::Items, row: u32, left: Left) -> ItemLeft {
+    fn item_left(&self, items: &crate::Items, row: u32, left: Left, shown: Option<&[u32]>) -> ItemLeft {
+        let had = self.rows.rows.binary_search(&row).is_ok();
         ItemLeft {
             row,
             item: items.id(row as usize).to_owned(),
             title: items.title(row as usize).map(str::to_owned),
-            had: self.rows.rows.binary_search(&row).is_ok(),
+            had,
+            shown: shown.map_or(had && !self.policy.hides(row), |shown| shown.binary_search(&row).is_ok()),
             left,
         }
     }

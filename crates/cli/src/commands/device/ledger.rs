@@ -43,7 +43,7 @@ fn of_round(told: &Told) -> Json {
 
 fn of_item(item: &ItemLeft) -> Json {
     json!({
-        "item": item.item, "title": item.title, "yours": item.had, "times": item.left.times,
+        "item": item.item, "title": item.title, "yours": item.had, "shown": item.shown, "times": item.left.times,
         "last_round": item.left.last.map(|(round, _)| round.0), "last_when": item.left.last.map(|(_, when)| when),
     })
 }
@@ -53,7 +53,11 @@ fn moment(when: u64) -> String {
 }
 
 fn about(item: &ItemLeft) -> String {
-    let yours = if item.had { "you have it" } else { "you do not have it" };
+    let yours = match (item.had, item.shown) {
+        (true, true) => "you have it",
+        (true, false) => "you have it and do not show it",
+        (false, _) => "you do not have it",
+    };
     let mut text = format!("{} ({yours})\n", named(&item.item, item.title.as_deref()));
     match (item.left.times, item.left.last) {
         (0, _) => text.push_str("  its row never left this device\n"),
@@ -97,8 +101,16 @@ fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
             figures.join(", ")
         );
     }
-    for (title, yours) in [("Of your items", true), ("Of items that you do not have", false)] {
-        let mut of: Vec<&ItemLeft> = items.iter().filter(|item| item.had == yours).collect();
+    let kinds = [
+        ("Of the items that you show", (true, true)),
+        ("Of items that you have and do not show, drawn as if you did not have them", (true, false)),
+        ("Of items that you do not have", (false, false)),
+    ];
+    for (title, kind) in kinds {
+        let mut of: Vec<&ItemLeft> = items.iter().filter(|item| (item.had, item.shown) == kind).collect();
+        if of.is_empty() {
+            continue;
+        }
         of.sort_by_key(|item| std::cmp::Reverse(item.left.times));
         let _ = writeln!(text, "\n{title}, {} have left; most often:", grouped(of.len() as u128));
         for item in of.iter().take(SHOWN) {

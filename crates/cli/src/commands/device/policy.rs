@@ -109,6 +109,9 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         (PiDraw::Kept, None) => {
             "what leaves is learnt from this share of what you have, drawn once for good".to_owned()
         }
+        (PiDraw::Kept, Some(shown)) if shown.is_empty() => {
+            "nothing that you have is shown, and nothing leaves".to_owned()
+        }
         (PiDraw::Kept, Some(shown)) => {
             let had = device.history().len() - device.unknown_items();
             let (shown, had) = (grouped(shown.len() as u128), grouped(had as u128));
