@@ -116,8 +116,7 @@ impl Work<'_> {
         let protection = Protection::read(&terms.privacy).map_err(not_known)?;
         let protected = Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
         let kept = self.seeds.kept(self.secret, &terms.model.name);
-        // Where interactions are taken one by one, by chance, those at home have none.
-        if protection.each().is_some() || !self.policy.parts_history() {
+        if !self.policy.parts_history() {
             let mut private = self.start(learner, self.private, Seeds::private);
             let mut trained = Trained::new(&layout);
             trained.expect(self.policy);
@@ -145,7 +144,10 @@ impl Work<'_> {
         let history = self.history.shown(self.policy, kept);
         let mut shown = self.start(learner, self.shown, Seeds::shown);
         let mut trained = Trained::new(&layout);
-        trained.expect_shown(self.policy);
+        match protection.each() {
+            Some(_) => trained.expect(self.policy),
+            None => trained.expect_shown(self.policy),
+        }
         let leaves =
             self.show(learner, (&mut shown, &history), protected, (&mut rng, kept), trained, ledger)?;
         Ok(Outcome { private: self.named(private), shown: Some(self.named(shown)), leaves })
@@ -155,7 +157,9 @@ impl Work<'_> {
         Private { model: self.terms.model.clone(), values }
     }
 
-    /// Learns from a history what is for others too, discloses it and wraps it; nothing if there is nothing to learn from.
+    /// Learns from a history what is for others too, discloses it and wraps it; nothing if there is nothing to learn from. Where
+    /// interactions are taken one by one, by chance, it is all of the owner's: those that are not shown have no chance, and whether
+    /// the device takes part must not depend on which those are.
     fn show(
         &self,
         learner: &mut dyn Learner,
@@ -173,7 +177,10 @@ impl Work<'_> {
         let auc = tested.map(|item| self.auc(learner, (private, of), item)).transpose()?.flatten();
         // The item that the figure is about must not be learnt from.
         let left_out = tested.filter(|_| auc.is_some());
-        let history: Vec<u32> = of.rows.iter().copied().filter(|&row| Some(row) != left_out).collect();
+        let is_by_chance =
+            protected.as_ref().is_some_and(|protected| protected.protection().each().is_some());
+        let from = if is_by_chance { self.history } else { of };
+        let history: Vec<u32> = from.rows.iter().copied().filter(|&row| Some(row) != left_out).collect();
         let lesson = self.learn(learner, (private, &history), protected.as_ref(), rng, &mut trained)?;
         if lesson.samples == 0 {
             return Ok(Leaves::Nothing);

@@ -139,10 +139,9 @@ impl<S> Lane<S> {
         let kept = round.disclosure.kept(device, &self.policy);
         let history = round.histories.of(device as usize, &mut self.page)?;
         let bounded = into.how().protects().filter(|protected| protected.protection().each().is_some());
-        // Where interactions are taken one by one, by chance, those at home have none.
-        let parts = bounded.is_none() && self.policy.parts_history();
+        let parts = self.policy.parts_history();
         let (shared, prepared) = (round.shared, round.prepared);
-        let (private, learnt) = if parts {
+        let (private, shown) = if parts {
             self.shown.clear();
             self.shown.extend(self.policy.shown(history, kept));
             if !own.private.is_empty() {
@@ -153,12 +152,17 @@ impl<S> Lane<S> {
                 learnt.map_err(|error| FederationError::training(device, &error))?;
                 self.aside.clear();
             }
-            self.trained.expect_shown(&self.policy);
             (own.shown, &self.shown[..])
         } else {
-            self.trained.expect(&self.policy);
             (own.private, history)
         };
+        // Where interactions are taken one by one, by chance, those at home have none; whether the device takes part must not
+        // depend on which those are.
+        let learnt = if bounded.is_some() { history } else { shown };
+        match parts && bounded.is_none() {
+            true => self.trained.expect_shown(&self.policy),
+            false => self.trained.expect(&self.policy),
+        }
         let task = Task { shared, prepared, private, history: learnt, hidden: self.policy.hidden() };
         let lesson = match bounded {
             Some(protected) => {
@@ -188,7 +192,7 @@ impl<S> Lane<S> {
             return Ok(());
         }
         if !round.terms.criteria.is_empty() {
-            let reported = round.profile.report(round.terms, (device, learnt), &lesson, &mut self.trained);
+            let reported = round.profile.report(round.terms, (device, shown), &lesson, &mut self.trained);
             reported.map_err(|error| FederationError::training(device, &error))?;
         }
         attendance.trained += 1;

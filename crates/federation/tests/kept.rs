@@ -32,13 +32,15 @@ fn shown(model: &str, people: &[Vec<u32>]) -> Vec<Vec<u32>> {
     (0..).zip(people).map(|(user, history)| policy.shown(history, kept(user)).collect()).collect()
 }
 
-fn tensors(model: &str, people: &[Vec<u32>], draw: &str) -> BTreeMap<String, Vec<u32>> {
+fn tensors(model: &str, people: &[Vec<u32>], draw: &str, noise: &str) -> BTreeMap<String, Vec<u32>> {
     let info = registry::find(model).unwrap();
     let known = |key: &str| (info.settings)().iter().any(|setting| setting.key == key);
     let mut settings = vec![
         ("pi", Value::Real(PI)),
         ("pi_draw", Value::Word(draw.to_owned())),
         ("epochs", Value::Integer(3)),
+        ("noise", Value::Word(noise.to_owned())),
+        ("clip", Value::Real(if noise == "none" { 0.0 } else { 0.5 })),
     ];
     // More than there are interactions: an epoch is a round of everybody, whatever they have.
     settings.extend(known("triples").then_some(("triples", Value::Integer(100))));
@@ -55,18 +57,20 @@ fn tensors(model: &str, people: &[Vec<u32>], draw: &str) -> BTreeMap<String, Vec
 #[test]
 fn the_shared_model_is_that_of_people_who_have_no_more_than_they_show() {
     let all = people();
-    for model in ["fpl", "fcf", "kgflex", "fed-gmf", "fed-vae"] {
+    let models = ["fpl", "fcf", "kgflex", "fed-gmf", "fed-vae"].map(|model| (model, "none"));
+    for (model, noise) in models.into_iter().chain([("fpl", "sgd"), ("fed-gmf", "sgd")]) {
         let less = shown(model, &all);
         assert!(less.iter().zip(&all).all(|(less, all)| !less.is_empty() && less.len() < all.len()));
-        let (mut of_all, mut of_less) = (tensors(model, &all, "kept"), tensors(model, &less, "kept"));
+        let (mut of_all, mut of_less) =
+            (tensors(model, &all, "kept", noise), tensors(model, &less, "kept", noise));
         let own = (of_all.remove("users"), of_less.remove("users"));
-        assert_eq!(of_all, of_less, "{model}");
+        assert_eq!(of_all, of_less, "{model}, noise {noise}");
         if model != "fed-vae" {
             assert_ne!(own.0, own.1, "{model}: for themselves people learn from everything");
         }
         // Drawn anew each round, everything has its part.
         let (mut of_all, mut of_less) =
-            (tensors(model, &all, "each-round"), tensors(model, &less, "each-round"));
+            (tensors(model, &all, "each-round", noise), tensors(model, &less, "each-round", noise));
         assert_ne!((of_all.remove("users"), of_all), (of_less.remove("users"), of_less), "{model}");
     }
 }

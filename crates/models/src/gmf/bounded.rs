@@ -40,10 +40,10 @@ impl Device {
         Ok(Lesson { samples: history.len() as u64, loss: loss.sum() })
     }
 
-    /// Each interaction that is taken, followed by its negatives.
+    /// Each interaction that is taken, followed by its negatives. One without a chance has no part even in what is drawn.
     fn draw_each(&self, history: &[u32], items: u32, chance: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<u32> {
         let mut samples = Vec::new();
-        for &item in history {
+        for &item in history.iter().filter(|&&item| chance(item) > 0.0) {
             let (taken, before) = (rng.chance(chance(item)), samples.len());
             samples.push(item);
             samples.extend((0..self.negatives).map(|_| rng.below(items)));
