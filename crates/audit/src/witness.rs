@@ -7,6 +7,7 @@ use crate::{AuditError, Evidence, Subjects, Surface};
 use rayon::prelude::*;
 use sottovoce_federation::{Collected, Recorder};
 use sottovoce_protocol::{Parameters, Update};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// What the curious server looks at.
@@ -65,6 +66,8 @@ pub struct Witness {
     /// The shared model as devices were given it last.
     shared: RwLock<Parameters>,
     heard: Mutex<Heard>,
+    /// Whether anybody sent anything, audited or not.
+    somebody_sent: AtomicBool,
 }
 
 /// What belongs to no person alone.
@@ -90,8 +93,8 @@ impl Witness {
         let mut places = vec![NOBODY; devices.last().map_or(0, |&last| last as usize + 1)];
         (0..).zip(devices).for_each(|(place, &device)| places[device as usize] = place);
         let people = devices.iter().map(|_| Mutex::default()).collect();
-        let (shared, heard) = Default::default();
-        Self { surface, subjects, view, moments, places, people, shared, heard }
+        let (shared, heard, somebody_sent) = Default::default();
+        Self { surface, subjects, view, moments, places, people, shared, heard, somebody_sent }
     }
 
     /// The place of a device among the subjects.
@@ -107,12 +110,12 @@ impl Witness {
     /// Scores of all items for each subject that sent anything, by each attack that the view allows. Where none of them did, no
     /// attack can tell items apart.
     fn scores(&self, heard: &Heard) -> Vec<Option<Vec<Vec<f32>>>> {
-        let mut scores = self.scores_of_senders(heard);
-        if scores.iter().all(Option::is_none) {
-            let attacks = self.seen(heard).attacks().len();
-            scores.fill(Some(vec![vec![0.0; self.subjects.popularity().len()]; attacks]));
+        let scores = self.scores_of_senders(heard);
+        if scores.iter().any(Option::is_some) {
+            return scores;
         }
-        scores
+        let attacks = self.seen(heard).attacks().len();
+        vec![Some(vec![vec![0.0; self.subjects.popularity().len()]; attacks]); scores.len()]
     }
 
     fn scores_of_senders(&self, heard: &Heard) -> Vec<Option<Vec<Vec<f32>>>> {
@@ -139,7 +142,7 @@ impl Witness {
     /// What came of it all.
     ///
     /// # Errors
-    /// If no round was recorded.
+    /// If no round was recorded, or others sent updates and no audited person did: then the wrong people are audited, or too few.
     pub fn conclude(&self) -> Result<Findings, AuditError> {
         let heard = lock(&self.heard);
         if heard.rounds == 0 {
@@ -158,6 +161,9 @@ impl Witness {
                 self.subjects.devices().iter().map(|person| of(&person) as u64).sum()
             }
         };
+        if uploads == 0 && self.somebody_sent.load(Relaxed) {
+            return Err(AuditError::Nothing);
+        }
         let counted = findings::Counted { rounds: heard.rounds, uploads };
         Ok(findings::conclude(&self.subjects, view, scores, &vectors, counted, heard.course.clone()))
     }
@@ -173,6 +179,7 @@ impl Recorder for Witness {
     }
 
     fn upload(&self, _: u64, device: u32, update: &Update) {
+        self.somebody_sent.store(true, Relaxed);
         if self.view == View::Sums {
             lock(&self.heard).present.push(device);
             return;
@@ -184,6 +191,7 @@ impl Recorder for Witness {
     }
 
     fn sealed(&self, _: u64, device: u32) {
+        self.somebody_sent.store(true, Relaxed);
         let mut heard = lock(&self.heard);
         heard.sealed = true;
         heard.present.push(device);

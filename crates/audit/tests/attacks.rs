@@ -103,6 +103,25 @@ fn who_sends_nothing_gives_nothing_away() {
     assert!(findings.of("signs").unwrap().auc == 0.5 && all.auc == all.guess_auc, "{all:?}");
 }
 
+/// Not to be taken for people who give nothing away: they were not seen.
+#[test]
+fn where_only_others_sent_something_nothing_is_concluded() {
+    let all: Vec<Vec<u32>> = people(60).iter().map(<[u32]>::to_vec).collect();
+    let some = |from: usize, to: usize| {
+        let of = |(user, history): (usize, &Vec<u32>)| {
+            if (from..to).contains(&user) { history.clone() } else { Vec::new() }
+        };
+        Histories::from_lists(&all.iter().enumerate().map(of).collect::<Vec<_>>(), ITEMS).unwrap()
+    };
+    let subjects = Subjects::draw(&some(0, 30), None, 20, 3);
+    let surface = Surface::of("fpl", None).unwrap();
+    let witness = Arc::new(Witness::new(surface, subjects, View::Uploads, vec![1]));
+    let settings = registry::find("fpl").unwrap().settings([("epochs", Value::Integer(1))]).unwrap();
+    let mut model = registry::recorded("fpl", &settings, witness.clone()).unwrap();
+    model.fit(&some(30, 60), &mut Fit::new(1, &mut Quiet)).unwrap();
+    assert!(witness.conclude().is_err());
+}
+
 #[test]
 fn a_share_drawn_once_for_good_stays_a_share() {
     let over_rounds = |draw, epochs| drawing(draw, 0.3, "decoys", epochs).of("signs").unwrap().auc;

@@ -70,8 +70,7 @@ impl Rows {
 
     /// Only what is shown.
     pub(crate) fn shown(&self, policy: &Policy, kept: u64) -> Self {
-        let is_shown = |&(_, row): &(i64, u32)| policy.chance_of(row, kept) > 0.0;
-        Self::of(self.all.iter().copied().filter(is_shown).collect())
+        Self::of(self.all.iter().copied().filter(|&(_, row)| policy.shows(row, kept)).collect())
     }
 }
 

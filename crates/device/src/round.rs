@@ -181,7 +181,8 @@ impl Work<'_> {
             protected.as_ref().is_some_and(|protected| protected.protection().each().is_some());
         let from = if is_by_chance { self.history } else { of };
         let history: Vec<u32> = from.rows.iter().copied().filter(|&row| Some(row) != left_out).collect();
-        let lesson = self.learn(learner, (private, &history), protected.as_ref(), rng, &mut trained)?;
+        let lesson =
+            self.learn(learner, (private, &history), protected.as_ref(), (rng, kept), &mut trained)?;
         if lesson.samples == 0 {
             return Ok(Leaves::Nothing);
         }
@@ -215,7 +216,7 @@ impl Work<'_> {
         learner: &mut dyn Learner,
         (private, history): (&mut [f32], &[u32]),
         protected: Option<&Protected>,
-        rng: &mut Rng,
+        (rng, kept): (&mut Rng, u64),
         into: &mut Trained,
     ) -> Result<Lesson, LearnError> {
         let hidden = self.policy.hidden();
@@ -227,7 +228,6 @@ impl Work<'_> {
             self.seeds.generator(self.secret, "steps", &self.terms.model.name, self.terms.round);
         let mut noise = |sums: &mut [i64]| protected.add_noise(&mut generator, sums);
         // What the owner discloses less often is taken less often.
-        let kept = self.seeds.kept(self.secret, &self.terms.model.name);
         let chance = |item| each.rate * self.policy.chance_of(item, kept);
         let mut bounds = Bounds {
             chance: &chance,

@@ -96,7 +96,7 @@ impl Disclosure {
             self.become_of(device, &mut policy)?;
             let kept = self.kept(device, &policy);
             for (place, &item) in people.of(user).iter().enumerate() {
-                if !policy.parts_history() || policy.chance_of(item, kept) > 0.0 {
+                if !policy.parts_history() || policy.shows(item, kept) {
                     let rating = people.ratings_of(user).get(place).copied().unwrap_or_default();
                     let time = people.times_of(user).get(place).copied().unwrap_or_default();
                     let pushed = all.push(item, rating, time);

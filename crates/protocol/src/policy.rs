@@ -131,9 +131,14 @@ impl Policy {
         self.draw == PiDraw::Kept && (self.pi < 1.0 || !self.hidden.is_empty())
     }
 
+    /// Whether a consumed item is not kept at home for good.
+    pub fn shows(&self, item: u32, kept: u64) -> bool {
+        self.chance_of(item, kept) > 0.0
+    }
+
     /// What of a history is not kept at home for good.
     pub fn shown(&self, history: &[u32], kept: u64) -> impl Iterator<Item = u32> {
-        history.iter().copied().filter(move |&item| self.chance_of(item, kept) > 0.0)
+        history.iter().copied().filter(move |&item| self.shows(item, kept))
     }
 
     /// Items of which nothing leaves that has to do with the owner, consumed or not; ascending. Where a model draws decoys from the

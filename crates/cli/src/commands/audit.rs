@@ -250,6 +250,12 @@ fn show(args: &Audit, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
 /// What it comes to.
 fn in_words(findings: &Findings) -> String {
     let Some(combined) = findings.combined() else { return String::new() };
+    if findings.uploads == 0 {
+        return format!(
+            "Nobody sent anything: all that is left is guessing the popular (AUC {:.3}).",
+            combined.guess_auc
+        );
+    }
     let gain = combined.gain;
     if gain.low > 0.0 && combined.personal.low > 0.0 {
         format!(
