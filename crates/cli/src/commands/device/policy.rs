@@ -110,7 +110,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
             "what leaves is learnt from this share of what you have, drawn once for good".to_owned()
         }
         (PiDraw::Kept, Some(shown)) if shown.is_empty() => {
-            "nothing that you have is shown, and nothing leaves".to_owned()
+            "nothing that you have is shown: nothing leaves that was learnt from it".to_owned()
         }
         (PiDraw::Kept, Some(shown)) => {
             let had = device.history().len() - device.unknown_items();
