@@ -191,6 +191,8 @@ fn what_goes_wrong_is_said_with_what_to_do() {
     assert!(owner.complains(1, &["status", "--key-file", "other.key"]).contains("sealed with another key"));
     std::fs::write(owner.path("no.key"), "short").unwrap();
     assert!(owner.complains(1, &["status", "--key-file", "no.key"]).contains("64 hexadecimal digits"));
+    // Of three likes, half of them shown by a secret of the device's, one device in eight shows none.
+    owner.says(&["policy", "--pi", "1"]);
     assert_eq!(owner.json(&["run", "--once"])["event"], "done");
 
     let far = Owner::new("http://films.example");
