@@ -19,9 +19,9 @@ use tokio::sync::oneshot;
 
 /// How patient the server of these tests is.
 pub(crate) const PATIENCE: Patience = Patience {
-    head: Duration::from_millis(400),
-    body: Duration::from_millis(400),
-    answer: Duration::from_millis(400),
+    head: Duration::from_millis(800),
+    body: Duration::from_millis(800),
+    answer: Duration::from_millis(800),
 };
 /// Bytes of bodies that it holds at the same time.
 pub(crate) const BODY_BYTES: u64 = 8 << 20;
@@ -128,7 +128,7 @@ impl Host {
     pub(crate) fn terms(&self, phone: &Phone) -> Option<sottovoce_protocol::RoundTerms> {
         let start = Instant::now();
         let path = format!("/v1/federations/{}/check-in", phone.federation);
-        while start.elapsed() < Duration::from_secs(3) {
+        while start.elapsed() < Duration::from_secs(20) {
             let view = self.server.federation(&phone.federation).unwrap().view(0);
             let answer = self.call("POST", &path, &phone.credential, b"");
             if answer.status == 200 {
@@ -164,7 +164,7 @@ impl Host {
     pub(crate) fn wait_for(&self, federation: &str, state: &str) {
         let start = Instant::now();
         while self.server.federation(federation).unwrap().public().state != state {
-            assert!(start.elapsed() < Duration::from_secs(10), "{federation} is not {state}");
+            assert!(start.elapsed() < Duration::from_secs(60), "{federation} is not {state}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -28,9 +28,9 @@ fn who_does_not_read_the_answer_is_hung_up_on() {
     let request = b"GET /openapi.json HTTP/1.1\r\nhost: t\r\n\r\n".repeat(50);
     let start = Instant::now();
     stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
-    while start.elapsed() < Duration::from_secs(10) && stream.write_all(&request).is_ok() {}
+    while start.elapsed() < Duration::from_secs(30) && stream.write_all(&request).is_ok() {}
     let waited = start.elapsed();
-    assert!(waited >= PATIENCE.answer && waited < Duration::from_secs(5), "{waited:?}");
+    assert!(waited >= PATIENCE.answer && waited < Duration::from_secs(20), "{waited:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::table::{Case, case};
 use std::time::Duration;
 
 const UPDATES: &str = "/v1/federations/films/rounds/0/updates";
-const LONG: Duration = Duration::from_millis(1500);
+const LONG: Duration = Duration::from_millis(2500);
 
 pub(crate) fn cases(scene: &Scene) -> Vec<Case> {
     [lengths(scene), slow(scene), floods(), smuggled(scene), second_protocol()]

@@ -142,7 +142,7 @@ fn an_address_where_nothing_is_fails_soon_and_names_it() {
     let began = Instant::now();
     let error = open("postgres://ada:geheim@127.0.0.1:1/town").err().unwrap().to_string();
     assert!(error.contains("127.0.0.1:1/town") && !error.contains("geheim"), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(20));
 }
 
 mod tls {
