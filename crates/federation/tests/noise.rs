@@ -203,6 +203,8 @@ fn noise_is_chosen_by_the_budget() {
         vec![("noise", word("central")), ("cohort", Value::Integer(20))],
         vec![("noise", word("central")), ("cohort", Value::Integer(20)), ("clip_quantile", Value::Real(0.5))],
         vec![("noise", word("local")), all.clone()],
+        vec![("noise", word("central")), ("noise_shape", word("laplace")), ("cohort", Value::Integer(20))],
+        vec![("noise", word("local")), ("noise_shape", word("laplace")), all.clone()],
         vec![("noise", word("sgd")), ("interactions", Value::Real(0.3)), all.clone()],
     ] {
         let (summary, _) = with(&more).unwrap();
@@ -222,5 +224,41 @@ fn noise_is_chosen_by_the_budget() {
     for (more, said) in wrong {
         let error = with(&more).unwrap_err();
         assert!(error.contains("noise_multiplier") && error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn laplace_noise_has_accounts_of_its_own_and_goes_with_few() {
+    let with = |more: &[(&'static str, Value)]| {
+        let common = [
+            ("factors", Value::Integer(4)),
+            ("epochs", Value::Integer(2)),
+            ("cohort", Value::Integer(20)),
+            ("clip", Value::Real(1.0)),
+            ("noise_shape", word("laplace")),
+        ];
+        let settings: Vec<_> = common.into_iter().chain(more.iter().cloned()).collect();
+        train("fpl", &settings)
+    };
+    // Of 80 people 69 have something to learn from.
+    for (noise, rate) in [("central", 20.0 / 69.0), ("local", 1.0)] {
+        let (summary, values) = with(&[("noise", word(noise))]).unwrap();
+        let spent = summary.privacy.unwrap();
+        let mut accounts = Accountant::default();
+        accounts.record(Round::Laplace { rate, scale: 1.0 }, spent.rounds).unwrap();
+        assert_eq!(accounts.epsilon(1e-5).unwrap().tight, spent.epsilon);
+        assert_eq!((spent.shape, spent.placement), ("laplace", noise));
+        assert!(values.iter().all(|value| value.is_finite()));
+        let (_, gaussian) = with(&[("noise", word(noise)), ("noise_shape", word("gaussian"))]).unwrap();
+        assert_ne!(values, gaussian);
+    }
+    for (more, said) in [
+        (vec![("noise", word("distributed")), ("seal", word("secagg"))], "do not add up"),
+        (vec![("noise", word("sgd"))], "do not add up"),
+        (vec![("noise", word("central")), ("sampling", word("fixed"))], "sampling = poisson"),
+        (vec![("noise", word("local")), ("clip_quantile", Value::Real(0.5))], "a clip that stays"),
+    ] {
+        let error = with(&more).unwrap_err();
+        assert!(error.contains("noise_shape") && error.contains(said), "{error}");
     }
 }

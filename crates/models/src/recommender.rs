@@ -196,9 +196,11 @@ pub struct Privacy {
     pub rounds: u64,
     /// Where noise was added: `central`, `local`, `distributed` or `sgd`.
     pub placement: &'static str,
+    /// How it was distributed: `gaussian` or `laplace`.
+    pub shape: &'static str,
     /// What it hides: `a person`, which is a whole history, or `an interaction`.
     pub hides: &'static str,
-    /// Its standard deviation, in clips.
+    /// Its standard deviation, or the scale of Laplace noise, in clips.
     pub multiplier: f64,
     /// The clip in the end.
     pub clip: Option<f32>,

@@ -39,7 +39,7 @@ fn accounts(c: &mut Criterion) {
         });
     }
     let budget = Budget::new(2.0, 1e-5).expect("in range");
-    group.bench_function("noise for a budget", |b| b.iter(|| noise_for(black_box(&budget), 0.02, 300)));
+    group.bench_function("noise for a budget", |b| b.iter(|| noise_for(black_box(&budget), round, 300)));
     group.finish();
 }
 

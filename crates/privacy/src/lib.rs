@@ -19,5 +19,5 @@ pub use lock::{Lock, LockedSum, key_digest};
 pub use protected::Protected;
 pub use protection::{
     ANONYMOUS, ENCRYPTION, Each, IDENTITIES, INTEGERS, Integers, KEPT_UPLOADS, NOISE, Noise, Placement,
-    Protection, ProtectionError, SECURE_AGGREGATION, Scheme, Seal,
+    Protection, ProtectionError, SECURE_AGGREGATION, Scheme, Seal, Shape,
 };

@@ -9,8 +9,6 @@ use crate::packing::RowsAs;
 use crate::{Generator, Integers, Scheme};
 use sottovoce_protocol::RoundId;
 
-/// Standard deviations of a device's noise that there is room for.
-const DEVIATIONS: f64 = 12.0;
 /// How far an opened sum may be from a whole number, in steps of the grid: less than a half, so that it is known.
 const TOLERANCE: f64 = 0.45;
 /// Bytes around a ciphertext.
@@ -32,20 +30,19 @@ enum Parameters {
 }
 
 impl Lock {
-    /// For sums of words of this length, on a grid of so many steps in one, each device's values with noise of this standard
-    /// deviation.
+    /// For sums of words of this length, on a grid of so many steps in one, each device's values with noise that
+    /// goes so far.
     ///
     /// # Errors
     /// If there are no parameters with room for so many devices.
     pub(crate) fn new(
         scheme: Scheme,
         integers: &Integers,
-        deviation: f64,
+        reach: f64,
         steps: f64,
         length: usize,
     ) -> Result<Self, HeError> {
-        let noise = DEVIATIONS * deviation * steps;
-        let largest = f64::from(integers.range.min(integers.clip.unwrap_or(f32::MAX))) * steps + noise;
+        let largest = (f64::from(integers.range.min(integers.clip.unwrap_or(f32::MAX))) + reach) * steps;
         // Heads of cells use all of a word.
         let most = match integers.rows {
             RowsAs::Dense => largest.ceil().clamp(1.0, f64::from(u32::MAX >> 1)) as i64,

@@ -1,9 +1,9 @@
 //! What both halves of a protected round go by.
 
 use crate::dp::DpError;
-use crate::dp::noise::{DiscreteGaussian, Noise as _};
+use crate::dp::noise::{Discrete, DiscreteGaussian, DiscreteLaplace, Noise as _};
 use crate::packing::{Packing, Unreadable, signed};
-use crate::{Generator, Lock, Placement, Protection, ProtectionError, Seal, secagg};
+use crate::{Generator, Lock, Placement, Protection, ProtectionError, Seal, Shape, secagg};
 use sottovoce_protocol::{Layout, Update};
 
 /// Bytes of a message around its words: names of federation and round, lengths, a check.
@@ -25,18 +25,22 @@ pub struct Protected {
 /// Noise on words: on values, in steps of the grid, and on the vote of an update's length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct OnGrid {
-    values: Option<DiscreteGaussian>,
-    vote: Option<DiscreteGaussian>,
+    values: Option<Discrete>,
+    vote: Option<Discrete>,
 }
 
 impl OnGrid {
-    fn new(values: f64, vote: f64) -> Result<Self, DpError> {
-        let noise = |steps: f64| (steps > 0.0).then(|| DiscreteGaussian::new(steps)).transpose();
+    fn new(shape: Shape, values: f64, vote: f64) -> Result<Self, DpError> {
+        let discrete = |steps: f64| match shape {
+            Shape::Gaussian => DiscreteGaussian::new(steps).map(Discrete::Gaussian),
+            Shape::Laplace => DiscreteLaplace::new(steps).map(Discrete::Laplace),
+        };
+        let noise = |steps: f64| (steps > 0.0).then(|| discrete(steps)).transpose();
         Ok(Self { values: noise(values)?, vote: noise(vote)? })
     }
 
     /// The noise of one word.
-    fn draw(noise: Option<&DiscreteGaussian>, generator: &mut Generator) -> i64 {
+    fn draw(noise: Option<&Discrete>, generator: &mut Generator) -> i64 {
         noise.map_or(0, |noise| noise.sample(generator))
     }
 }
@@ -56,12 +60,13 @@ impl Protected {
         let (noise, steps) = (protection.noise, packing.form().grid.steps());
         let central = noise.filter(|noise| noise.placement == Placement::Central);
         let lock = protection.lock(packing.length())?;
+        let shape = noise.map_or(Shape::Gaussian, |noise| noise.shape);
         let of_a_vote = noise.map_or(0.0, |noise| noise.of_a_vote());
         let of_votes = central.and_then(|noise| noise.votes).unwrap_or(0.0);
         Ok(Some(Self {
             lock,
-            of_a_device: OnGrid::new(protection.of_a_device() * steps, of_a_vote)?,
-            of_the_server: OnGrid::new(protection.of_the_server() * steps, of_votes)?,
+            of_a_device: OnGrid::new(shape, protection.of_a_device() * steps, of_a_vote)?,
+            of_the_server: OnGrid::new(shape, protection.of_the_server() * steps, of_votes)?,
             protection: protection.clone(),
             packing,
         }))
@@ -140,7 +145,7 @@ impl Protected {
         }
     }
 
-    fn noise_at<'a>(&self, noise: &'a OnGrid, place: usize) -> Option<&'a DiscreteGaussian> {
+    fn noise_at<'a>(&self, noise: &'a OnGrid, place: usize) -> Option<&'a Discrete> {
         let vote = self.packing.vote() == Some(place);
         if vote { noise.vote.as_ref() } else { noise.values.as_ref() }
     }

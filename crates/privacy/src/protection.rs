@@ -8,10 +8,16 @@ mod terms;
 
 use crate::dp::DpError;
 use crate::he::HeError;
-use crate::packing::{Form, FormError, Grid, GridError, Packing, RowsAs};
+use crate::packing::{Form, FormError, Grid, GridError, Norm, Packing, RowsAs};
 use crate::{Lock, secagg};
 use sottovoce_protocol::{Layout, RoundTerms};
+use std::f64::consts::SQRT_2;
 use thiserror::Error;
+
+/// Standard deviations of noise that there is room for in sums.
+const DEVIATIONS: f64 = 12.0;
+/// Scales of Laplace noise that there is room for on top.
+const SCALES: f64 = 60.0;
 
 /// The layer that makes values integers.
 pub const INTEGERS: &str = "integers";
@@ -85,18 +91,60 @@ impl Placement {
         matches!(self, Self::Central | Self::Distributed)
     }
 
+    /// Whether all of the noise on an update or a sum comes from one hand.
+    fn is_whole(self) -> bool {
+        matches!(self, Self::Central | Self::Local)
+    }
+
     /// By its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|placement| placement.name() == name)
     }
 }
 
-/// Gaussian noise on integers.
+/// How noise is distributed, which is also how the length of an update is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Discrete Gaussian; lengths are Euclidean.
+    Gaussian,
+    /// Discrete Laplace; lengths are sums of absolute values. Only where all of it comes from one hand: shares of it do not add
+    /// up to it.
+    Laplace,
+}
+
+impl Shape {
+    /// In the order of their names in settings.
+    pub const ALL: [Self; 2] = [Self::Gaussian, Self::Laplace];
+
+    /// Its name in terms and settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gaussian => "gaussian",
+            Self::Laplace => "laplace",
+        }
+    }
+
+    /// By its name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|shape| shape.name() == name)
+    }
+
+    fn norm(self) -> Norm {
+        match self {
+            Self::Gaussian => Norm::Euclidean,
+            Self::Laplace => Norm::Absolute,
+        }
+    }
+}
+
+/// Noise on integers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
     /// Where it is added.
     pub placement: Placement,
-    /// Its standard deviation, in clips.
+    /// How it is distributed.
+    pub shape: Shape,
+    /// Its standard deviation, or the scale of Laplace noise, in clips.
     pub multiplier: f64,
     /// Distributed: devices whose shares make up all of it.
     pub shares: u32,
@@ -117,9 +165,20 @@ pub struct Each {
 }
 
 impl Noise {
-    /// Of a clip that stays as it is; all of it from one hand.
+    /// Gaussian, of a clip that stays as it is; all of it from one hand.
     pub fn new(placement: Placement, multiplier: f64) -> Self {
-        Self { placement, multiplier, shares: 1, votes: None, each: None }
+        Self { placement, shape: Shape::Gaussian, multiplier, shares: 1, votes: None, each: None }
+    }
+
+    /// How far the noise of so many devices goes together, in clips: further in fewer than one of 10^30 sums.
+    fn reach(&self, devices: u32) -> f64 {
+        let one = self.of_a_device();
+        let all = one * f64::from(devices.max(1)).sqrt();
+        match self.shape {
+            Shape::Gaussian => DEVIATIONS * all,
+            // A Laplace distribution of scale 1 has a variance of 2, and tails that fall like e^-x.
+            Shape::Laplace => DEVIATIONS * SQRT_2 * all + SCALES * one,
+        }
     }
 
     /// The share of a device in noise that has this standard deviation in all.
@@ -131,7 +190,7 @@ impl Noise {
         }
     }
 
-    /// Standard deviation of what each device adds, in clips.
+    /// What each device adds, as `multiplier` has it.
     pub fn of_a_device(&self) -> f64 {
         self.share(self.multiplier)
     }
@@ -206,6 +265,9 @@ pub enum ProtectionError {
     /// Noise without a bound on what one person can do to the sum.
     #[error("noise means nothing without a clip: an update may be of any length")]
     NoiseWithoutClip,
+    /// Laplace noise where it is not made up of one piece, or not alone.
+    #[error("Laplace noise goes with placement central or local and a clip that stays: {0}")]
+    Laplace(&'static str),
     /// A clip that follows the lengths of updates, where there are none to follow.
     #[error("the clip can follow the lengths of whole updates only: not with noise = sgd")]
     VotesOnInteractions,
@@ -279,6 +341,12 @@ impl Protection {
             Some(Noise { placement: Placement::Distributed, .. }) if self.seal.is_none() => {
                 Err(ProtectionError::SharesInTheOpen)
             }
+            Some(Noise { shape: Shape::Laplace, placement, .. }) if !placement.is_whole() => {
+                Err(ProtectionError::Laplace("shares of it do not add up to it"))
+            }
+            Some(Noise { shape: Shape::Laplace, votes: Some(_), .. }) => {
+                Err(ProtectionError::Laplace("what updates say of their lengths has Gaussian noise"))
+            }
             Some(_) if integers.rows != RowsAs::Dense => Err(FormError::BucketsWithoutCounts.into()),
             _ if integers.rows != RowsAs::Dense && self.is_approximate() => {
                 Err(ProtectionError::ApproximateBuckets)
@@ -297,7 +365,8 @@ impl Protection {
     /// If there is no grid with room for all.
     pub fn form(&self) -> Result<Option<Form>, ProtectionError> {
         let Some(Integers { range, clip, devices, rows }) = self.integers else { return Ok(None) };
-        let grid = Grid::choose(range, clip, u64::from(devices), self.of_a_device())?;
+        let grid = Grid::choose(range, clip, u64::from(devices), self.reach(devices))?;
+        let grid = grid.measuring(self.noise.map_or(Norm::Euclidean, |noise| noise.shape.norm()));
         // Gradients are added up on the grid, in numbers of 24 bits.
         let grid = if self.each().is_some() { grid.within_24_bits() } else { grid };
         let votes = self.noise.is_some_and(|noise| noise.votes.is_some());
@@ -316,12 +385,17 @@ impl Protection {
         self.noise.and_then(|noise| noise.each)
     }
 
-    /// Standard deviation of the noise on the values that each device sends.
+    /// How far the noise on the values of so many devices' sum goes.
+    fn reach(&self, devices: u32) -> f64 {
+        self.noise.map_or(0.0, |noise| noise.reach(devices) * self.clip())
+    }
+
+    /// Standard deviation, or scale, of the noise on the values that each device sends.
     pub(crate) fn of_a_device(&self) -> f64 {
         self.noise.map_or(0.0, |noise| noise.of_a_device() * self.clip())
     }
 
-    /// Standard deviation of the server's noise on the values of a sum.
+    /// The same of the server's noise on the values of a sum.
     pub(crate) fn of_the_server(&self) -> f64 {
         let central = self.noise.filter(|noise| noise.placement == Placement::Central);
         central.map_or(0.0, |noise| noise.multiplier * self.clip())
@@ -371,7 +445,7 @@ impl Protection {
         else {
             return Ok(None);
         };
-        Ok(Some(Lock::new(*scheme, integers, self.of_a_device(), form.grid.steps(), length)?))
+        Ok(Some(Lock::new(*scheme, integers, self.reach(1), form.grid.steps(), length)?))
     }
 }
 

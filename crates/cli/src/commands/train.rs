@@ -123,6 +123,7 @@ struct Privacy {
     delta: f64,
     rounds: u64,
     placement: &'static str,
+    shape: &'static str,
     hides: &'static str,
     noise_multiplier: f64,
     clip: Option<f32>,
@@ -138,6 +139,7 @@ impl Privacy {
             delta: spent.delta,
             rounds: spent.rounds,
             placement: spent.placement,
+            shape: spent.shape,
             hides: spent.hides,
             noise_multiplier: spent.multiplier,
             clip: spent.clip,
@@ -147,11 +149,12 @@ impl Privacy {
 
     fn told(&self) -> String {
         let mut text = format!(
-            "epsilon {:.3} at delta {:e} of {} ({} noise of {} clips of {}, {} rounds; {:.3} by Rényi accounts)",
+            "epsilon {:.3} at delta {:e} of {} ({} {} noise of {} clips of {}, {} rounds; {:.3} by Rényi accounts)",
             self.epsilon,
             self.delta,
             self.hides,
             self.placement,
+            self.shape,
             (self.noise_multiplier * 1000.0).round() / 1000.0,
             self.clip.map_or_else(|| "no bound".to_owned(), |clip| format!("{clip:.3}")),
             output::grouped(self.rounds),

@@ -166,6 +166,14 @@ fn so_they_do_with_noise_wherever_it_is_added() {
 }
 
 #[test]
+fn so_they_do_with_laplace_noise() {
+    let common = ["factors=4", "triples=8", "cohort=40", "epochs=1", "clip=2", "noise_shape=laplace"];
+    for noise in [&["noise=central", "seal=bfv"][..], &["noise=local"]] {
+        compare("fpl", &[&common[..], noise].concat());
+    }
+}
+
+#[test]
 fn so_they_do_with_a_clip_that_follows_the_updates() {
     let common = ["factors=4", "triples=8", "cohort=40", "epochs=1", "clip=0.5", "clip_quantile=0.5"];
     for noise in [&["noise=central"][..], &["noise=local"], &["noise=distributed", "seal=secagg"]] {

@@ -5,7 +5,7 @@ use crate::FederationError;
 use crate::state::{put_u64s, take_numbers, unfit};
 use sottovoce_models::Privacy;
 use sottovoce_privacy::dp::accountant::{Accountant, Budget, Round};
-use sottovoce_privacy::{Noise, Placement};
+use sottovoce_privacy::{Noise, Placement, Shape};
 use std::io::{self, Read, Write};
 
 /// What was spent.
@@ -21,7 +21,9 @@ pub struct Spent {
     pub rounds: u64,
     /// Where noise is added.
     pub placement: Placement,
-    /// Its standard deviation, in clips.
+    /// How it is distributed.
+    pub shape: Shape,
+    /// Its standard deviation, or the scale of Laplace noise, in clips.
     pub multiplier: f64,
     /// The bound past which training does not go, if there is one.
     pub budget: Option<f64>,
@@ -37,9 +39,18 @@ impl Spent {
 
     /// For a summary; `ended` says why training ended early.
     pub(crate) fn told(&self, ended: Option<String>) -> Privacy {
-        let Spent { epsilon, epsilon_rdp, delta, rounds, multiplier, clip, placement, .. } = *self;
-        let (hides, placement) = (self.hides(), placement.name());
-        Privacy { epsilon, epsilon_rdp, delta, rounds, placement, hides, multiplier, clip, ended }
+        let Spent { epsilon, epsilon_rdp, delta, rounds, multiplier, clip, .. } = *self;
+        let (hides, placement, shape) = (self.hides(), self.placement.name(), self.shape.name());
+        Privacy { epsilon, epsilon_rdp, delta, rounds, placement, shape, hides, multiplier, clip, ended }
+    }
+}
+
+/// A round in which everybody takes part with this chance.
+pub(super) fn each_by_chance(noise: &Noise, rate: f64) -> Round {
+    let multiplier = noise.multiplier;
+    match noise.shape {
+        Shape::Gaussian => Round::Poisson { rate, multiplier },
+        Shape::Laplace => Round::Laplace { rate, scale: multiplier },
     }
 }
 
@@ -75,22 +86,18 @@ impl Accounts {
 
     /// What a device spends that takes part.
     fn of_a_device(&self) -> Round {
-        let multiplier = self.noise.multiplier;
-        match self.noise.each {
-            Some(each) if each.rate < 1.0 => Round::Poisson { rate: each.rate, multiplier },
-            _ => Round::full(multiplier),
-        }
+        let rate = self.noise.each.map_or(1.0, |each| each.rate.min(1.0));
+        each_by_chance(&self.noise, rate)
     }
 
     fn round(&self, chance: f64, sampling: Sampling, (size, population): (usize, usize)) -> Round {
-        let multiplier = self.noise.multiplier;
         match sampling {
             _ if self.are_local() => self.of_a_device(),
             Sampling::Fixed if size < population => {
+                let multiplier = self.noise.multiplier;
                 Round::FixedCohort { cohort: size as u64, population: population as u64, multiplier }
             }
-            _ if chance < 1.0 => Round::Poisson { rate: chance, multiplier },
-            _ => Round::full(multiplier),
+            _ => each_by_chance(&self.noise, chance.min(1.0)),
         }
     }
 
@@ -148,6 +155,7 @@ impl Accounts {
             delta: self.delta,
             rounds: self.accountant.rounds(),
             placement: self.noise.placement,
+            shape: self.noise.shape,
             multiplier: self.noise.multiplier,
             budget: self.budget.map(|budget| budget.epsilon),
             clip: None,

@@ -1,6 +1,6 @@
 //! Settings of how updates are protected, the same for every model trained in a federation.
 
-use super::accounts::Accounts;
+use super::accounts::{Accounts, each_by_chance};
 use super::{Guardian, Sampling};
 use crate::FederationError;
 use sottovoce_models::settings::{Setting, Settings};
@@ -8,7 +8,7 @@ use sottovoce_privacy::dp::Adaptive;
 use sottovoce_privacy::dp::accountant::{Budget, noise_for};
 use sottovoce_privacy::packing::RowsAs;
 use sottovoce_privacy::{
-    Each, Generator, Integers, Noise, Placement, Protection, ProtectionError, Scheme, Seal,
+    Each, Generator, Integers, Noise, Placement, Protection, ProtectionError, Scheme, Seal, Shape,
 };
 
 /// The least noise that there are accounts for, in clips.
@@ -36,6 +36,7 @@ pub(crate) struct Chosen {
     quantile: Option<f64>,
     clip_rate: f64,
     noise: Option<Placement>,
+    shape: Shape,
     interactions: f64,
     multiplier: f64,
     delta: f64,
@@ -66,6 +67,7 @@ impl Chosen {
             quantile: above_0("clip_quantile"),
             clip_rate: settings.real("clip_rate"),
             noise: Placement::named(settings.word("noise")),
+            shape: Shape::named(settings.word("noise_shape")).unwrap_or(Shape::Gaussian),
             interactions: settings.real("interactions"),
             multiplier: settings.real("noise_multiplier"),
             delta: settings.real("delta"),
@@ -117,6 +119,7 @@ impl Chosen {
                 expected: "64 hexadecimal digits, as `federation key` prints them".to_owned(),
             });
         }
+        self.check_shape()?;
         let multiplier = self.multiplier(training)?;
         let adaptive = self.adaptive(multiplier, expected)?;
         let protection = self.protection(multiplier, (expected, asked), adaptive.as_ref(), key)?;
@@ -138,6 +141,31 @@ impl Chosen {
         let guardian = Guardian::new(protection, expected, sampling, accounts, generator);
         let guardian = adaptive.into_iter().fold(guardian, Guardian::adapting);
         Ok(Some(if self.anonymous { guardian.anonymous() } else { guardian }))
+    }
+
+    /// Laplace noise has accounts of its own.
+    fn check_shape(&self) -> Result<(), FederationError> {
+        let Some(placement) = self.noise.filter(|_| self.shape == Shape::Laplace) else { return Ok(()) };
+        let wrong = |found: String, expected: &str| FederationError::Setting {
+            key: "noise_shape",
+            found: format!("laplace with {found}"),
+            expected: expected.to_owned(),
+        };
+        match placement {
+            Placement::Distributed | Placement::Sgd => Err(wrong(
+                format!("noise = {}", placement.name()),
+                "gaussian, or noise = central or local: shares of Laplace noise do not add up to it",
+            )),
+            Placement::Central if self.fixed => Err(wrong(
+                "sampling = fixed".to_owned(),
+                "sampling = poisson: there are no accounts of it for cohorts of one size",
+            )),
+            _ if self.quantile.is_some() => Err(wrong(
+                "clip_quantile".to_owned(),
+                "gaussian, or a clip that stays: what updates say of their lengths has Gaussian noise",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// How much noise there is: what was set, or what the budget needs for all rounds.
@@ -173,7 +201,8 @@ impl Chosen {
             }
             _ => 1.0,
         };
-        Ok(noise_for(&Budget::new(epsilon, self.delta)?, rate, rounds)?)
+        let noise = Noise { shape: self.shape, ..Noise::new(placement, 1.0) };
+        Ok(noise_for(&Budget::new(epsilon, self.delta)?, each_by_chance(&noise, rate), rounds)?)
     }
 
     /// How the clip follows the lengths of updates, if it does.
@@ -215,6 +244,7 @@ impl Chosen {
                 Placement::Distributed => ((expected as f64 * (1.0 - self.dropout)).floor() as u32).max(1),
                 _ => 1,
             },
+            shape: self.shape,
             votes: adaptive.map(Adaptive::vote_noise),
             each: self
                 .clip
@@ -254,6 +284,11 @@ fn noises() -> Vec<Setting> {
             &["none", "central", "local", "distributed", "sgd"],
             "Differential privacy: noise of whole histories by the server on the sum, by each device, or by each device its share (with a seal); or of single interactions, by each device in its training (sgd)",
         ),
+        Setting::choice(
+            "noise_shape",
+            &["gaussian", "laplace"],
+            "With noise: how it is distributed; laplace, with noise = central or local, measures updates by the sum of their absolute values",
+        ),
         Setting::real(
             "clip",
             0.0,
@@ -278,7 +313,7 @@ fn noises() -> Vec<Setting> {
             "noise_multiplier",
             1.0,
             0.0..=1e4,
-            "With noise: its standard deviation, in clips; 0: as little as epsilon allows over all rounds",
+            "With noise: its standard deviation (laplace: its scale), in clips; 0: as little as epsilon allows over all rounds",
         ),
         Setting::real("delta", 1e-5, 1e-12..=0.1, "With noise: the delta for which epsilon is told")
             .on_log_scale(),

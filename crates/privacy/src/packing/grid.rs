@@ -4,8 +4,6 @@ use thiserror::Error;
 
 /// Integers that a sum may reach: words are added modulo 2^32 and read as signed.
 const ROOM: f64 = 2_147_483_647.0;
-/// Standard deviations of noise that there must be room for.
-const DEVIATIONS: f64 = 12.0;
 /// The finest and the coarsest grid.
 const BITS: std::ops::RangeInclusive<i32> = -16..=30;
 
@@ -14,10 +12,30 @@ const BITS: std::ops::RangeInclusive<i32> = -16..=30;
 pub struct Grid {
     /// The largest value; larger ones are cut.
     range: f32,
-    /// The longest update (Euclidean norm of all its values); longer ones are cut down. `None`: any.
+    /// The longest update; longer ones are cut down. `None`: any.
     clip: Option<f32>,
+    /// How lengths are measured.
+    norm: Norm,
     /// One is so many times doubled: 2^bits steps.
     bits: i32,
+}
+
+/// How the length of an update is measured, over all its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norm {
+    /// The root of the sum of squares.
+    Euclidean,
+    /// The sum of absolute values.
+    Absolute,
+}
+
+impl Norm {
+    fn length(self, values: impl Iterator<Item = f64>) -> f64 {
+        match self {
+            Self::Euclidean => values.map(|value| value * value).sum::<f64>().sqrt(),
+            Self::Absolute => values.map(f64::abs).sum(),
+        }
+    }
 }
 
 /// A grid that cannot be.
@@ -42,11 +60,12 @@ pub enum GridError {
 }
 
 impl Grid {
-    /// The finest grid on which the sum of so many updates, each with noise of this standard deviation, stays within 32 bits.
+    /// The finest grid on which the sum of so many updates, with noise that goes so far in it, stays within 32 bits. Lengths are
+    /// Euclidean.
     ///
     /// # Errors
     /// If a bound is not a positive number, or there is no such grid.
-    pub fn choose(range: f32, clip: Option<f32>, devices: u64, deviation: f64) -> Result<Self, GridError> {
+    pub fn choose(range: f32, clip: Option<f32>, devices: u64, reach: f64) -> Result<Self, GridError> {
         for (what, found) in [("range", Some(range)), ("clip", clip)] {
             if let Some(found) = found.filter(|found| !(found.is_finite() && *found > 0.0)) {
                 return Err(GridError::NotPositive { what, found });
@@ -58,10 +77,16 @@ impl Grid {
         let fits = |bits: &i32| {
             let one = power(*bits);
             let largest = (f64::from(range) * one).ceil();
-            count * largest + DEVIATIONS * deviation * one * count.sqrt() <= ROOM
+            count * largest + reach * one <= ROOM
         };
         let bits = BITS.rev().find(fits).ok_or(GridError::NoRoom { devices, range })?;
-        Ok(Self { range, clip, bits })
+        Ok(Self { range, clip, norm: Norm::Euclidean, bits })
+    }
+
+    /// The same, with lengths measured so.
+    #[must_use]
+    pub fn measuring(self, norm: Norm) -> Self {
+        Self { norm, ..self }
     }
 
     /// The same, so coarse that steps of values within the range are whole numbers of 24 bits: exact in an f32.
@@ -100,19 +125,15 @@ impl Grid {
         let Some(clip) = self.clip else {
             return Rounding { factor: steps, most, nearest: true, within: true };
         };
-        let norm = length(values.clone().flatten().map(|&value| f64::from(value)));
+        let norm = self.norm.length(values.clone().flatten().map(|&value| f64::from(value)));
         let clip = f64::from(clip);
         let within = norm <= clip;
         // A hair shorter, so that rounding errors of the product do not matter.
         let factor = if within { steps } else { steps * (clip / norm) * (1.0 - 1e-12) };
         let nearest = Rounding { factor, most, nearest: true, within };
-        let rounded = length(values.flatten().map(|&value| f64::from(nearest.steps(value))));
+        let rounded = self.norm.length(values.flatten().map(|&value| f64::from(nearest.steps(value))));
         Rounding { nearest: rounded <= clip * steps, ..nearest }
     }
-}
-
-fn length(values: impl Iterator<Item = f64>) -> f64 {
-    values.map(|value| value * value).sum::<f64>().sqrt()
 }
 
 /// 2^bits, exactly.
@@ -149,7 +170,7 @@ mod tests {
         let grid = Grid::choose(1.0, None, 100, 0.0).unwrap();
         assert_eq!(grid.steps(), f64::from(1 << 24));
         assert!(100.0 * grid.steps() < ROOM && 200.0 * grid.steps() > ROOM);
-        let noisy = Grid::choose(1.0, Some(1.0), 100, 1.0).unwrap();
+        let noisy = Grid::choose(1.0, Some(1.0), 100, 120.0).unwrap();
         assert!(noisy.steps() < grid.steps());
         assert_eq!(
             Grid::choose(1e6, None, 1 << 31, 0.0),
@@ -165,11 +186,13 @@ mod tests {
             values in prop::collection::vec(-5.0f32..5.0, 1..60),
             clip in 0.01f32..3.0,
             devices in 1u64..100_000,
+            absolute in any::<bool>(),
         ) {
-            let grid = Grid::choose(10.0, Some(clip), devices, 1.0).unwrap();
+            let norm = if absolute { Norm::Absolute } else { Norm::Euclidean };
+            let grid = Grid::choose(10.0, Some(clip), devices, 12.0).unwrap().measuring(norm);
             let rounding = grid.rounding([&values[..]].into_iter());
             let steps = values.iter().map(|&value| f64::from(rounding.steps(value)));
-            prop_assert!(length(steps) <= f64::from(clip) * grid.steps());
+            prop_assert!(norm.length(steps) <= f64::from(clip) * grid.steps());
         }
 
         #[test]

@@ -9,7 +9,7 @@ mod buckets;
 mod grid;
 
 pub use buckets::Unreadable;
-pub use grid::{Grid, GridError};
+pub use grid::{Grid, GridError, Norm};
 
 use buckets::{Buckets, MOST_UPDATES};
 use sottovoce_protocol::{Keyed, Layout, Rows, Update};

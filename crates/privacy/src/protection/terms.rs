@@ -2,7 +2,7 @@
 
 use super::{
     ANONYMOUS, ENCRYPTION, Each, INTEGERS, Integers, KEPT_UPLOADS, NOISE, Noise, Placement, Protection,
-    ProtectionError, SECURE_AGGREGATION, Scheme, Seal,
+    ProtectionError, SECURE_AGGREGATION, Scheme, Seal, Shape,
 };
 use crate::packing::RowsAs;
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, Settings};
@@ -21,9 +21,12 @@ impl Protection {
             }
             layers.push(PrivacyLayer { name: INTEGERS.to_owned(), settings });
         }
-        if let Some(Noise { placement, multiplier, shares, votes, each }) = &self.noise {
-            let mut settings =
-                Settings::from([said("placement", placement.name()), said("multiplier", multiplier)]);
+        if let Some(Noise { placement, shape, multiplier, shares, votes, each }) = &self.noise {
+            let mut settings = Settings::from([
+                said("placement", placement.name()),
+                said("shape", shape.name()),
+                said("multiplier", multiplier),
+            ]);
             if *placement == Placement::Distributed {
                 settings.extend([said("shares", shares)]);
             }
@@ -128,6 +131,8 @@ fn read_noise(settings: &Settings) -> Result<Noise, ProtectionError> {
     let from = Reader { layer: NOISE, settings };
     let placement = settings.get("placement").and_then(|name| Placement::named(name));
     let placement = placement.ok_or_else(|| from.wrong("placement", "central, local, distributed or sgd"))?;
+    let shape = settings.get("shape").and_then(|name| Shape::named(name));
+    let shape = shape.ok_or_else(|| from.wrong("shape", "gaussian or laplace"))?;
     let positive = |value: &f64| value.is_finite() && *value > 0.0;
     let shares = match placement {
         Placement::Distributed => from.needed("shares", |&shares: &u32| shares > 0, "a number of devices")?,
@@ -142,6 +147,7 @@ fn read_noise(settings: &Settings) -> Result<Noise, ProtectionError> {
     };
     Ok(Noise {
         placement,
+        shape,
         multiplier: from.needed("multiplier", positive, POSITIVE)?,
         shares,
         votes: from.optional("votes", positive, POSITIVE)?,
@@ -209,6 +215,11 @@ mod tests {
                 seal: Some(masks),
             },
             Protection { integers: Some(integers), seal: Some(known), noise: None },
+            Protection {
+                integers: Some(clipped),
+                noise: Some(Noise { shape: Shape::Laplace, ..Noise::new(Placement::Local, 1.5) }),
+                seal: None,
+            },
         ]
     }
 
@@ -221,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_is_refused() {
-        let [_, sealed, bucketed, central, local, distributed, sgd, _, _] = all().try_into().unwrap();
+        let [_, sealed, bucketed, central, local, distributed, sgd, _, _, _] = all().try_into().unwrap();
         let changed = |of: &Protection, change: &dyn Fn(Noise) -> Noise| Protection {
             noise: of.noise.map(change),
             ..of.clone()
@@ -242,6 +253,12 @@ mod tests {
             ),
             (changed(&sgd, &|noise| Noise { votes: Some(2.0), ..noise }), "whole updates only"),
             (changed(&local, &|noise| Noise { placement: Placement::Sgd, ..noise }), "setting \"clip\""),
+            (changed(&distributed, &|noise| Noise { shape: Shape::Laplace, ..noise }), "do not add up to it"),
+            (changed(&sgd, &|noise| Noise { shape: Shape::Laplace, ..noise }), "do not add up to it"),
+            (
+                changed(&local, &|noise| Noise { shape: Shape::Laplace, votes: Some(2.0), ..noise }),
+                "say of their lengths",
+            ),
         ];
         for (protection, said) in wrong {
             let error = Protection::read(&protection.terms()).unwrap_err().to_string();

@@ -53,7 +53,9 @@ pub struct PrivacyView {
     pub rounds: u64,
     /// Where noise is added.
     pub placement: &'static str,
-    /// Its standard deviation, in clips.
+    /// How it is distributed.
+    pub shape: &'static str,
+    /// Its standard deviation, or the scale of Laplace noise, in clips.
     pub noise_multiplier: f64,
     /// The clip as it is now.
     pub clip: Option<f32>,
@@ -70,6 +72,7 @@ impl From<&Spent> for PrivacyView {
             hides: spent.hides(),
             rounds: spent.rounds,
             placement: spent.placement.name(),
+            shape: spent.shape.name(),
             noise_multiplier: spent.multiplier,
             clip: spent.clip,
             budget: spent.budget,

@@ -155,11 +155,12 @@ fn page(value: &Value) -> String {
         let budget = if spent["budget"].is_null() { String::new() } else { format!(" of {}", of("budget")) };
         let _ = writeln!(
             out,
-            "epsilon {:.3}{budget} at delta {} of {} ({} noise of {:.3} clips of {:.3}, {} rounds)",
+            "epsilon {:.3}{budget} at delta {} of {} ({} {} noise of {:.3} clips of {:.3}, {} rounds)",
             spent["epsilon"].as_f64().unwrap_or(f64::INFINITY),
             of("delta"),
             of("hides"),
             of("placement"),
+            of("shape"),
             spent["noise_multiplier"].as_f64().unwrap_or(0.0),
             spent["clip"].as_f64().unwrap_or(0.0),
             of("rounds")

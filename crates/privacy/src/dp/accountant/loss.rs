@@ -4,72 +4,84 @@ use super::round::Round;
 use crate::dp::normal::{between, upper_quantile};
 use sottovoce_core::math;
 
-/// A pair of distributions whose ratio is monotone in the outcome; the first is the true one.
+/// Noise around 0 without the person and around 1 with them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Loss {
-    /// With the person, (1 - q) N(0, s^2) + q N(1, s^2), against without, N(0, s^2).
-    Remove { q: f64, sigma: f64 },
-    /// Without against with.
-    Add { q: f64, sigma: f64 },
-    /// Laplace noise at 0 against at 1, which is the same the other way round.
+pub(super) enum Noise {
+    Gaussian { sigma: f64 },
     Laplace { scale: f64 },
+}
+
+/// Which of the two worlds is the true one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Truth {
+    /// With the person, who takes part with probability q: noise around 0 with probability 1 - q, around 1 with q.
+    With,
+    /// Without: noise around 0.
+    Without,
+}
+
+/// The loss when somebody takes part with probability q. It grows with the outcome where the truth is with the person, and falls
+/// where it is without.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Loss {
+    pub(super) truth: Truth,
+    pub(super) q: f64,
+    pub(super) noise: Noise,
 }
 
 impl Loss {
     /// The losses of a round in both directions, where one is known.
     pub(super) fn both(round: &Round) -> Option<[Self; 2]> {
-        match *round {
-            Round::Poisson { rate: q, multiplier: sigma } => {
-                Some([Self::Remove { q, sigma }, Self::Add { q, sigma }])
-            }
-            Round::Laplace { scale } => Some([Self::Laplace { scale }; 2]),
-            Round::FixedCohort { .. } => None,
-        }
+        let (q, noise) = match *round {
+            Round::Poisson { rate, multiplier } => (rate, Noise::Gaussian { sigma: multiplier }),
+            Round::Laplace { rate, scale } => (rate, Noise::Laplace { scale }),
+            Round::FixedCohort { .. } => return None,
+        };
+        Some([Truth::With, Truth::Without].map(|truth| Self { truth, q, noise }))
     }
 
     /// Losses outside have a probability below `tail` on each side.
     pub(super) fn range(&self, tail: f64) -> (f64, f64) {
-        let far = upper_quantile(tail);
-        match *self {
-            Self::Remove { q, sigma } => (of(q, sigma, -far * sigma), of(q, sigma, 1.0 + far * sigma)),
-            Self::Add { q, sigma } => (-of(q, sigma, far * sigma), -of(q, sigma, -far * sigma)),
-            Self::Laplace { scale } => (-1.0 / scale, 1.0 / scale),
-        }
+        let (low, high) = match self.noise {
+            Noise::Gaussian { sigma } => {
+                let far = upper_quantile(tail) * sigma;
+                let shift = f64::from(u8::from(self.truth == Truth::With));
+                (self.of(-far), self.of(shift + far))
+            }
+            // The least and the largest have mass of their own: a hair further, so that no rounding leaves them outside.
+            Noise::Laplace { .. } => {
+                let hair = |loss: f64| 1e-12 * loss.abs() + f64::MIN_POSITIVE;
+                let (low, high) = (self.of(0.0), self.of(1.0));
+                (low - hair(low), high + hair(high))
+            }
+        };
+        if self.truth == Truth::With { (low, high) } else { (-high, -low) }
     }
 
-    /// The probability that the loss is above `low` and at most `high`, under the first and under the second distribution.
+    /// The probability that the loss is above `low` and at most `high`, under the true world and under the other.
     pub(super) fn mass(&self, low: f64, high: f64) -> (f64, f64) {
-        match *self {
-            Self::Remove { q, sigma } => {
-                let (without, with) = normals(q, sigma, outcome(q, sigma, low), outcome(q, sigma, high));
-                (with, without)
-            }
-            Self::Add { q, sigma } => normals(q, sigma, outcome(q, sigma, -high), outcome(q, sigma, -low)),
-            Self::Laplace { scale } => {
-                let above = |bound: f64| laplace_above(scale, bound);
-                let ((p_low, q_low), (p_high, q_high)) = (above(low), above(high));
-                (p_low - p_high, q_low - q_high)
-            }
-        }
+        // Outcomes from the first to the second; those at which the loss is the bound itself are on the side of lower losses.
+        let (a, b) = match self.truth {
+            Truth::With => (self.outcome(low, true), self.outcome(high, true)),
+            Truth::Without => (self.outcome(-high, false), self.outcome(-low, false)),
+        };
+        let without = self.noise.between(a, b);
+        let with = (1.0 - self.q) * without + self.q * self.noise.between(a - 1.0, b - 1.0);
+        if self.truth == Truth::With { (with, without) } else { (without, with) }
     }
 
     /// The variance of the loss, roughly: for choosing a grid.
     pub(super) fn variance(&self) -> f64 {
-        let Some((sigma, q)) = self.gaussian() else {
-            let Self::Laplace { scale } = *self else { return 0.0 };
-            return (1.0 / scale).min(1.0 / (scale * scale));
-        };
         let points = 800;
-        let (from, to) = (-9.0 * sigma, 1.0 + 9.0 * sigma);
-        let step = (to - from) / f64::from(points);
+        let far = self.noise.reach();
+        let step = (1.0 + 2.0 * far) / f64::from(points);
         let (mut mass, mut mean, mut square) = (0.0, 0.0, 0.0);
         for point in 0..=points {
-            let x = from + step * f64::from(point);
-            let without = math::exp(-0.5 * (x / sigma) * (x / sigma));
-            let with = math::exp(-0.5 * ((x - 1.0) / sigma) * ((x - 1.0) / sigma));
-            let weight =
-                if matches!(self, Self::Add { .. }) { without } else { (1.0 - q) * without + q * with };
-            let loss = of(q, sigma, x);
+            let x = -far + step * f64::from(point);
+            let without = self.noise.weight(x);
+            let with = (1.0 - self.q) * without + self.q * self.noise.weight(x - 1.0);
+            let weight = if self.truth == Truth::With { with } else { without };
+            let loss = self.of(x);
             mass += weight;
             mean += weight * loss;
             square += weight * loss * loss;
@@ -77,91 +89,165 @@ impl Loss {
         (square / mass - (mean / mass) * (mean / mass)).max(0.0)
     }
 
-    fn gaussian(&self) -> Option<(f64, f64)> {
-        match *self {
-            Self::Remove { q, sigma } | Self::Add { q, sigma } => Some((sigma, q)),
-            Self::Laplace { .. } => None,
+    /// ln(1 - q + q e^y) at an outcome, y how much likelier it is around 1 than around 0.
+    fn of(&self, x: f64) -> f64 {
+        let (q, y) = (self.q, self.noise.ln_ratio(x));
+        if q >= 1.0 {
+            return y;
+        }
+        if y > 0.0 { y + math::ln(q + (1.0 - q) * math::exp(-y)) } else { libm::log1p(q * libm::expm1(y)) }
+    }
+
+    /// The outcome that parts those of larger `of` from the others; infinite where all are on one side. Where many
+    /// outcomes share the value: with `last` the last of them, otherwise the first.
+    fn outcome(&self, loss: f64, last: bool) -> f64 {
+        let q = self.q;
+        if loss.is_infinite() {
+            return loss;
+        }
+        let ln_rest = if loss > 0.0 {
+            loss + libm::log1p(-(1.0 - q) * math::exp(-loss))
+        } else if q >= 1.0 {
+            loss
+        } else {
+            let rest = libm::expm1(loss) + q;
+            if rest <= 0.0 {
+                return f64::NEG_INFINITY;
+            }
+            math::ln(rest)
+        };
+        self.noise.outcome(ln_rest - math::ln(q), last)
+    }
+}
+
+impl Noise {
+    /// ln of how much likelier an outcome is around 1 than around 0.
+    fn ln_ratio(self, x: f64) -> f64 {
+        match self {
+            Self::Gaussian { sigma } => (2.0 * x - 1.0) / (2.0 * sigma * sigma),
+            Self::Laplace { scale } => (2.0 * x.clamp(0.0, 1.0) - 1.0) / scale,
+        }
+    }
+
+    /// The outcome of this ratio; `last` as in [`Loss::outcome`].
+    fn outcome(self, ln_ratio: f64, last: bool) -> f64 {
+        match self {
+            Self::Gaussian { sigma } => sigma * sigma * ln_ratio + 0.5,
+            // Constant below 0 and above 1.
+            Self::Laplace { scale } => match 0.5 * (1.0 + ln_ratio * scale) {
+                x if x < 0.0 || x <= 0.0 && !last => f64::NEG_INFINITY,
+                x if x > 1.0 || x >= 1.0 && last => f64::INFINITY,
+                x => x,
+            },
+        }
+    }
+
+    /// Mass of outcomes from a to b around 0.
+    fn between(self, a: f64, b: f64) -> f64 {
+        match self {
+            Self::Gaussian { sigma } => between(a / sigma, b / sigma),
+            Self::Laplace { scale } => laplace_between(a / scale, b / scale),
+        }
+    }
+
+    /// The density around 0, but for a factor.
+    fn weight(self, x: f64) -> f64 {
+        match self {
+            Self::Gaussian { sigma } => math::exp(-0.5 * (x / sigma) * (x / sigma)),
+            Self::Laplace { scale } => math::exp(-x.abs() / scale),
+        }
+    }
+
+    /// Hardly anything is further out.
+    fn reach(self) -> f64 {
+        match self {
+            Self::Gaussian { sigma } => 9.0 * sigma,
+            Self::Laplace { scale } => 25.0 * scale,
         }
     }
 }
 
-/// ln(1 - q + q e^((2 x - 1) / (2 s^2)))
-fn of(q: f64, sigma: f64, x: f64) -> f64 {
-    let y = (2.0 * x - 1.0) / (2.0 * sigma * sigma);
-    if q >= 1.0 {
-        return y;
+/// Mass from a to b of Laplace noise of scale 1, without cancellation in its tails.
+fn laplace_between(a: f64, b: f64) -> f64 {
+    if b <= a {
+        return 0.0;
     }
-    if y > 0.0 { y + math::ln(q + (1.0 - q) * math::exp(-y)) } else { libm::log1p(q * libm::expm1(y)) }
-}
-
-/// The x whose loss is this; infinite where there is none.
-fn outcome(q: f64, sigma: f64, loss: f64) -> f64 {
-    if loss == f64::INFINITY {
-        return loss;
+    if b <= 0.0 {
+        return 0.5 * math::exp(b) * -libm::expm1(a - b);
     }
-    let ln_rest = if loss > 0.0 {
-        loss + libm::log1p(-(1.0 - q) * math::exp(-loss))
-    } else if q >= 1.0 {
-        loss
-    } else {
-        let rest = libm::expm1(loss) + q;
-        if rest <= 0.0 {
-            return f64::NEG_INFINITY;
-        }
-        math::ln(rest)
-    };
-    sigma * sigma * (ln_rest - math::ln(q)) + 0.5
-}
-
-/// Mass of outcomes from a to b without and with the person.
-fn normals(q: f64, sigma: f64, a: f64, b: f64) -> (f64, f64) {
-    let without = between(a / sigma, b / sigma);
-    let with = (1.0 - q) * without + q * between((a - 1.0) / sigma, (b - 1.0) / sigma);
-    (without, with)
-}
-
-/// The probability that the loss (|x - 1| - |x|) / b is above `bound`, with x around 0 and around 1.
-fn laplace_above(scale: f64, bound: f64) -> (f64, f64) {
-    let most = 1.0 / scale;
-    if bound < -most {
-        return (1.0, 1.0);
+    if a >= 0.0 {
+        return 0.5 * math::exp(-a) * -libm::expm1(a - b);
     }
-    if bound >= most {
-        return (0.0, 0.0);
-    }
-    // x below (1 - bound * scale) / 2, which is between 0 and 1.
-    let x = 0.5 * (1.0 - bound * scale);
-    (1.0 - 0.5 * math::exp(-x / scale), 0.5 * math::exp((x - 1.0) / scale))
+    -0.5 * (libm::expm1(a) + libm::expm1(-b))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn losses() -> impl Iterator<Item = Loss> {
+        let noises = [
+            Noise::Gaussian { sigma: 0.8 },
+            Noise::Gaussian { sigma: 5.0 },
+            Noise::Laplace { scale: 2.0 },
+            Noise::Laplace { scale: 0.1 },
+        ];
+        noises.into_iter().flat_map(|noise| {
+            [0.01, 0.5, 1.0]
+                .into_iter()
+                .flat_map(move |q| [Truth::With, Truth::Without].map(|truth| Loss { truth, q, noise }))
+        })
+    }
+
     #[test]
     fn losses_and_outcomes_are_inverse() {
-        for (q, sigma) in [(0.01, 1.0), (0.1, 0.3), (1.0, 2.0), (0.5, 5.0)] {
-            for x in [-1.0, 0.0, 0.4, 1.0, 3.0] {
-                let back = outcome(q, sigma, of(q, sigma, x));
-                assert!((back - x).abs() < 1e-6, "{q} {sigma} {x} {back}");
+        for loss in losses() {
+            for x in [0.1, 0.4, 0.9] {
+                let back = loss.outcome(loss.of(x), true);
+                assert!((back - x).abs() < 1e-6, "{loss:?} {x} {back}");
             }
         }
     }
 
     #[test]
     fn all_mass_is_somewhere() {
-        let losses = [
-            Loss::Remove { q: 0.1, sigma: 0.8 },
-            Loss::Add { q: 0.1, sigma: 0.8 },
-            Loss::Laplace { scale: 2.0 },
-        ];
-        for loss in losses {
+        for loss in losses() {
             let (low, high) = loss.range(1e-12);
             let edges = [f64::NEG_INFINITY, low, 0.3 * low, 0.0, 0.5 * high, high, f64::INFINITY];
             let parts: Vec<_> = edges.windows(2).map(|e| loss.mass(e[0], e[1])).collect();
             let sums = parts.iter().fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1));
-            assert!((sums.0 - 1.0).abs() < 1e-12 && (sums.1 - 1.0).abs() < 1e-12, "{loss:?} {sums:?}");
+            assert!((sums.0 - 1.0).abs() < 1e-11 && (sums.1 - 1.0).abs() < 1e-11, "{loss:?} {sums:?}");
+            assert!(parts[0].0 <= 1.1e-12 && parts[5].0 <= 1.1e-12, "{loss:?} {parts:?}");
             assert!(loss.variance() > 0.0);
         }
+    }
+
+    /// Under the other world every outcome is likelier by e^-loss.
+    #[test]
+    fn masses_under_both_worlds_are_as_the_loss_says() {
+        for loss in losses() {
+            let (low, high) = loss.range(1e-9);
+            let step = (high - low) / 1000.0;
+            for place in 0..1000 {
+                let (from, to) = (low + step * f64::from(place), low + step * f64::from(place + 1));
+                let (p, q) = loss.mass(from, to);
+                if p > 1e-12 {
+                    assert!(
+                        (from - 1e-6..=to + 1e-6).contains(&(p / q).ln()),
+                        "{loss:?} {from} {to} {p} {q}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn laplace_mass_is_the_difference_of_its_distribution() {
+        let below = |x: f64| if x < 0.0 { 0.5 * x.exp() } else { 1.0 - 0.5 * (-x).exp() };
+        for (a, b) in [(-3.0, -1.0), (-1.0, 0.5), (0.0, 2.0), (1.5, 4.0), (2.0, 1.0)] {
+            let expected: f64 = below(b) - below(a);
+            assert!((laplace_between(a, b) - expected.max(0.0)).abs() < 1e-15);
+        }
+        assert_eq!(laplace_between(f64::NEG_INFINITY, f64::INFINITY), 1.0);
     }
 }

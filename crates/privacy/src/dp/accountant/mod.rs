@@ -23,7 +23,7 @@ const DIFFERENT: usize = 32;
 const COARSE: f64 = 1.002;
 /// Most rounds in one set of accounts.
 const MOST_ROUNDS: u64 = 1 << 40;
-/// The largest multiplier [`noise_for`] tries.
+/// The most noise that [`noise_for`] tries.
 const MOST_NOISE: f64 = 1e5;
 
 /// What has been spent, as the epsilon at some delta: two upper bounds of the same thing.
@@ -241,23 +241,25 @@ fn coarse(round: Round) -> Round {
         Round::Poisson { rate, multiplier } => {
             Round::Poisson { rate: up(rate).max(rate).min(1.0), multiplier: down(multiplier).min(multiplier) }
         }
-        Round::Laplace { scale } => Round::Laplace { scale: down(scale).min(scale) },
+        Round::Laplace { rate, scale } => {
+            Round::Laplace { rate: up(rate).max(rate).min(1.0), scale: down(scale).min(scale) }
+        }
         Round::FixedCohort { .. } => round,
     }
 }
 
-/// The smallest noise multiplier, to a thousandth and rounded up, with which `rounds` rounds of Poisson sampling at `rate` stay within the
-/// budget.
+/// The smallest noise, to a thousandth and rounded up, with which `rounds` rounds like this one, but for its noise, stay
+/// within the budget.
 ///
 /// # Errors
-/// If a number is out of range or no multiplier up to 100,000 will do.
-pub fn noise_for(budget: &Budget, rate: f64, rounds: u64) -> Result<f64, DpError> {
+/// If a number is out of range or no noise up to 100,000 clipping bounds will do.
+pub fn noise_for(budget: &Budget, round: Round, rounds: u64) -> Result<f64, DpError> {
     let Budget { epsilon, delta } = Budget::new(budget.epsilon, budget.delta)?;
     check("the number of rounds", rounds as f64, "at least 1", |v| v >= 1.0)?;
-    Round::Poisson { rate, multiplier: 1.0 }.check()?;
-    let after = |multiplier: f64| {
+    round.with_noise(1.0).check()?;
+    let after = |noise: f64| {
         let mut accountant = Accountant::default();
-        accountant.record(Round::Poisson { rate, multiplier }, rounds)?;
+        accountant.record(round.with_noise(noise), rounds)?;
         Ok::<_, DpError>(accountant)
     };
     if after(MOST_NOISE)?.rdp(delta)? > epsilon {

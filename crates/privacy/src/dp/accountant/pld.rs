@@ -158,12 +158,21 @@ fn compose(grids: &[(Grid, u64)], low: i64, high: i64, tail: f64) -> Grid {
 
 #[cfg(test)]
 mod tests {
+    use super::super::loss::{Noise, Truth};
     use super::*;
     use crate::dp::mechanism::gaussian_epsilon;
 
+    fn worst(q: f64, noise: Noise, steps: u64, delta: f64) -> f64 {
+        let direction = |truth| epsilon(&[(Loss { truth, q, noise }, steps)], delta);
+        direction(Truth::With).max(direction(Truth::Without))
+    }
+
     fn poisson(q: f64, sigma: f64, steps: u64, delta: f64) -> f64 {
-        let direction = |loss| epsilon(&[(loss, steps)], delta);
-        direction(Loss::Remove { q, sigma }).max(direction(Loss::Add { q, sigma }))
+        worst(q, Noise::Gaussian { sigma }, steps, delta)
+    }
+
+    fn with(q: f64, sigma: f64) -> Loss {
+        Loss { truth: Truth::With, q, noise: Noise::Gaussian { sigma } }
     }
 
     /// Figures of dp-accounting's privacy loss distributions (Google) and of PRV accountant (Microsoft).
@@ -191,14 +200,11 @@ mod tests {
 
     #[test]
     fn hardly_any_noise_and_hardly_any_loss_are_no_trouble() {
-        let loud = epsilon(
-            &[(Loss::Remove { q: 1.0, sigma: 0.05 }, 3), (Loss::Remove { q: 0.5, sigma: 0.05 }, 2)],
-            1e-6,
-        );
+        let loud = epsilon(&[(with(1.0, 0.05), 3), (with(0.5, 0.05), 2)], 1e-6);
         assert!(loud.is_finite() && loud > 600.0, "{loud}");
-        let quiet = epsilon(&[(Loss::Add { q: 1e-4, sigma: 1e5 }, 1000)], 1e-6);
+        let quiet = epsilon(&[(Loss { truth: Truth::Without, ..with(1e-4, 1e5) }, 1000)], 1e-6);
         assert!((0.0..1e-4).contains(&quiet), "{quiet}");
-        assert_eq!(epsilon(&[(Loss::Add { q: 0.1, sigma: 1.0 }, 1)], 1e-14), f64::INFINITY);
+        assert_eq!(epsilon(&[(with(0.1, 1.0), 1)], 1e-14), f64::INFINITY);
     }
 
     #[test]
@@ -206,13 +212,13 @@ mod tests {
         // delta = 1 - e^((epsilon - 1 / b) / 2)
         let (scale, delta) = (0.5, 0.01);
         let exact = 2.0 + 2.0 * (1.0f64 - delta).ln();
-        let found = epsilon(&[(Loss::Laplace { scale }, 1)], delta);
+        let found = worst(1.0, Noise::Laplace { scale }, 1, delta);
         assert!(found >= exact && found < exact + 1e-3, "{found} {exact}");
     }
 
     #[test]
     fn different_rounds_compose_as_their_order_does_not_matter() {
-        let (a, b) = (Loss::Remove { q: 0.05, sigma: 1.0 }, Loss::Remove { q: 0.2, sigma: 3.0 });
+        let (a, b) = (with(0.05, 1.0), with(0.2, 3.0));
         let together = epsilon(&[(a, 50), (b, 30)], 1e-5);
         let other = epsilon(&[(b, 10), (a, 50), (b, 20)], 1e-5);
         assert!((together / other - 1.0).abs() < 1e-9);

@@ -3,7 +3,8 @@
 //! I. Mironov, K. Talwar, L. Zhang, "Rényi Differential Privacy of the Sampled Gaussian Mechanism", 2019, for Poisson sampling
 //! at integer (section 3.3) and fractional (3.3, infinite series) orders; Y.-X. Wang, B. Balle, S. Kasiviswanathan, "Subsampled Rényi
 //! Differential Privacy and Analytical Moments Accountant", 2019, theorem 9, for fixed cohorts; I. Mironov, "Rényi
-//! Differential Privacy", 2017, for Laplace noise. Sums are kept as logarithms.
+//! Differential Privacy", 2017, for Laplace noise, and Y. Zhu, Y.-X. Wang, "Poisson Subsampled Rényi Differential Privacy", 2019,
+//! for that under Poisson sampling. Sums are kept as logarithms.
 
 use super::round::Round;
 use crate::dp::normal::ln_erfc;
@@ -28,7 +29,8 @@ pub(super) fn one(round: &Round, alpha: f64) -> f64 {
         Round::FixedCohort { cohort, population, multiplier } => {
             fixed(cohort as f64 / population as f64, multiplier, alpha)
         }
-        Round::Laplace { scale } => laplace(scale, alpha),
+        Round::Laplace { rate, scale } if rate >= 1.0 => laplace(scale, alpha),
+        Round::Laplace { rate, scale } => sampled_laplace(rate, scale, alpha),
     }
 }
 
@@ -44,9 +46,14 @@ fn poisson(rate: f64, sigma: f64, alpha: f64) -> f64 {
 
 /// ln sum_k C(alpha, k) q^k (1 - q)^(alpha - k) e^((k^2 - k) / (2 sigma^2))
 fn log_a_whole(q: f64, sigma: f64, alpha: f64) -> f64 {
+    log_binomial(q, alpha, |k| (k * k - k) / (2.0 * sigma * sigma))
+}
+
+/// ln sum_k C(alpha, k) q^k (1 - q)^(alpha - k) e^moment(k), alpha whole.
+fn log_binomial(q: f64, alpha: f64, moment: impl Fn(f64) -> f64) -> f64 {
     let (ln_q, ln_p) = (math::ln(q), libm::log1p(-q));
     (0..=alpha as u32).map(f64::from).fold(f64::NEG_INFINITY, |sum, k| {
-        let term = ln_choose(alpha, k) + k * ln_q + (alpha - k) * ln_p + (k * k - k) / (2.0 * sigma * sigma);
+        let term = ln_choose(alpha, k) + k * ln_q + (alpha - k) * ln_p + moment(k);
         ln_sum(sum, term)
     })
 }
@@ -102,6 +109,13 @@ fn laplace(scale: f64, alpha: f64) -> f64 {
     let near = math::ln(alpha / (2.0 * alpha - 1.0)) + (alpha - 1.0) / scale;
     let far = math::ln((alpha - 1.0) / (2.0 * alpha - 1.0)) - alpha / scale;
     (ln_sum(near, far) / (alpha - 1.0)).max(0.0)
+}
+
+/// As for Gaussian noise, with the moments (k - 1) rdp(k) of Laplace noise. Fractional orders take the next whole one.
+fn sampled_laplace(rate: f64, scale: f64, alpha: f64) -> f64 {
+    let alpha = alpha.ceil();
+    let moment = |k: f64| if k < 2.0 { 0.0 } else { (k - 1.0) * laplace(scale, k) };
+    (log_binomial(rate, alpha, moment) / (alpha - 1.0)).max(0.0)
 }
 
 /// The smallest epsilon at `delta` of a curve of divergences over [`orders`]: epsilon = rdp + ln(1 - 1 / alpha) -
@@ -210,5 +224,24 @@ mod tests {
         close(laplace(scale, alpha), sum.ln() / (alpha - 1.0));
         // At large orders it is the pure epsilon.
         assert!((laplace(scale, 1e6) - 1.0 / scale).abs() < 1e-4);
+    }
+
+    /// With the person against without by numerical integration, which is the worse of the two.
+    #[test]
+    fn sampled_laplace_equals_its_integral() {
+        for (q, scale, alpha) in [(0.1, 1.5f64, 3.0), (0.3, 0.7, 2.0), (0.02, 4.0, 8.0), (0.5, 1.0, 5.0)] {
+            let step = 1e-3;
+            let density = |x: f64| (-x.abs() / scale).exp() / (2.0 * scale);
+            let (mut with, mut without) = (0.0, 0.0);
+            for x in (-100_000..100_000).map(|n| (f64::from(n) + 0.5) * step) {
+                let (one, other) = ((1.0 - q) * density(x) + q * density(x - 1.0), density(x));
+                with += one.powf(alpha) * other.powf(1.0 - alpha) * step;
+                without += other.powf(alpha) * one.powf(1.0 - alpha) * step;
+            }
+            let found = sampled_laplace(q, scale, alpha);
+            close(found, with.ln() / (alpha - 1.0));
+            assert!(without < with && found < laplace(scale, alpha));
+            assert_eq!(sampled_laplace(q, scale, alpha - 0.5), found);
+        }
     }
 }

@@ -25,9 +25,15 @@ pub enum Round {
         /// Noise in clipping bounds (not in sensitivities).
         multiplier: f64,
     },
-    /// Laplace noise on a value of everybody.
+    /// As `Poisson`, with Laplace noise; the clipping bound is one on the sum of an update's absolute values.
+    ///
+    /// The accounts take all of it as one value's change, which is the worst: shifts of several values tell two worlds apart no better
+    /// than a chain of such shifts one after the other does, and with Laplace noise on one value, whose likelihood ratio is
+    /// monotone, such a chain is the shift by their sum.
     Laplace {
-        /// Scale in (L1) sensitivities: 1 / epsilon of one use.
+        /// Probability of taking part, above 0 and at most 1.
+        rate: f64,
+        /// Scale in clipping bounds: 1 / epsilon of one use on everybody.
         scale: f64,
     },
 }
@@ -61,7 +67,7 @@ impl Round {
     pub(super) fn check(&self) -> Result<(), DpError> {
         match *self {
             Self::Poisson { rate, multiplier } => {
-                check("the sampling rate", rate, "above 0 and at most 1", |v| v > 0.0 && v <= 1.0)?;
+                checked_rate(rate)?;
                 checked_multiplier(multiplier)
             }
             Self::FixedCohort { cohort, population, multiplier } => {
@@ -70,7 +76,8 @@ impl Round {
                 })?;
                 checked_multiplier(multiplier)
             }
-            Self::Laplace { scale } => {
+            Self::Laplace { rate, scale } => {
+                checked_rate(rate)?;
                 positive("the scale of Laplace noise", scale)?;
                 check("the scale of Laplace noise", scale, "from 0.01 to 1e6", |v| {
                     (0.01..=1e6).contains(&v)
@@ -80,12 +87,24 @@ impl Round {
         }
     }
 
+    /// The same with other noise.
+    #[must_use]
+    pub fn with_noise(self, noise: f64) -> Self {
+        match self {
+            Self::Poisson { rate, .. } => Self::Poisson { rate, multiplier: noise },
+            Self::FixedCohort { cohort, population, .. } => {
+                Self::FixedCohort { cohort, population, multiplier: noise }
+            }
+            Self::Laplace { rate, .. } => Self::Laplace { rate, scale: noise },
+        }
+    }
+
     /// None if it fits both.
     pub(super) fn neighbours(&self) -> Option<Neighbours> {
-        match self {
-            Self::Poisson { .. } => Some(Neighbours::AddRemove),
+        match *self {
+            Self::Laplace { rate, .. } if rate >= 1.0 => None,
+            Self::Poisson { .. } | Self::Laplace { .. } => Some(Neighbours::AddRemove),
             Self::FixedCohort { .. } => Some(Neighbours::ReplaceOne),
-            Self::Laplace { .. } => None,
         }
     }
 
@@ -99,6 +118,10 @@ impl Round {
             _ => None,
         }
     }
+}
+
+fn checked_rate(rate: f64) -> Result<(), DpError> {
+    check("the sampling rate", rate, "above 0 and at most 1", |v| v > 0.0 && v <= 1.0).map(|_| ())
 }
 
 fn checked_multiplier(multiplier: f64) -> Result<(), DpError> {

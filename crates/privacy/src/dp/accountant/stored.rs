@@ -71,7 +71,7 @@ fn written(round: &Round) -> (u8, [u64; 3]) {
         Round::FixedCohort { cohort, population, multiplier } => {
             (1, [cohort, population, multiplier.to_bits()])
         }
-        Round::Laplace { scale } => (2, [scale.to_bits(), 0, 0]),
+        Round::Laplace { rate, scale } => (2, [rate.to_bits(), scale.to_bits(), 0]),
     }
 }
 
@@ -85,7 +85,7 @@ fn read(run: &[u8]) -> Option<(Round, u64)> {
     let round = match run[0] {
         0 => Round::Poisson { rate: float(0), multiplier: float(1) },
         1 => Round::FixedCohort { cohort: number(0), population: number(1), multiplier: float(2) },
-        2 => Round::Laplace { scale: float(0) },
+        2 => Round::Laplace { rate: float(0), scale: float(1) },
         _ => return None,
     };
     Some((round, number(3)))

@@ -11,6 +11,10 @@ fn poisson(rate: f64, multiplier: f64) -> Round {
     Round::Poisson { rate, multiplier }
 }
 
+fn laplace(rate: f64, scale: f64) -> Round {
+    Round::Laplace { rate, scale }
+}
+
 /// Figures of dp-accounting with its default orders and its privacy loss distributions.
 #[test]
 fn epsilon_equals_the_reference() {
@@ -81,7 +85,7 @@ fn fixed_cohorts_have_accounts_of_their_own() {
     assert!(spent.rdp > after(poisson(0.01, 4.0), 100).rdp(1e-6).unwrap());
     let problem = accountant.record(poisson(0.01, 4.0), 1).unwrap_err().to_string();
     assert!(problem.contains("replacing one person") && problem.contains("adding or removing"), "{problem}");
-    accountant.record(Round::Laplace { scale: 3.0 }, 1).unwrap();
+    accountant.record(laplace(1.0, 3.0), 1).unwrap();
     // A cohort of everybody: the exact Gaussian with two bounds of sensitivity.
     let all =
         after(Round::FixedCohort { cohort: 9, population: 9, multiplier: 4.0 }, 3).epsilon(1e-6).unwrap();
@@ -90,10 +94,30 @@ fn fixed_cohorts_have_accounts_of_their_own() {
 
 #[test]
 fn laplace_rounds_add_their_epsilons_at_most() {
-    let spent = after(Round::Laplace { scale: 2.0 }, 4).epsilon(1e-9).unwrap();
+    let spent = after(laplace(1.0, 2.0), 4).epsilon(1e-9).unwrap();
     assert!(spent.tight <= 2.0 + 1e-3 && spent.tight > 1.9, "{spent:?}");
-    let many = after(Round::Laplace { scale: 20.0 }, 100).epsilon(1e-5).unwrap();
+    let many = after(laplace(1.0, 20.0), 100).epsilon(1e-5).unwrap();
     assert!(many.tight < 0.6 * 5.0, "advanced composition: {many:?}");
+}
+
+/// Figures of dp-accounting's privacy loss distributions, at a step of 1e-5.
+#[test]
+fn laplace_rounds_of_samples_equal_the_reference() {
+    for (rate, scale, rounds, delta, expected) in [
+        (0.1, 2.0, 100, 1e-5, 1.892438),
+        (0.01, 0.5, 1000, 1e-6, 3.039550),
+        (1.0, 20.0, 100, 1e-5, 1.947709),
+        (0.5, 3.0, 10, 1e-4, 1.584174),
+    ] {
+        let spent = after(laplace(rate, scale), rounds).epsilon(delta).unwrap();
+        assert!((spent.tight / expected - 1.0).abs() < 5e-3, "{spent:?} instead of {expected}");
+        assert!(spent.tight <= spent.rdp && spent.rdp < 1.6 * spent.tight, "{spent:?}");
+    }
+    let sampled = after(laplace(0.5, 2.0), 3);
+    assert!(
+        sampled.clone().record(Round::FixedCohort { cohort: 1, population: 2, multiplier: 1.0 }, 1).is_err()
+    );
+    assert_eq!(Accountant::from_bytes(&sampled.to_bytes()).unwrap().rdp(1e-5), sampled.rdp(1e-5));
 }
 
 #[test]
@@ -104,7 +128,8 @@ fn what_makes_no_sense_is_refused_by_name() {
         (poisson(0.1, 0.0), "noise multiplier is 0"),
         (poisson(0.1, f64::NAN), "noise multiplier is NaN"),
         (Round::FixedCohort { cohort: 5, population: 4, multiplier: 1.0 }, "the cohort is 5"),
-        (Round::Laplace { scale: -1.0 }, "scale of Laplace noise is -1"),
+        (laplace(0.0, 1.0), "sampling rate is 0"),
+        (laplace(1.0, -1.0), "scale of Laplace noise is -1"),
     ] {
         let problem = Accountant::default().record(round, 1).unwrap_err().to_string();
         assert!(problem.contains(names), "{problem}");
@@ -139,17 +164,20 @@ fn the_budget_is_used_up_and_never_passed() {
 #[test]
 fn noise_is_found_for_a_budget() {
     let budget = Budget::new(2.0, 1e-5).unwrap();
-    let multiplier = noise_for(&budget, 0.02, 300).unwrap();
+    let multiplier = noise_for(&budget, poisson(0.02, 1.0), 300).unwrap();
     let spend = |m: f64| after(poisson(0.02, m), 300).epsilon(1e-5).unwrap().tight;
     assert!(spend(multiplier) <= 2.0 && spend(multiplier * 0.995) > 2.0, "{multiplier}");
-    assert!(noise_for(&Budget::new(1e-5, 1e-12).unwrap(), 1.0, 1_000_000).is_err());
-    assert!(noise_for(&budget, 2.0, 1).is_err());
+    assert!(noise_for(&Budget::new(1e-5, 1e-12).unwrap(), Round::full(1.0), 1_000_000).is_err());
+    assert!(noise_for(&budget, poisson(2.0, 1.0), 1).is_err());
+    let scale = noise_for(&budget, laplace(0.02, 1.0), 300).unwrap();
+    let spend = |b: f64| after(laplace(0.02, b), 300).epsilon(1e-5).unwrap().tight;
+    assert!(spend(scale) <= 2.0 && spend(scale * 0.995) > 2.0, "{scale}");
 }
 
 #[test]
 fn accounts_survive_as_bytes_and_broken_bytes_are_refused() {
     let mut accountant = after(poisson(0.01, 1.0), 7);
-    accountant.record(Round::Laplace { scale: 3.0 }, 2).unwrap();
+    accountant.record(laplace(1.0, 3.0), 2).unwrap();
     let bytes = accountant.to_bytes();
     let back = Accountant::from_bytes(&bytes).unwrap();
     assert_eq!(back.recorded().collect::<Vec<_>>(), accountant.recorded().collect::<Vec<_>>());

@@ -218,7 +218,7 @@
         under,
         figure('Devices', number(one.devices), number(one.present) + ' here in the last five minutes', one.revoked ? number(one.revoked) + ' shut out' : null),
         figure('Answers', asked ? Math.round(100 * sum('counted') / asked) + ' %' : '–', asked ? number(sum('counted')) + ' counted of ' + number(asked) + ' asked' + part : 'no round is over yet', sum('refused') ? several(sum('refused'), 'upload', 'uploads') + ' refused' : null),
-        one.privacy ? figure('Epsilon', one.privacy.epsilon === null ? '∞' : one.privacy.epsilon.toFixed(2), (one.privacy.budget ? 'of ' + one.privacy.budget + ', ' : '') + 'at delta ' + one.privacy.delta + ', of ' + one.privacy.hides, one.privacy.placement + ' noise, clip ' + (one.privacy.clip === null ? '–' : one.privacy.clip.toPrecision(3))) : '',
+        one.privacy ? figure('Epsilon', one.privacy.epsilon === null ? '∞' : one.privacy.epsilon.toFixed(2), (one.privacy.budget ? 'of ' + one.privacy.budget + ', ' : '') + 'at delta ' + one.privacy.delta + ', of ' + one.privacy.hides, one.privacy.placement + ' ' + one.privacy.shape + ' noise, clip ' + (one.privacy.clip === null ? '–' : one.privacy.clip.toPrecision(3))) : '',
         figure('Sent to devices', bytes(sum('bytes_down')), 'models' + part),
         figure('Sent by devices', bytes(sum('bytes_up')), 'updates' + part)));
     draw();
