@@ -10,8 +10,14 @@ const TOWN: &str = "synth:town:users=60";
 
 /// Long enough not to be finished before the last kill.
 fn settings(kills: usize) -> Vec<String> {
-    let epochs = format!("epochs={}", (kills / 4).max(10));
-    ["factors=4", "triples=4", "cohort=40"].map(str::to_owned).into_iter().chain([epochs]).collect()
+    lasting((kills / 4).max(10), &[])
+}
+
+/// So many epochs, with these settings besides.
+fn lasting(epochs: usize, more: &[&str]) -> Vec<String> {
+    let epochs = format!("epochs={epochs}");
+    let common = ["factors=4", "triples=4", "cohort=40", &epochs];
+    common.iter().chain(more).map(|&setting| setting.to_owned()).collect()
 }
 
 /// `SOTTOVOCE_KILLS` says how often; by default as often as the test run can bear.
@@ -86,7 +92,7 @@ fn a_server_killed_at_any_moment_loses_nothing_and_counts_nothing_twice() {
 /// Among others between a token and the upload that it is for: a device gets the same one again, and spends it once.
 #[test]
 fn so_it_is_with_updates_that_do_not_say_whose_they_are() {
-    let settings = [settings(40), vec!["anonymous=true".to_owned()]].concat();
+    let settings = lasting(5, &["anonymous=true"]);
     for database in Database::all("server-killed-anonymous") {
         server_is_killed(database, 12, &settings);
     }
@@ -94,7 +100,7 @@ fn so_it_is_with_updates_that_do_not_say_whose_they_are() {
 
 #[test]
 fn so_it_is_where_only_sums_can_be_opened() {
-    let settings = [settings(40), vec!["seal=secagg".to_owned()]].concat();
+    let settings = lasting(4, &["seal=secagg"]);
     for database in Database::all("server-killed-sealed") {
         server_is_killed(database, 12, &settings);
     }
@@ -102,8 +108,7 @@ fn so_it_is_where_only_sums_can_be_opened() {
 
 #[test]
 fn so_it_is_where_devices_show_who_they_are() {
-    let settings = ["factors=4", "triples=4", "cohort=40", "epochs=3", "seal=secagg", "seal_identities=true"];
-    server_is_killed(Database::Sqlite, 6, &settings.map(str::to_owned));
+    server_is_killed(Database::Sqlite, 6, &lasting(3, &["seal=secagg", "seal_identities=true"]));
 }
 
 /// Kills come so many milliseconds apart.
@@ -136,6 +141,5 @@ fn devices_killed_at_any_moment_count_once() {
 /// Between the steps of a seal as well: who comes back says the very same again.
 #[test]
 fn so_do_devices_killed_between_the_steps_of_a_seal() {
-    let settings = ["factors=4", "triples=4", "cohort=40", "epochs=4", "seal=secagg"];
-    devices_are_killed(8, 300..1500, &settings.map(str::to_owned));
+    devices_are_killed(8, 300..1500, &lasting(4, &["seal=secagg"]));
 }
