@@ -7,7 +7,7 @@ use crate::{Collected, FederationError};
 use sottovoce_core::{Rng, math};
 use sottovoce_privacy::dp::Adaptive;
 use sottovoce_privacy::tokens::{Blinded, Token};
-use sottovoce_privacy::{Generator, Protected, Protection};
+use sottovoce_privacy::{Generator, Protected, Protection, ProtectionError};
 use sottovoce_protocol::{Layout, RoundId};
 use std::io::{self, Read, Write};
 
@@ -89,6 +89,9 @@ impl Guardian {
     pub(crate) fn summed(&self, layout: &Layout) -> Result<Option<Summed>, FederationError> {
         let expected = self.protection.noise.map(|_| self.expected as u64);
         let protected = Protected::new(&self.protection, layout, 1)?;
+        if let Some(protected) = &protected {
+            protected.packing().tells_rows_apart().map_err(ProtectionError::from)?;
+        }
         let beside = if self.anonymous { TOKEN_BYTES } else { 0 };
         Ok(protected.map(|protected| Summed { protected, expected, beside }))
     }

@@ -5,6 +5,7 @@
 //! a cell in which only one row is left tells its sum, which is then taken out of that row's other cells (M. T. Goodrich,
 //! M. Mitzenmacher: Invertible Bloom lookup tables, 2011). It works for almost all sets of rows up to about 0.8 of the cells.
 
+use std::collections::HashMap;
 use thiserror::Error;
 
 /// Words of a cell beside its values: how many updates, the row's lower and upper half, a check.
@@ -53,6 +54,12 @@ impl Buckets {
             let place = ((u128::from(hash) * self.third as u128) >> 64) as usize;
             (third * self.third + place) * self.cell()
         })
+    }
+
+    /// Two of so many rows that have the same cells: no sum that has both can be read.
+    pub(super) fn alike(&self, rows: u32) -> Option<[u32; 2]> {
+        let mut seen = HashMap::with_capacity(rows as usize);
+        (0..rows).find_map(|row| seen.insert(self.places(row), row).map(|other| [other, row]))
     }
 
     /// Adds one update's row; `steps` are its values on the grid.
@@ -134,6 +141,17 @@ mod tests {
             buckets.add(*row, &steps, |place, word| words[place] = words[place].wrapping_add(word));
         }
         words
+    }
+
+    #[test]
+    fn rows_that_could_never_be_told_apart_are_found() {
+        let few = Buckets::new(30, 2);
+        let [a, b] = few.alike(200).unwrap();
+        assert!(a < b && few.places(a) == few.places(b));
+        assert_eq!(few.alike(b), None, "it is the first");
+        let mut both = sum(&few, &[BTreeMap::from([(a, 1), (b, 1)])]);
+        assert!(few.read(&mut both, |_, _, _| ()).is_err());
+        assert_eq!(Buckets::new(6000, 2).alike(3706), None);
     }
 
     proptest! {

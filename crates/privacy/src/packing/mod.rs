@@ -46,6 +46,18 @@ pub enum FormError {
         "rows in buckets are read by their counts: they do not go with noise, only whole tables (buckets = 0) do"
     )]
     BucketsWithoutCounts,
+    /// Rows that could not be told apart.
+    #[error(
+        "rows {} and {} would share all of their buckets, and no sum with both could be read: take buckets = {better}",
+        rows[0],
+        rows[1]
+    )]
+    AlikeRows {
+        /// Two of them.
+        rows: [u32; 2],
+        /// Buckets that tell all apart.
+        better: u32,
+    },
     /// More words than a message may have.
     #[error("{words} words an update, at most {most} can be sent")]
     TooLong {
@@ -128,6 +140,32 @@ impl Packing {
     pub fn most_updates(&self) -> u64 {
         let bucketed = self.tables.iter().any(|table| matches!(table.how, How::Buckets(_)));
         if bucketed { MOST_UPDATES } else { u64::from(u32::MAX) }
+    }
+
+    /// Whether every row can be told from every other, for a server to ask before it begins: that takes a while in a large
+    /// catalog, and devices need not know.
+    ///
+    /// # Errors
+    /// Names two rows with the same buckets, and a number of buckets with which there are none.
+    pub fn tells_rows_apart(&self) -> Result<(), FormError> {
+        let bucketed = self.tables.iter().filter_map(|place| match place.how {
+            How::Buckets(buckets) => Some((buckets, place.rows as u32)),
+            _ => None,
+        });
+        let tables: Vec<(Buckets, u32)> = bucketed.collect();
+        let Some(rows) = tables.iter().find_map(|(buckets, rows)| buckets.alike(*rows)) else {
+            return Ok(());
+        };
+        let RowsAs::Buckets(cells) = self.form.rows else { return Ok(()) };
+        let fits = |cells: &u32| {
+            tables.iter().all(|&(_, rows)| Buckets::new(*cells as usize, 0).alike(rows).is_none())
+        };
+        let (near, far) = (
+            (1..16).map(|more| cells.saturating_add(3 * more)),
+            (1..16).map(|n| cells.saturating_mul(1 << n)),
+        );
+        let better = near.chain(far).find(fits).unwrap_or(u32::MAX);
+        Err(FormError::AlikeRows { rows, better })
     }
 
     /// Gives the words of an update that are not zero, as places and words to be added there modulo 2^32. The update is of this
@@ -272,6 +310,21 @@ mod tests {
         assert_eq!(Packing::new(&layout(), form(RowsAs::Dense, true)).unwrap().length(), 40 * 4 + 5);
         assert_eq!(Packing::new(&layout(), form(RowsAs::Dense, false)).unwrap().length(), 40 * 3 + 4);
         assert_eq!(Packing::new(&layout(), form(RowsAs::Buckets(30), true)).unwrap().length(), 30 * 7 + 5);
+    }
+
+    #[test]
+    fn buckets_in_which_rows_are_alike_are_refused_with_how_many_to_take() {
+        let packing = |cells, rows| {
+            let layout = Layout::new(vec![Shape::new("items", rows, 3, Keyed::Items)]).unwrap();
+            Packing::new(&layout, form(RowsAs::Buckets(cells), true)).unwrap().tells_rows_apart()
+        };
+        assert_eq!(packing(6000, 3706), Ok(()));
+        for (cells, rows) in [(30, 200), (300, 3706), (3, 9)] {
+            let error = packing(cells, rows).unwrap_err();
+            let FormError::AlikeRows { better, .. } = error else { panic!("{error}") };
+            assert!(error.to_string().contains("share all of their buckets"), "{error}");
+            assert!(better > cells && packing(better, rows) == Ok(()), "{error}");
+        }
     }
 
     proptest! {
