@@ -3,11 +3,13 @@
 mod audit;
 mod device;
 mod service;
+mod training;
 mod unlearn;
 
 pub(crate) use audit::{Audit, Sweep};
 pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
 pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
+pub(crate) use training::{ModelSettings, Preparing};
 pub(crate) use unlearn::Unlearn;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -357,9 +359,8 @@ pub(crate) struct Train {
     /// A file, a folder, a bare name, or synth:town[:users=N]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,
-    /// A setting of the model; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value, action = ArgAction::Append)]
-    pub(crate) settings: Vec<(String, Value)>,
+    #[command(flatten)]
+    pub(crate) settings: ModelSettings,
     /// Lengths of the lists to judge
     #[arg(long, value_name = "K,K..", value_delimiter = ',', default_values_t = [5, 10, 20], value_parser = cutoff)]
     pub(crate) at: Vec<usize>,
@@ -395,13 +396,7 @@ pub(crate) struct Train {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) reading: Reading,
-    #[command(flatten)]
-    pub(crate) graph: GraphArgs,
-    #[command(flatten)]
-    pub(crate) cleaning: CleaningArgs,
-    #[command(flatten)]
-    pub(crate) split: SplitArgs,
+    pub(crate) preparing: Preparing,
 }
 
 /// `recommend`.

@@ -1,18 +1,13 @@
 //! Data as the arguments of several commands ask for it.
 
-use crate::args::{CleaningArgs, Common, GraphArgs, Reading, SplitArgs};
+use crate::args::{Common, Preparing};
 use crate::tell;
 use anyhow::Result;
 use sottovoce_experiment::trial::{self, DataPlan, Prepared};
 
 /// Reads, cleans and splits, and says what was left out.
-pub(crate) fn from_arguments(
-    source: &str,
-    (reading, graph): (&Reading, &GraphArgs),
-    cleaning: &CleaningArgs,
-    split: &SplitArgs,
-    common: &Common,
-) -> Result<Prepared> {
+pub(crate) fn from_arguments(source: &str, how: &Preparing, common: &Common) -> Result<Prepared> {
+    let Preparing { reading, graph, cleaning, split } = how;
     let plan = DataPlan {
         source: source.to_owned(),
         load: reading.with_graph(graph, common),

@@ -227,11 +227,9 @@ impl Work<'_> {
         let mut generator =
             self.seeds.generator(self.secret, "steps", &self.terms.model.name, self.terms.round);
         let mut noise = |sums: &mut [i64]| protected.add_noise(&mut generator, sums);
-        // What the owner discloses less often is taken less often.
-        let chance = |item| each.rate * self.policy.chance_of(item, kept);
         let mut bounds = Bounds {
-            chance: &chance,
-            clip: f64::from(each.clip),
+            chance: &Bounds::chances(each.rate, self.policy, kept),
+            clip: each.clip.into(),
             steps: protected.steps(),
             noise: &mut noise,
         };

@@ -95,11 +95,6 @@ impl FederatedModel for Fcf {
         Plan::in_turn(self.common.cohort.unwrap_or(Cohort::All), population)
     }
 
-    /// All that there is to learn from, whatever that is.
-    fn samples_a_device(&self) -> Option<usize> {
-        Some(1)
-    }
-
     fn device(&self, _: Option<&Plan>) -> Device {
         self.device
     }

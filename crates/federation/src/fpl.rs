@@ -1,9 +1,9 @@
 //! FPL in a federation: its settings and choices.
 
-use crate::settings::{Common, chosen};
+use crate::settings::{Common, Pace};
 use crate::simulated::{self, FederatedModel};
 use crate::tensors::Part;
-use crate::{Configuration, OfRows, Plan, Population, Strategy};
+use crate::{OfRows, Plan, Population, Strategy};
 use sottovoce_evaluate::communication::cce;
 use sottovoce_models::Negatives;
 use sottovoce_models::fpl::{Device, Pull, Shared};
@@ -22,18 +22,8 @@ pub(crate) const MODEL: Model = Model {
 };
 
 fn settings() -> Vec<Setting> {
-    let mut all = vec![
-        Setting::choice(
-            "configuration",
-            Configuration::NAMES,
-            "One device a round (s) or all (p); one triple, or with + as many as interactions a device",
-        ),
-        Setting::integer(
-            "triples",
-            0,
-            0..=1_000_000,
-            "Triples a device draws in a round; 0: as the configuration says",
-        ),
+    let mut all = Vec::from(Pace::settings());
+    all.extend([
         Setting::integer(
             "local_work",
             1,
@@ -46,7 +36,7 @@ fn settings() -> Vec<Setting> {
             Negatives::NAMES,
             "Items that triples compare with: of the whole catalog, of a part, or (papers) of what the owner does not have, which over rounds tells what they have",
         ),
-    ];
+    ]);
     all.extend(Common::settings(50, "Times as many triples are gone through as there are interactions"));
     all.extend(vectors());
     all.extend(OfRows::settings());
@@ -78,8 +68,7 @@ fn vectors() -> [Setting; 6] {
 /// Its settings.
 pub(crate) struct Fpl {
     common: Common,
-    configuration: Configuration,
-    triples: Option<usize>,
+    pace: Pace,
     local_work: usize,
     /// With the triples of no plan.
     device: Device,
@@ -110,9 +99,7 @@ impl FederatedModel for Fpl {
         let strategy = OfRows::read(settings, device.rate);
         Self {
             common: Common::read(settings),
-            configuration: Configuration::named(settings.word("configuration"))
-                .unwrap_or(Configuration::ParallelPlus),
-            triples: chosen(settings, "triples"),
+            pace: Pace::read(settings),
             local_work: settings.integer("local_work"),
             device,
             strategy,
@@ -128,13 +115,11 @@ impl FederatedModel for Fpl {
     }
 
     fn plan(&self, population: &Population) -> Plan {
-        Plan::of(self.configuration, population)
-            .with(self.common.cohort, self.triples, population)
-            .concentrated(self.local_work, population)
+        self.pace.plan(self.common.cohort, population).concentrated(self.local_work, population)
     }
 
     fn samples_a_device(&self) -> Option<usize> {
-        self.triples
+        self.pace.triples
     }
 
     fn device(&self, plan: Option<&Plan>) -> Device {

@@ -79,11 +79,6 @@ impl FederatedModel for FedGmf {
         Plan::in_turn(self.common.cohort.unwrap_or(Cohort::Count(COHORT)), population)
     }
 
-    /// All that there is to learn from, whatever that is.
-    fn samples_a_device(&self) -> Option<usize> {
-        Some(1)
-    }
-
     fn device(&self, _: Option<&Plan>) -> Device {
         self.device
     }

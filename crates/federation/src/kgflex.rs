@@ -1,9 +1,9 @@
 //! KGFlex in a federation: its settings and choices.
 
-use crate::settings::{Common, chosen};
+use crate::settings::{Common, Pace};
 use crate::simulated::{self, FederatedModel};
 use crate::tensors::Part;
-use crate::{Configuration, OfRows, Plan, Population, Strategy};
+use crate::{OfRows, Plan, Population, Strategy};
 use sottovoce_core::Catalog;
 use sottovoce_models::kgflex::{Device, Shared, model_settings};
 use sottovoce_models::registry::Model;
@@ -23,19 +23,7 @@ pub(crate) const MODEL: Model = Model {
 };
 
 fn settings() -> Vec<Setting> {
-    let mut all = vec![
-        Setting::choice(
-            "configuration",
-            Configuration::NAMES,
-            "One device a round (s) or all (p); one triple, or with + as many as interactions a device",
-        ),
-        Setting::integer(
-            "triples",
-            0,
-            0..=1_000_000,
-            "Triples a device draws in a round; 0: as the configuration says",
-        ),
-    ];
+    let mut all = Vec::from(Pace::settings());
     all.extend(Common::settings(50, "Times as many triples are gone through as there are interactions"));
     all.extend(model_settings());
     all.extend(OfRows::settings());
@@ -45,8 +33,7 @@ fn settings() -> Vec<Setting> {
 /// Its settings.
 pub(crate) struct KgFlex {
     common: Common,
-    configuration: Configuration,
-    triples: Option<usize>,
+    pace: Pace,
     /// With the triples of no plan, and the facts of the catalog once they are known.
     device: Device,
     strategy: OfRows,
@@ -61,14 +48,7 @@ impl FederatedModel for KgFlex {
     fn new(settings: &Settings) -> Self {
         let device = Device::from_settings(settings);
         let strategy = OfRows::read(settings, device.rate);
-        Self {
-            common: Common::read(settings),
-            configuration: Configuration::named(settings.word("configuration"))
-                .unwrap_or(Configuration::ParallelPlus),
-            triples: chosen(settings, "triples"),
-            device,
-            strategy,
-        }
+        Self { common: Common::read(settings), pace: Pace::read(settings), device, strategy }
     }
 
     fn know(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
@@ -85,11 +65,11 @@ impl FederatedModel for KgFlex {
     }
 
     fn plan(&self, population: &Population) -> Plan {
-        Plan::of(self.configuration, population).with(self.common.cohort, self.triples, population)
+        self.pace.plan(self.common.cohort, population)
     }
 
     fn samples_a_device(&self) -> Option<usize> {
-        self.triples
+        self.pace.triples
     }
 
     fn device(&self, plan: Option<&Plan>) -> Device {

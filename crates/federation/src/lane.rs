@@ -138,7 +138,8 @@ impl<S> Lane<S> {
         let mut rng = round.rng.stream("device", u64::from(device));
         let kept = round.disclosure.kept(device, &self.policy);
         let history = round.histories.of(device as usize, &mut self.page)?;
-        let bounded = into.how().protects().filter(|protected| protected.protection().each().is_some());
+        let bounded =
+            into.how().protects().and_then(|protected| Some((protected, protected.protection().each()?)));
         let parts = self.policy.parts_history();
         let (shared, prepared) = (round.shared, round.prepared);
         let (private, shown) = if parts {
@@ -165,16 +166,12 @@ impl<S> Lane<S> {
         }
         let task = Task { shared, prepared, private, history: learnt, hidden: self.policy.hidden() };
         let lesson = match bounded {
-            Some(protected) => {
+            Some((protected, each)) => {
                 let mut generator = Generator::simulated(round.rng, "steps", u64::from(device));
                 let mut noise = |sums: &mut [i64]| protected.add_noise(&mut generator, sums);
-                let (clip, rate) =
-                    protected.protection().each().map_or((0.0, 0.0), |each| (each.clip, each.rate));
-                // What the owner discloses less often is taken less often.
-                let chance = |item| rate * self.policy.chance_of(item, kept);
                 let mut bounds = Bounds {
-                    chance: &chance,
-                    clip: f64::from(clip),
+                    chance: &Bounds::chances(each.rate, &self.policy, kept),
+                    clip: each.clip.into(),
                     steps: protected.steps(),
                     noise: &mut noise,
                 };

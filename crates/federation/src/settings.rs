@@ -1,9 +1,11 @@
-//! Settings that every model trained in a federation has.
+//! Settings that models trained in a federation share.
 
 use crate::attending::Attending;
 use crate::counting::Chosen;
 use crate::protecting::{self, Training};
-use crate::{Cohort, Disclosure, Downloads, FederationError, Guardian, PiSpread};
+use crate::{
+    Cohort, Configuration, Disclosure, Downloads, FederationError, Guardian, PiSpread, Plan, Population,
+};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::{Setting, Settings};
 use sottovoce_privacy::Generator;
@@ -132,6 +134,47 @@ impl Common {
         policy.draw = self.pi_draw;
         let disclosure = Disclosure::spread(policy, self.pi_spread, devices, rng);
         Ok(disclosure.reporting(self.reporting, devices, rng))
+    }
+}
+
+/// How much a device does in a round, for models that learn from triples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pace {
+    configuration: Configuration,
+    /// Triples that a device draws in a round; `None`: as the configuration says.
+    pub(crate) triples: Option<usize>,
+}
+
+impl Pace {
+    /// The definitions of its settings.
+    pub(crate) fn settings() -> [Setting; 2] {
+        [
+            Setting::choice(
+                "configuration",
+                Configuration::NAMES,
+                "One device a round (s) or all (p); one triple, or with + as many as interactions a device",
+            ),
+            Setting::integer(
+                "triples",
+                0,
+                0..=1_000_000,
+                "Triples a device draws in a round; 0: as the configuration says",
+            ),
+        ]
+    }
+
+    /// From checked settings.
+    pub(crate) fn read(settings: &Settings) -> Self {
+        let configuration = Configuration::named(settings.word("configuration"));
+        Self {
+            configuration: configuration.unwrap_or(Configuration::ParallelPlus),
+            triples: chosen(settings, "triples"),
+        }
+    }
+
+    /// How a population's epoch is cut into rounds.
+    pub(crate) fn plan(&self, cohort: Option<Cohort>, population: &Population) -> Plan {
+        Plan::of(self.configuration, population).with(cohort, self.triples, population)
     }
 }
 

@@ -77,8 +77,11 @@ pub(crate) trait FederatedModel: Send + Sync + Sized {
     /// How a population's epoch is cut into rounds.
     fn plan(&self, population: &Population) -> Plan;
 
-    /// Samples that a device learns from in an epoch, as far as the settings say; `None` if that follows from histories.
-    fn samples_a_device(&self) -> Option<usize>;
+    /// Samples that a device learns from in an epoch, as far as the settings say; `None` if that follows from histories, and
+    /// 1 if it is all that there is to learn from, whatever that is.
+    fn samples_a_device(&self) -> Option<usize> {
+        Some(1)
+    }
 
     /// The device's half; without a plan one that scores but does not train.
     fn device(&self, plan: Option<&Plan>) -> Self::Device;

@@ -6,7 +6,7 @@
 //! the owner has an item or not, and each interaction is taken by a chance of its own.
 
 use sottovoce_core::math;
-use sottovoce_protocol::{Mark, Trained, UpdateError};
+use sottovoce_protocol::{Mark, Policy, Trained, UpdateError};
 
 /// Taken off the bound, so that errors of single operations cannot add up to more than it.
 const SLACK: f64 = 1e-12;
@@ -24,6 +24,12 @@ pub struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
+    /// The chances of a device's interactions in a round where one that always leaves has this rate: what the owner
+    /// discloses less often is taken less often. `kept` is what [`Policy::chance_of`] goes by.
+    pub fn chances(rate: f64, policy: &Policy, kept: u64) -> impl Fn(u32) -> f64 {
+        move |item| rate * policy.chance_of(item, kept)
+    }
+
     /// What the values of a gradient with this sum of squares are multiplied with to become steps, to be truncated towards
     /// zero: the integers then are no longer than the clip.
     pub(crate) fn scale(&self, squares: f64) -> f64 {

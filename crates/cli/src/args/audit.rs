@@ -1,6 +1,6 @@
 //! `audit` as written.
 
-use super::{CleaningArgs, GraphArgs, Reading, SplitArgs, key_value};
+use super::{ModelSettings, Preparing};
 use clap::{ArgAction, Args};
 use sottovoce_audit::View;
 use sottovoce_models::settings::Value;
@@ -29,9 +29,8 @@ pub(crate) struct Audit {
     /// A file, a folder, a bare name, or synth:town[:users=N]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,
-    /// A setting of the model; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value, action = ArgAction::Append)]
-    pub(crate) settings: Vec<(String, Value)>,
+    #[command(flatten)]
+    pub(crate) settings: ModelSettings,
     /// What the server can see: `uploads` by themselves, or only `sums` of rounds, as under secure aggregation
     #[arg(long, value_name = "VIEW", default_value = "uploads")]
     pub(crate) view: View,
@@ -48,13 +47,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) reading: Reading,
-    #[command(flatten)]
-    pub(crate) graph: GraphArgs,
-    #[command(flatten)]
-    pub(crate) cleaning: CleaningArgs,
-    #[command(flatten)]
-    pub(crate) split: SplitArgs,
+    pub(crate) preparing: Preparing,
 }
 
 /// Values of a setting to be tried one after the other.

@@ -1,9 +1,8 @@
 //! The command line of a federation for real: server, operators, fleet.
 
-use super::{CleaningArgs, GraphArgs, Reading, key_value, pi_draw};
+use super::{CleaningArgs, GraphArgs, ModelSettings, Reading, pi_draw};
 use clap::{ArgAction, Args, Subcommand};
 use sottovoce_data::Split;
-use sottovoce_models::settings::Value;
 use sottovoce_protocol::PiDraw;
 use std::path::PathBuf;
 
@@ -173,9 +172,8 @@ pub(crate) struct Create {
     /// The model: one that is trained in a federation; `sottovoce models` lists them
     #[arg(long, value_name = "NAME")]
     pub(crate) model: String,
-    /// A setting of the model; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value, action = ArgAction::Append)]
-    pub(crate) settings: Vec<(String, Value)>,
+    #[command(flatten)]
+    pub(crate) settings: ModelSettings,
     /// The items: a file with the header `item<TAB>title<TAB>categories`, or as docs/knowledge-graphs.md has it with facts
     #[arg(long, value_name = "FILE", required_unless_present = "catalog_of", conflicts_with = "catalog_of")]
     pub(crate) catalog: Option<PathBuf>,

@@ -1,8 +1,7 @@
 //! The command line of measuring what is left of people who withdraw.
 
-use super::{CleaningArgs, GraphArgs, Reading, SplitArgs, key_value};
-use clap::{ArgAction, Args};
-use sottovoce_models::settings::Value;
+use super::{ModelSettings, Preparing};
+use clap::Args;
 
 /// `unlearn`.
 #[derive(Debug, Args)]
@@ -20,9 +19,8 @@ pub(crate) struct Unlearn {
     /// A file, a folder, a bare name, or synth:town[:users=N]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,
-    /// A setting of the model; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value, action = ArgAction::Append)]
-    pub(crate) settings: Vec<(String, Value)>,
+    #[command(flatten)]
+    pub(crate) settings: ModelSettings,
     /// The share of people who withdraw; as many never take part
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     pub(crate) share: f64,
@@ -36,11 +34,5 @@ pub(crate) struct Unlearn {
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) lessons: usize,
     #[command(flatten)]
-    pub(crate) reading: Reading,
-    #[command(flatten)]
-    pub(crate) graph: GraphArgs,
-    #[command(flatten)]
-    pub(crate) cleaning: CleaningArgs,
-    #[command(flatten)]
-    pub(crate) split: SplitArgs,
+    pub(crate) preparing: Preparing,
 }

@@ -85,8 +85,7 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
         return Err(Usage(AuditError::Model { model: model.name.to_owned() }.to_string()).into());
     }
     let given = |key: Option<(&str, &Value)>| {
-        let settings = args.settings.iter().map(|(key, value)| (key.as_str(), value.clone()));
-        let settings = settings.filter(|(each, _)| key.is_none_or(|(key, _)| key != *each));
+        let settings = args.settings.given().filter(|(each, _)| key.is_none_or(|(key, _)| key != *each));
         model.settings(settings.chain(key.map(|(key, value)| (key, value.clone()))))
     };
     let base = given(None)?;
@@ -96,7 +95,7 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
             values.iter().map(|value| Ok((value.clone(), given(Some((key, value)))?))).collect();
         sweeps.push((key.clone(), settings?));
     }
-    let data = from_arguments(&args.data, (&args.reading, &args.graph), &args.cleaning, &args.split, common)?;
+    let data = from_arguments(&args.data, &args.preparing, common)?;
     let auditor = Auditor { args, common, model, data: &data };
     let base = auditor.audit(&base)?;
     let sweeps: Result<Vec<Swept>> =

@@ -177,11 +177,11 @@ struct Seconds {
 /// `sottovoce train`.
 pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let model = registry::find(&args.model)?;
-    let settings = model.settings(args.settings.iter().map(|(key, value)| (key.as_str(), value.clone())))?;
+    let settings = model.settings(args.settings.given())?;
     if args.stream || HistoryFile::is_one(Path::new(&args.data)) {
         return from_histories::run(args, common, model, &settings);
     }
-    let data = from_arguments(&args.data, (&args.reading, &args.graph), &args.cleaning, &args.split, common)?;
+    let data = from_arguments(&args.data, &args.preparing, common)?;
     let trained = fit(args, common, model, &settings, &data)?;
     let started = Instant::now();
     let evaluation = evaluate(args, common, &data, &trained)?;
@@ -253,8 +253,7 @@ fn keep(
 ) -> Result<Option<Store>> {
     let Some(folder) = &args.checkpoint else { return Ok(None) };
     if !registry::federated().iter().any(|each| each.name == model.name) {
-        let names: Vec<&str> = registry::federated().iter().map(|each| each.name).collect();
-        let message = format!("{} keeps no checkpoints; models that do: {}", model.name, names.join(", "));
+        let message = format!("{} keeps no checkpoints; models that do: {}", model.name, federated_names());
         return Err(Usage(message).into());
     }
     let begin = match (args.resume, args.fresh) {
@@ -275,6 +274,11 @@ fn keep(
     Ok(Some(store))
 }
 
+fn federated_names() -> String {
+    let names: Vec<&str> = registry::federated().iter().map(|each| each.name).collect();
+    names.join(", ")
+}
+
 /// Everything that the trained model depends on.
 fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, data: &Prepared) -> Identity {
     let parts = [
@@ -285,8 +289,8 @@ fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, d
         ("data fingerprint", data.description.fingerprint.clone()),
         ("graph", facts_fingerprint(data)),
         ("split", data.split.to_string()),
-        ("validation", args.split.validation.map_or("none".to_owned(), |split| split.to_string())),
-        ("relevant", args.split.relevant.map_or("all".to_owned(), |least| least.to_string())),
+        ("validation", args.preparing.split.validation.map_or("none".to_owned(), |split| split.to_string())),
+        ("relevant", args.preparing.split.relevant.map_or("all".to_owned(), |least| least.to_string())),
         ("patience", args.patience.map_or("none".to_owned(), |patience| patience.to_string())),
     ];
     let files = (model.settings)().into_iter().filter(|setting| matches!(setting.domain, Domain::Text));
@@ -373,10 +377,14 @@ fn store(
         if !trained.summary.updates_by_item.is_empty() {
             store_updates(&folder.join("updates.tsv"), &parts.catalog, &trained.summary.updates_by_item)?;
         }
-        let path = folder.join("run.json");
-        std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
-            .with_context(|| format!("writing {}", path.display()))
+        store_outcome(folder, outcome)
     })
+}
+
+fn store_outcome(folder: &Path, outcome: &impl Serialize) -> Result<()> {
+    let path = folder.join("run.json");
+    std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
+        .with_context(|| format!("writing {}", path.display()))
 }
 
 /// How often each item's row was sent, most often first.
@@ -414,14 +422,21 @@ fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
             output::grouped(outcome.bytes.up)
         ))?;
     }
-    if let Some(turnout) = &outcome.turnout {
+    show_federated(outcome.turnout.as_ref(), outcome.privacy.as_ref())?;
+    show_written(args)
+}
+
+/// Who took part, and what was spent of differential privacy, where there was any.
+fn show_federated(turnout: Option<&Turnout>, privacy: Option<&Privacy>) -> Result<()> {
+    if let Some(turnout) = turnout {
         output::print_line(&turnout.told())?;
     }
-    if let Some(privacy) = &outcome.privacy {
-        output::print_line(&privacy.told())?;
+    privacy.map_or(Ok(()), |privacy| output::print_line(&privacy.told()))
+}
+
+fn show_written(args: &Train) -> Result<()> {
+    match &args.out {
+        Some(out) => output::print_line(&format!("model written to {}", out.display())),
+        None => Ok(()),
     }
-    if let Some(out) = &args.out {
-        output::print_line(&format!("model written to {}", out.display()))?;
-    }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! `unlearn`: what is left of people who withdraw.
 
-use crate::args::{Common, SplitArgs, Unlearn};
+use crate::args::{Common, Preparing, SplitArgs, Unlearn};
 use crate::output::{self, Usage, grouped};
 use crate::prepared::from_arguments;
 use anyhow::Result;
@@ -12,11 +12,11 @@ use std::fmt::Write;
 /// `sottovoce unlearn`.
 pub(crate) fn run(args: &Unlearn, common: &Common) -> Result<()> {
     // There is nothing to choose: a validation part would only be lost to training.
-    let split = SplitArgs { validation: None, ..args.split };
-    let data = from_arguments(&args.data, (&args.reading, &args.graph), &args.cleaning, &split, common)?;
+    let split = SplitArgs { validation: None, ..args.preparing.split };
+    let data = from_arguments(&args.data, &Preparing { split, ..args.preparing.clone() }, common)?;
     let plan = Plan {
         model: args.model.clone(),
-        settings: args.settings.clone(),
+        settings: args.settings.settings.clone(),
         share: args.share,
         joined: args.joined,
         fine_tune: args.fine_tune,

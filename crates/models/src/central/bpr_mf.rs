@@ -16,7 +16,7 @@
 //! as well and reads memory in order.) Steps are made one after the other, so results do not depend on threads; only the g
 //! of four triples are computed together, from the parameters before the first of the four.
 
-use super::factors::{Factors, MOST_FACTORS, Table, with_stride};
+use super::factors::{Factors, MOST_FACTORS, with_stride};
 use super::negatives::Owned;
 use super::order::{Order, Pair};
 use crate::loss::Loss;
@@ -93,13 +93,7 @@ impl BprMf {
 impl Recommender for BprMf {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let rng = Rng::new(fit.seed).stream("bpr-mf", 0);
-        let table =
-            |name, rows| Table::normal(rows, self.width, self.init_deviation, &mut rng.stream(name, 0));
-        self.factors = Factors::new(
-            table("users", train.users()),
-            table("items", train.catalog_size()),
-            vec![0.0; train.catalog_size()],
-        );
+        self.factors = Factors::normal(train, self.width, self.init_deviation, &rng).with_bias();
         let owned = Owned::new(train);
         let mut order = Order::new(train, &owned, &mut rng.stream("order", 0));
         let mut summary = Summary::default();
@@ -114,10 +108,8 @@ impl Recommender for BprMf {
             if !(loss.is_finite() && self.factors.is_finite()) {
                 return Err(self.diverged(epoch));
             }
-            summary.epochs = epoch;
-            summary.triples += order.len() as u64;
             let progress = Progress { epoch, epochs: self.epochs, loss: Some(loss), model: &*self };
-            if fit.watch.after_epoch(&progress) == Flow::Stop {
+            if fit.after_epoch(&mut summary, order.len() as u64, &progress) == Flow::Stop {
                 break;
             }
         }
@@ -313,6 +305,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::central::factors::Table;
     use proptest::prelude::{Strategy, prop, prop_assert, proptest};
 
     fn vector() -> impl Strategy<Value = [f32; 12]> {

@@ -126,6 +126,17 @@ impl Factors {
         Self { users, items, bias, by_factor: OnceLock::new() }
     }
 
+    /// Normal vectors of everybody and everything, each table from a stream of its own, and no biases.
+    pub(crate) fn normal(train: &Histories, width: usize, deviation: f32, rng: &Rng) -> Self {
+        let table = |name, rows| Table::normal(rows, width, deviation, &mut rng.stream(name, 0));
+        Self::new(table("users", train.users()), table("items", train.catalog_size()), Vec::new())
+    }
+
+    /// The same with a bias of zero for each item.
+    pub(crate) fn with_bias(self) -> Self {
+        Self { bias: vec![0.0; self.items.rows], ..self }
+    }
+
     /// To be called when the items' factors have changed.
     pub(crate) fn changed(&mut self) {
         self.by_factor.take();

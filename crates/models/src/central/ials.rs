@@ -125,10 +125,7 @@ impl Recommender for Ials {
         let by_item = by_user.transposed();
         let (user_penalties, item_penalties) = (self.penalties(&by_user), self.penalties(&by_item));
         let rng = Rng::new(fit.seed).stream("ials", 0);
-        let table =
-            |name, rows| Table::normal(rows, self.width, self.init_deviation, &mut rng.stream(name, 0));
-        self.factors =
-            Factors::new(table("users", train.users()), table("items", train.catalog_size()), Vec::new());
+        self.factors = Factors::normal(train, self.width, self.init_deviation, &rng);
         let mut summary = Summary::default();
         for epoch in 1..=self.iterations {
             let mut factors = std::mem::take(&mut self.factors);
@@ -139,10 +136,8 @@ impl Recommender for Ials {
             if !self.factors.is_finite() {
                 return Err(self.diverged(epoch));
             }
-            summary.epochs = epoch;
-            summary.triples += by_user.interactions() as u64;
             let progress = Progress { epoch, epochs: self.iterations, loss: None, model: &*self };
-            if fit.watch.after_epoch(&progress) == Flow::Stop {
+            if fit.after_epoch(&mut summary, by_user.interactions() as u64, &progress) == Flow::Stop {
                 break;
             }
         }

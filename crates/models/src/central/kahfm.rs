@@ -147,10 +147,8 @@ impl Recommender for KaHfm {
                 let advice = format!("take a learning_rate below {}", self.rate);
                 return Err(ModelError::Diverged { epoch, advice });
             }
-            summary.epochs = epoch;
-            summary.triples += order.len() as u64;
             let progress = Progress { epoch, epochs: self.epochs, loss: Some(loss), model: &*self };
-            if fit.watch.after_epoch(&progress) == Flow::Stop {
+            if fit.after_epoch(&mut summary, order.len() as u64, &progress) == Flow::Stop {
                 break;
             }
         }

@@ -10,7 +10,7 @@
 //! ```
 //! An item that is drawn and that the user has counts as a negative all the same, as in the paper's own program.
 
-use super::factors::{Factors, MOST_FACTORS, Table};
+use super::factors::{Factors, MOST_FACTORS};
 use super::negatives::Owned;
 use super::order::Order;
 use crate::loss::Loss;
@@ -96,9 +96,7 @@ impl Recommender for Mf {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let rng = Rng::new(fit.seed).stream(MODEL.name, 0);
         let items = train.catalog_size();
-        let table =
-            |name, rows| Table::normal(rows, self.width, self.init_deviation, &mut rng.stream(name, 0));
-        self.factors = Factors::new(table("users", train.users()), table("items", items), vec![0.0; items]);
+        self.factors = Factors::normal(train, self.width, self.init_deviation, &rng).with_bias();
         let mut levels = Levels { all: 0.0, users: vec![0.0; train.users()] };
         let mut order = Order::new(train, &Owned::new(train), &mut rng.stream("order", 0));
         let mut summary = Summary::default();
@@ -119,10 +117,8 @@ impl Recommender for Mf {
                 let advice = format!("take a learning_rate below {}", self.rate);
                 return Err(ModelError::Diverged { epoch, advice });
             }
-            summary.epochs = epoch;
-            summary.triples += order.len() as u64;
             let progress = Progress { epoch, epochs: self.epochs, loss: Some(loss), model: &*self };
-            if fit.watch.after_epoch(&progress) == Flow::Stop {
+            if fit.after_epoch(&mut summary, order.len() as u64, &progress) == Flow::Stop {
                 break;
             }
         }

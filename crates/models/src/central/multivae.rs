@@ -118,10 +118,8 @@ impl Recommender for MultiVae {
             if !loss.is_finite() {
                 return Err(self.diverged(epoch));
             }
-            summary.epochs = epoch;
-            summary.triples += self.users.interactions() as u64;
             let progress = Progress { epoch, epochs: self.plan.epochs, loss: Some(loss), model: &*self };
-            if fit.watch.after_epoch(&progress) == Flow::Stop {
+            if fit.after_epoch(&mut summary, self.users.interactions() as u64, &progress) == Flow::Stop {
                 break;
             }
         }

@@ -278,11 +278,9 @@ impl Recommender for Central {
                 let advice = format!("take a learning_rate below {}", self.device.rate);
                 return Err(ModelError::Diverged { epoch, advice });
             }
-            summary.epochs = epoch;
-            summary.triples += triples;
             let loss = Some(loss / triples.max(1) as f64);
             let progress = Progress { epoch, epochs: self.epochs, loss, model: &*self };
-            if fit.watch.after_epoch(&progress) == Flow::Stop {
+            if fit.after_epoch(&mut summary, triples, &progress) == Flow::Stop {
                 break;
             }
         }

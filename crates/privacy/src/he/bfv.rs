@@ -6,7 +6,7 @@
 //! that it is not enough, so that wrong openings, which would speak of the key, do not happen).
 
 use super::entropy::Entropy;
-use super::ring::{self, Kind};
+use super::ring::{self, Kind, Label};
 use super::{HeError, security};
 use crate::Generator;
 use fhe::bfv::{BfvParameters, BfvParametersBuilder, Ciphertext, Encoding, Plaintext};
@@ -133,12 +133,12 @@ impl Keeper {
     /// The sum that is sealed.
     pub fn open(&self, sealed: &Sealed) -> Result<Vec<i64>, HeError> {
         sealed.check(&self.parameters)?;
-        let mut values = Vec::with_capacity(sealed.values);
+        let mut values = Vec::with_capacity(sealed.label.values);
         for part in &sealed.parts {
             let plain = self.secret.try_decrypt(part)?;
             values.extend(Vec::<i64>::try_decode(&plain, Encoding::poly())?);
         }
-        values.truncate(sealed.values);
+        values.truncate(sealed.label.values);
         Ok(values)
     }
 }
@@ -177,7 +177,8 @@ impl PublicKey {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let [b, a] = &self.polynomials;
-        ring::write(Kind::PublicKey, self.parameters.fingerprint(), 1, 0, &[b, a])
+        let label = Label { fingerprint: self.parameters.fingerprint(), values: 1, added: 0 };
+        ring::write(Kind::PublicKey, &label, &[b, a])
     }
 
     /// From bytes that may be anything.
@@ -207,50 +208,36 @@ impl PublicKey {
             Ok(self.inner.try_encrypt(&plain, &mut Entropy(source))?)
         };
         let parts = values.chunks(self.parameters.degree()).map(&mut seal).collect::<Result<_, HeError>>()?;
-        Ok(Sealed { fingerprint: self.parameters.fingerprint(), values: values.len(), added: 1, parts })
+        let fingerprint = self.parameters.fingerprint();
+        Ok(Sealed { label: Label { fingerprint, values: values.len(), added: 1 }, parts })
     }
 }
 
 /// One sealed vector, or the sum of several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sealed {
-    fingerprint: [u8; 8],
-    values: usize,
-    added: u32,
+    label: Label,
     parts: Vec<Ciphertext>,
 }
 
 impl Sealed {
     /// How many vectors it is the sum of.
     pub fn added(&self) -> u32 {
-        self.added
+        self.label.added
     }
 
     /// How many values.
     pub fn values(&self) -> usize {
-        self.values
+        self.label.values
     }
 
     fn check(&self, parameters: &Parameters) -> Result<(), HeError> {
-        if self.fingerprint != parameters.fingerprint() {
-            return Err(HeError::Foreign);
-        }
-        let (added, clients) = (u64::from(self.added), parameters.clients);
-        if added > clients.into() { Err(HeError::TooMany { added, clients }) } else { Ok(()) }
+        self.label.check(parameters.fingerprint(), parameters.clients)
     }
 
     /// Adds another, if there is room for it. Nothing is changed otherwise.
     pub fn add(&mut self, other: &Self, parameters: &Parameters) -> Result<(), HeError> {
-        self.check(parameters)?;
-        other.check(parameters)?;
-        if other.values != self.values {
-            return Err(HeError::Length { found: other.values, expected: self.values });
-        }
-        let (added, clients) = (u64::from(self.added) + u64::from(other.added), parameters.clients);
-        if added > clients.into() {
-            return Err(HeError::TooMany { added, clients });
-        }
-        self.added += other.added;
+        self.label.add(&other.label, parameters.fingerprint(), parameters.clients)?;
         self.parts.iter_mut().zip(&other.parts).for_each(|(sum, part)| *sum += part);
         Ok(())
     }
@@ -258,16 +245,22 @@ impl Sealed {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let polynomials: Vec<&Poly> = self.parts.iter().flat_map(|part| part.iter()).collect();
-        ring::write(Kind::Sealed, self.fingerprint, self.values, self.added, &polynomials)
+        ring::write(Kind::Sealed, &self.label, &polynomials)
     }
 
     /// From bytes that may be anything.
     pub fn decode(bytes: &[u8], parameters: &Parameters) -> Result<Self, HeError> {
-        let fingerprint = parameters.fingerprint();
-        let body = ring::read(Kind::Sealed, fingerprint, &parameters.context, parameters.degree(), bytes)?;
+        let body = ring::read(
+            Kind::Sealed,
+            parameters.fingerprint(),
+            &parameters.context,
+            parameters.degree(),
+            bytes,
+        )?;
         let pair = |pair: &[Poly]| Ok(Ciphertext::new(pair.to_vec(), &parameters.inner)?);
         let parts = body.polynomials.chunks(2).map(pair).collect::<Result<_, HeError>>()?;
-        let sealed = Self { fingerprint, values: body.values, added: body.added.max(1), parts };
+        let label = Label { added: body.label.added.max(1), ..body.label };
+        let sealed = Self { label, parts };
         sealed.check(parameters)?;
         Ok(sealed)
     }

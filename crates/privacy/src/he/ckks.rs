@@ -10,7 +10,7 @@
 //! *statistical parameter* is that distance's negative logarithm. `f` is the largest that keeps 7.5 deviations within the tolerance.
 
 use super::entropy::Entropy;
-use super::ring::{self, Kind};
+use super::ring::{self, Kind, Label};
 use super::{HeError, security};
 use crate::Generator;
 use fhe_math::rq::traits::TryConvertFrom;
@@ -164,7 +164,7 @@ impl Keeper {
 
     /// The sum that is sealed, to the tolerance, flooded so that it may be published. Refuses more than the parameters allow.
     pub fn open(&mut self, sealed: &Sealed, source: &mut Generator) -> Result<Vec<f64>, HeError> {
-        let (published, most) = (self.published + sealed.values as u64, self.parameters.publishable);
+        let (published, most) = (self.published + sealed.label.values as u64, self.parameters.publishable);
         if published > most {
             return Err(HeError::Published { published, most });
         }
@@ -191,7 +191,7 @@ impl Keeper {
             phase.change_representation(Representation::PowerBasis);
             centred(&phase, &mut values)?;
         }
-        values.truncate(sealed.values);
+        values.truncate(sealed.label.values);
         Ok(values)
     }
 }
@@ -249,7 +249,8 @@ impl PublicKey {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let [b, a] = &self.polynomials;
-        ring::write(Kind::PublicKey, self.parameters.fingerprint(), 1, 0, &[b, a])
+        let label = Label { fingerprint: self.parameters.fingerprint(), values: 1, added: 0 };
+        ring::write(Kind::PublicKey, &label, &[b, a])
     }
 
     /// From bytes that may be anything.
@@ -270,7 +271,8 @@ impl PublicKey {
         }
         let parts =
             values.chunks(DEGREE).map(|part| self.seal_part(part, source)).collect::<Result<_, _>>()?;
-        Ok(Sealed { fingerprint: self.parameters.fingerprint(), values: values.len(), added: 1, parts })
+        let fingerprint = self.parameters.fingerprint();
+        Ok(Sealed { label: Label { fingerprint, values: values.len(), added: 1 }, parts })
     }
 
     fn seal_part(&self, values: &[f64], source: &mut Generator) -> Result<[Poly; 2], HeError> {
@@ -304,43 +306,28 @@ fn encode(values: &[f64], scale: f64, context: &Arc<Context>) -> Result<Poly, He
 /// One sealed vector, or the sum of several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sealed {
-    fingerprint: [u8; 8],
-    values: usize,
-    added: u32,
+    label: Label,
     parts: Vec<[Poly; 2]>,
 }
 
 impl Sealed {
     /// How many vectors it is the sum of.
     pub fn added(&self) -> u32 {
-        self.added
+        self.label.added
     }
 
     /// How many values.
     pub fn values(&self) -> usize {
-        self.values
+        self.label.values
     }
 
     fn check(&self, parameters: &Parameters) -> Result<(), HeError> {
-        if self.fingerprint != parameters.fingerprint() {
-            return Err(HeError::Foreign);
-        }
-        let (added, clients) = (u64::from(self.added), parameters.clients);
-        if added > clients.into() { Err(HeError::TooMany { added, clients }) } else { Ok(()) }
+        self.label.check(parameters.fingerprint(), parameters.clients)
     }
 
     /// Adds another, if there is room for it. Nothing is changed otherwise.
     pub fn add(&mut self, other: &Self, parameters: &Parameters) -> Result<(), HeError> {
-        self.check(parameters)?;
-        other.check(parameters)?;
-        if other.values != self.values {
-            return Err(HeError::Length { found: other.values, expected: self.values });
-        }
-        let (added, clients) = (u64::from(self.added) + u64::from(other.added), parameters.clients);
-        if added > clients.into() {
-            return Err(HeError::TooMany { added, clients });
-        }
-        self.added += other.added;
+        self.label.add(&other.label, parameters.fingerprint(), parameters.clients)?;
         for (sum, part) in self.parts.iter_mut().zip(&other.parts) {
             sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
         }
@@ -350,16 +337,16 @@ impl Sealed {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let polynomials: Vec<&Poly> = self.parts.iter().flatten().collect();
-        ring::write(Kind::Sealed, self.fingerprint, self.values, self.added, &polynomials)
+        ring::write(Kind::Sealed, &self.label, &polynomials)
     }
 
     /// From bytes that may be anything.
     pub fn decode(bytes: &[u8], parameters: &Parameters) -> Result<Self, HeError> {
-        let fingerprint = parameters.fingerprint();
-        let body = ring::read(Kind::Sealed, fingerprint, &parameters.context, DEGREE, bytes)?;
+        let body = ring::read(Kind::Sealed, parameters.fingerprint(), &parameters.context, DEGREE, bytes)?;
         let pair = |pair: &[Poly]| <[Poly; 2]>::try_from(pair.to_vec()).map_err(|_| HeError::Foreign);
         let parts = body.polynomials.chunks(2).map(pair).collect::<Result<_, _>>()?;
-        let sealed = Self { fingerprint, values: body.values, added: body.added.max(1), parts };
+        let label = Label { added: body.label.added.max(1), ..body.label };
+        let sealed = Self { label, parts };
         sealed.check(parameters)?;
         Ok(sealed)
     }

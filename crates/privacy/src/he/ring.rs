@@ -50,10 +50,46 @@ pub(crate) fn fingerprint(scheme: &str, context: &Context, degree: usize, others
     found
 }
 
-/// A vector's length, how many were added up, and the polynomials.
-pub(crate) struct Body {
+/// What is known of a sealed vector without opening it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Label {
+    /// Of the parameters it is sealed with.
+    pub(crate) fingerprint: [u8; 8],
+    /// Its length.
     pub(crate) values: usize,
+    /// How many vectors it is the sum of.
     pub(crate) added: u32,
+}
+
+impl Label {
+    /// That it is sealed with these parameters, and not the sum of more than they have room for.
+    pub(crate) fn check(&self, fingerprint: [u8; 8], clients: u32) -> Result<(), HeError> {
+        if self.fingerprint != fingerprint {
+            return Err(HeError::Foreign);
+        }
+        has_room(self.added.into(), clients)
+    }
+
+    /// Of the sum with another vector, if there is room for it. Nothing is changed otherwise.
+    pub(crate) fn add(&mut self, other: &Self, fingerprint: [u8; 8], clients: u32) -> Result<(), HeError> {
+        self.check(fingerprint, clients)?;
+        other.check(fingerprint, clients)?;
+        if other.values != self.values {
+            return Err(HeError::Length { found: other.values, expected: self.values });
+        }
+        has_room(u64::from(self.added) + u64::from(other.added), clients)?;
+        self.added += other.added;
+        Ok(())
+    }
+}
+
+fn has_room(added: u64, clients: u32) -> Result<(), HeError> {
+    if added > clients.into() { Err(HeError::TooMany { added, clients }) } else { Ok(()) }
+}
+
+/// What stands in bytes.
+pub(crate) struct Body {
+    pub(crate) label: Label,
     pub(crate) polynomials: Vec<Poly>,
 }
 
@@ -64,17 +100,11 @@ pub(crate) enum Kind {
     Sealed = 2,
 }
 
-pub(crate) fn write(
-    kind: Kind,
-    parameters: [u8; 8],
-    values: usize,
-    added: u32,
-    polynomials: &[&Poly],
-) -> Vec<u8> {
+pub(crate) fn write(kind: Kind, label: &Label, polynomials: &[&Poly]) -> Vec<u8> {
     let mut out = vec![1, kind as u8];
-    out.extend(parameters);
-    out.extend((values as u32).to_le_bytes());
-    out.extend(added.to_le_bytes());
+    out.extend(label.fingerprint);
+    out.extend((label.values as u32).to_le_bytes());
+    out.extend(label.added.to_le_bytes());
     for polynomial in polynomials {
         let degree = polynomial.coefficients().ncols();
         let coefficients = Vec::<u64>::from(*polynomial);
@@ -88,7 +118,7 @@ pub(crate) fn write(
 /// Two polynomials for every `degree` values, and nothing after them.
 pub(crate) fn read(
     kind: Kind,
-    parameters: [u8; 8],
+    fingerprint: [u8; 8],
     context: &Arc<Context>,
     degree: usize,
     bytes: &[u8],
@@ -100,7 +130,7 @@ pub(crate) fn read(
             .wrong("form and kind", u64::from(form) * 256 + u64::from(found), "those of what is read")
             .into());
     }
-    if from.array("parameters")? != parameters {
+    if from.array("parameters")? != fingerprint {
         return Err(HeError::Foreign);
     }
     let values = from.u32("values")? as usize;
@@ -123,7 +153,7 @@ pub(crate) fn read(
     }
     let polynomials = (0..count).map(|_| read_one(&mut from, context, degree)).collect::<Result<_, _>>()?;
     from.end()?;
-    Ok(Body { values, added, polynomials })
+    Ok(Body { label: Label { fingerprint, values, added }, polynomials })
 }
 
 fn read_one(from: &mut Reader<'_>, context: &Arc<Context>, degree: usize) -> Result<Poly, HeError> {

@@ -2,6 +2,7 @@
 
 mod address;
 mod body;
+mod call;
 mod callers;
 mod devices;
 mod openapi;
@@ -23,7 +24,8 @@ use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use body::{Body, Room};
-pub use devices::{DIGEST, KEY, SEAT, STATE, TOKEN, WENT_BACK};
+pub use call::KEY;
+pub use devices::{DIGEST, SEAT, STATE, TOKEN, WENT_BACK};
 use hyper::body::Incoming;
 pub use openapi::DOCUMENT;
 use patience::Patience;

@@ -20,7 +20,7 @@ const MOST_DEVICES: u32 = 100_000_000;
 pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
     let started = Instant::now();
     let uploads = StoredUploads::open(folder)?;
-    let data = from_arguments(&args.data, (&args.reading, &args.graph), &args.cleaning, &args.split, common)?;
+    let data = from_arguments(&args.data, &args.preparing, common)?;
     let spec = &uploads.terms().model;
     let surface = Surface::of(&spec.name, data.parts.catalog.facts.as_ref())
         .map_err(|error| Usage(error.to_string()))?;

@@ -61,8 +61,8 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
     let client = Client::new(&args.which.reaching)?;
     let settings: Map<String, Value> = args
         .settings
-        .iter()
-        .map(|(key, value)| Ok((key.clone(), serde_json::to_value(value)?)))
+        .given()
+        .map(|(key, value)| Ok((key.to_owned(), serde_json::to_value(value)?)))
         .collect::<Result<_>>()?;
     let criteria: Vec<Value> = args
         .criteria

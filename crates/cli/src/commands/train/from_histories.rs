@@ -2,7 +2,7 @@
 //!
 //! Such a file has no names, times or test part: the model is trained, not judged.
 
-use super::{Bytes, Privacy, Turnout};
+use super::{Bytes, Privacy, Turnout, federated_names, show_federated, show_written, store_outcome};
 use crate::args::{Common, Train};
 use crate::folder;
 use crate::measure::{cpu_seconds, peak_rss_bytes};
@@ -104,11 +104,10 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
 
 fn streaming(model: &Model, settings: &Settings) -> Result<Box<dyn Streaming>> {
     registry::streaming(model.name, settings).ok_or_else(|| {
-        let names: Vec<&str> = registry::federated().iter().map(|each| each.name).collect();
         let message = format!(
             "{} does not learn from a file of histories; models that do: {}",
             model.name,
-            names.join(", ")
+            federated_names()
         );
         Usage(message).into()
     })
@@ -124,10 +123,10 @@ fn refuse_what_needs_more(args: &Train) -> Result<()> {
         return Err(Usage(message).into());
     }
     let given = [
-        ("--validation", args.split.validation.is_some()),
-        ("--split", args.split.split.is_some()),
+        ("--validation", args.preparing.split.validation.is_some()),
+        ("--split", args.preparing.split.split.is_some()),
         ("--checkpoint", args.checkpoint.is_some()),
-        ("cleaning", !args.cleaning.is_default()),
+        ("cleaning", !args.preparing.cleaning.is_default()),
         ("--sampled-negatives", args.sampled_negatives.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {
@@ -159,9 +158,7 @@ fn store(args: &Train, outcome: &Outcome<'_>, recommender: &dyn Recommender) -> 
     let about = About::new(outcome.model, settings, outcome.seed, &args.data, "");
     folder::write_whole(out, |folder| {
         model_dir::write_nameless(folder, &about, recommender)?;
-        let path = folder.join("run.json");
-        std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
-            .with_context(|| format!("writing {}", path.display()))
+        store_outcome(folder, outcome)
     })
 }
 
@@ -181,17 +178,9 @@ fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
         "{:.1} s training, {:.1} CPU s ({} epochs{loss})",
         outcome.seconds.train, outcome.seconds.train_cpu, outcome.epochs
     ))?;
-    if let Some(turnout) = &outcome.turnout {
-        output::print_line(&turnout.told())?;
-    }
-    if let Some(privacy) = &outcome.privacy {
-        output::print_line(&privacy.told())?;
-    }
+    show_federated(outcome.turnout.as_ref(), outcome.privacy.as_ref())?;
     if let Some(peak) = outcome.peak_rss_bytes {
         output::print_line(&format!("{:.0} MB of memory at most", peak as f64 / 1e6))?;
     }
-    match &args.out {
-        Some(out) => output::print_line(&format!("model written to {}", out.display())),
-        None => Ok(()),
-    }
+    show_written(args)
 }

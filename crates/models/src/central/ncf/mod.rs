@@ -192,11 +192,9 @@ impl Recommender for Ncf {
             if !(loss.is_finite() && self.network.as_ref().is_some_and(Network::is_finite)) {
                 return Err(self.diverged(number));
             }
-            summary.epochs = number;
-            summary.triples += pairs.len() as u64;
             let progress =
                 Progress { epoch: number, epochs: self.plan.epochs, loss: Some(loss), model: &*self };
-            if fit.watch.after_epoch(&progress) == Flow::Stop {
+            if fit.after_epoch(&mut summary, pairs.len() as u64, &progress) == Flow::Stop {
                 break;
             }
         }
