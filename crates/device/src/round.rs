@@ -77,6 +77,8 @@ pub(crate) struct Work<'a> {
     pub(crate) shown: Option<&'a Private>,
     pub(crate) policy: &'a Policy,
     pub(crate) secret: &'a Secret,
+    /// What it is drawn from which items are shown.
+    pub(crate) parting: &'a Secret,
     pub(crate) seeds: &'a Seeds,
     /// The key that devices of the federation share, if it was given one.
     pub(crate) key: Option<&'a [u8; 32]>,
@@ -115,7 +117,7 @@ impl Work<'_> {
         let layout = self.shared.parameters.layout();
         let protection = Protection::read(&terms.privacy).map_err(not_known)?;
         let protected = Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
-        let kept = self.seeds.kept(self.secret, &terms.model.name);
+        let kept = self.seeds.kept(self.parting, &terms.model.name);
         if !self.policy.parts_history() {
             let mut private = self.start(learner, self.private, Seeds::private);
             let mut trained = Trained::new(&layout);

@@ -99,10 +99,10 @@ impl Seeds {
     }
 
     /// What it is drawn from, once for good, which of the owner's items leave; never another, whatever the model and the round,
-    /// as long as the device has its secret.
-    pub(crate) fn kept(&self, secret: &Secret, model: &str) -> u64 {
+    /// as long as the device has this secret.
+    pub(crate) fn kept(&self, parting: &Secret, model: &str) -> u64 {
         match self {
-            Self::Own => secret.rng("kept", &[]).next_u64(),
+            Self::Own => parting.rng("kept", &[]).next_u64(),
             Self::Simulated { seed, user } => root(*seed, model).stream("kept", *user).next_u64(),
         }
     }

@@ -14,16 +14,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Version of the stored form.
-const VERSION: u8 = 5;
-/// The form before updates could be sealed: all but the last eight fields.
+const VERSION: u8 = 6;
+/// The form before updates could be sealed: all but the last nine fields.
 const UNSEALED: u8 = 1;
-/// The form before updates could leave without a name: all but the last six fields.
+/// The form before updates could leave without a name: all but the last seven fields.
 const NAMED: u8 = 2;
-/// The form before servers could say that they keep uploads, and devices could know each other: all but the last five
+/// The form before servers could say that they keep uploads, and devices could know each other: all but the last six
 /// fields.
 const UNACQUAINTED: u8 = 3;
-/// The form before what leaves by pi could be drawn once for good: all but the last two fields.
+/// The form before what leaves by pi could be drawn once for good: all but the last three fields.
 const DRAWN_EACH_ROUND: u8 = 4;
+/// The form before such a draw outlived an enrolment: all but the last field.
+const PARTED_BY_SECRET: u8 = 5;
 
 /// Where the device stands with its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +76,9 @@ pub(crate) struct State {
     pub(crate) name: String,
     pub(crate) membership: Membership,
     pub(crate) secret: Secret,
+    /// What it is drawn from which items are shown: the first enrolment's secret, and not changed by later ones. A server
+    /// could otherwise shut people out until, enrolled again and again, they have shown everything.
+    pub(crate) parting: Secret,
     pub(crate) seeds: Seeds,
     /// The federation's number, once it was said.
     pub(crate) federation: Option<FederationId>,
@@ -131,6 +136,7 @@ impl State {
         out.optional(self.roster.as_deref(), write_roster);
         out.byte((self.policy.draw == PiDraw::Kept).into());
         out.optional(self.shown.as_ref(), write_private);
+        out.0.extend_from_slice(self.parting.bytes());
         out.0
     }
 
@@ -152,6 +158,7 @@ impl State {
             name: from.text("federation's name")?.to_owned(),
             membership: read_membership(from)?,
             secret: Secret::new(from.array("secret")?),
+            parting: Secret::new([0; 32]),
             seeds: read_seeds(from)?,
             federation: from.optional("federation", |from| Ok(FederationId(from.number("federation")?)))?,
             policy: read_policy(from)?,
@@ -197,6 +204,10 @@ impl State {
         if form > DRAWN_EACH_ROUND {
             state.shown = from.optional("model of what is shown", read_private)?;
         }
+        state.parting = match form {
+            ..=PARTED_BY_SECRET => state.secret.clone(),
+            _ => Secret::new(from.array("secret of what is shown")?),
+        };
         from.end("end")?;
         Ok(state)
     }
@@ -349,6 +360,7 @@ mod tests {
             name: "films".to_owned(),
             membership: Membership::Enrolled { device: 17, credential: "svd_1".to_owned() },
             secret: Secret::new([7; 32]),
+            parting: Secret::new([8; 32]),
             seeds: Seeds::Simulated { seed: 1, user: 2 },
             federation: Some(FederationId(3)),
             policy,
@@ -380,11 +392,15 @@ mod tests {
             pending,
             roster: None,
             shown: None,
+            parting: Secret::new([7; 32]),
             ..state()
         };
         state.policy.refused_layers.clear();
         state.policy.draw = PiDraw::EachRound;
         let mut older = state.encode();
+        assert_eq!(older.split_off(older.len() - 32), [7; 32]);
+        older[0] = PARTED_BY_SECRET;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!((older.pop(), older.pop()), (Some(0), Some(0)));
         older[0] = DRAWN_EACH_ROUND;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
@@ -411,10 +427,10 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[6], &state().encode()[1..]].concat();
+        let newer = [&[7], &state().encode()[1..]].concat();
         assert_eq!(
             State::decode(&newer, &bounds).unwrap_err(),
-            "the stored state has version 6, this build reads 5"
+            "the stored state has version 7, this build reads 6"
         );
     }
 

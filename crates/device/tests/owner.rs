@@ -2,8 +2,11 @@
 
 mod common;
 
-use common::{Fault, ITEMS, Server, device, enrolment, options};
-use sottovoce_device::{Conditions, Device, DeviceError, End, Membership, MemoryStore, Next, Options, Rest};
+use common::{Fault, ITEMS, Kept, Server, device, enrolment, options};
+use sottovoce_device::{
+    Conditions, Device, DeviceError, End, Enrolment, History, Membership, MemoryStore, Next, Options, Rest,
+    Secret, Seeds,
+};
 use sottovoce_protocol::{Policy, PolicyError, PrivacyLayer, Received, Refusal, Reportable, codec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -318,4 +321,29 @@ fn withdrawing_is_told_until_it_is_heard_and_lasts() {
     assert_eq!(anew.step(&*server, clock).unwrap(), done(0));
     let error = Device::enrol(Box::new(store), enrolment(5), options()).err().unwrap();
     assert!(matches!(error, DeviceError::Enrolled(name) if name == "films"));
+}
+
+/// What a device shows that enrols into this store with this secret, takes part and leaves.
+fn shown_in(server: &Server, store: &Kept, secret: u8) -> Vec<u32> {
+    let ids: Vec<String> = (0..ITEMS / 2).map(|item| format!("i{item}")).collect();
+    let (secret, history) = (Secret::new([secret; 32]), History::of_ids(ids.iter().map(String::as_str)));
+    let new = Enrolment { seeds: Seeds::Own, secret, history, ..enrolment(0) };
+    let mut device = Device::enrol(Box::new(store.clone()), new, options()).unwrap();
+    assert_eq!(device.join(server, NOW).unwrap(), None);
+    let shown = device.shown().unwrap();
+    device.withdraw().unwrap();
+    assert_eq!(device.step(server, NOW).unwrap(), Next::Never(End::Withdrawn));
+    shown
+}
+
+/// A server that shuts people out does not get to see more of them when they come back.
+#[test]
+fn who_enrols_again_shows_the_same_items() {
+    let (server, store) = (Server::new(), Kept::default());
+    let first = shown_in(&server, &store, 1);
+    assert!(!first.is_empty() && first.len() < ITEMS / 2);
+    for secret in 2..6 {
+        assert_eq!(shown_in(&server, &store, secret), first);
+    }
+    assert_ne!(shown_in(&server, &Kept::default(), 2), first, "a new store parts anew");
 }

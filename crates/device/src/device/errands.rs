@@ -347,6 +347,7 @@ impl Device {
             shown: self.state.shown.as_ref(),
             policy: &self.policy,
             secret: &self.state.secret,
+            parting: &self.state.parting,
             seeds: &self.state.seeds,
             key: self.state.key.as_ref(),
             identity: self.acquaintance(),

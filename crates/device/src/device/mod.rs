@@ -125,7 +125,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// A new device in a store that has none, or whose device has withdrawn. Nothing is sent yet.
+    /// A new device in a store that has none, or whose device has withdrawn; it then shows the same items as that one did.
+    /// Nothing is sent yet.
     ///
     /// # Errors
     /// If the store has a device that takes part, cannot be used, or the history is too long.
@@ -137,11 +138,9 @@ impl Device {
         check_name(&enrolment.federation)?;
         check_length(enrolment.history.len(), &options.bounds)?;
         identity::check(enrolment.roster.as_ref(), &options.bounds)?;
-        if let Some(bytes) = store.load()? {
-            let before = decode(&bytes, &options.bounds)?;
-            if before.membership != Membership::Withdrawn {
-                return Err(DeviceError::Enrolled(before.name));
-            }
+        let before = store.load()?.map(|bytes| decode(&bytes, &options.bounds)).transpose()?;
+        if let Some(before) = before.as_ref().filter(|before| before.membership != Membership::Withdrawn) {
+            return Err(DeviceError::Enrolled(before.name.clone()));
         }
         store.forget()?;
         let Enrolment {
@@ -165,6 +164,7 @@ impl Device {
             ca,
             name: federation,
             membership: Membership::Enrolling { token },
+            parting: before.map_or_else(|| secret.clone(), |before| before.parting),
             secret,
             seeds,
             federation: None,

@@ -210,7 +210,7 @@ impl Device {
             return None;
         }
         let model = self.state.private.as_ref().map_or("", |private| private.model.name.as_str());
-        let kept = self.state.seeds.kept(&self.state.secret, model);
+        let kept = self.state.seeds.kept(&self.state.parting, model);
         Some(self.policy.shown(&self.rows.rows, kept).collect())
     }
 
