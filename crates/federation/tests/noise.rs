@@ -259,6 +259,6 @@ fn laplace_noise_has_accounts_of_its_own_and_goes_with_few() {
         (vec![("noise", word("local")), ("clip_quantile", Value::Real(0.5))], "a clip that stays"),
     ] {
         let error = with(&more).unwrap_err();
-        assert!(error.contains("noise_shape") && error.contains(said), "{error}");
+        assert!(error.contains("aplace") && error.contains(said), "{error}");
     }
 }

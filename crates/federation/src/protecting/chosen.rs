@@ -143,29 +143,17 @@ impl Chosen {
         Ok(Some(if self.anonymous { guardian.anonymous() } else { guardian }))
     }
 
-    /// Laplace noise has accounts of its own.
+    /// Laplace noise on sums has accounts only where each device comes by its own chance.
     fn check_shape(&self) -> Result<(), FederationError> {
-        let Some(placement) = self.noise.filter(|_| self.shape == Shape::Laplace) else { return Ok(()) };
-        let wrong = |found: String, expected: &str| FederationError::Setting {
-            key: "noise_shape",
-            found: format!("laplace with {found}"),
-            expected: expected.to_owned(),
-        };
-        match placement {
-            Placement::Distributed | Placement::Sgd => Err(wrong(
-                format!("noise = {}", placement.name()),
-                "gaussian, or noise = central or local: shares of Laplace noise do not add up to it",
-            )),
-            Placement::Central if self.fixed => Err(wrong(
-                "sampling = fixed".to_owned(),
-                "sampling = poisson: there are no accounts of it for cohorts of one size",
-            )),
-            _ if self.quantile.is_some() => Err(wrong(
-                "clip_quantile".to_owned(),
-                "gaussian, or a clip that stays: what updates say of their lengths has Gaussian noise",
-            )),
-            _ => Ok(()),
+        if !(self.shape == Shape::Laplace && self.fixed && self.noise == Some(Placement::Central)) {
+            return Ok(());
         }
+        Err(FederationError::Setting {
+            key: "noise_shape",
+            found: "laplace with sampling = fixed".to_owned(),
+            expected: "gaussian, or sampling = poisson: there are no accounts of it for cohorts of one size"
+                .to_owned(),
+        })
     }
 
     /// How much noise there is: what was set, or what the budget needs for all rounds.
