@@ -6,34 +6,6 @@ use sottovoce_core::Rng;
 use weights::Weights;
 pub use weights::WeightsError;
 
-/// How many updates a round wants.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cohort {
-    /// One.
-    One,
-    /// So many, or all if there are fewer.
-    Count(usize),
-    /// This share of the population, at least one.
-    Fraction(f64),
-    /// Everyone.
-    All,
-}
-
-impl Cohort {
-    /// Its size in a population.
-    pub fn size(self, population: usize) -> usize {
-        match self {
-            Cohort::One => population.min(1),
-            Cohort::Count(count) => population.min(count),
-            Cohort::Fraction(share) => {
-                let some = (population as f64 * share).round() as usize;
-                some.max(1).min(population)
-            }
-            Cohort::All => population,
-        }
-    }
-}
-
 /// Devices asked into a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn<'a> {

@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::shared::flattened;
-use crate::{DevicePart, Lesson, Task};
+use crate::{ClientModel, TrainStats, TrainInput};
 use sottovoce_core::{Images, Rng};
 use sottovoce_neural::{Arena, NeuralError, Sgd};
 use sottovoce_protocol::{Parameters, Trained, UpdateError};
@@ -41,7 +41,7 @@ impl Classifier {
         Self { network, images, schooling }
     }
 
-    /// Which of these images a shared model, as [`DevicePart::prepare`] gives it, takes for what they are.
+    /// Which of these images a shared model, as [`ClientModel::prepare`] gives it, takes for what they are.
     ///
     /// # Errors
     /// If the model is not this network's or memory is short.
@@ -98,7 +98,7 @@ impl Classifier {
     }
 }
 
-impl DevicePart for Classifier {
+impl ClientModel for Classifier {
     type Scratch = Working;
     /// The shared model as one flat buffer.
     type Prepared = Vec<f32>;
@@ -120,22 +120,22 @@ impl DevicePart for Classifier {
 
     fn train(
         &self,
-        task: Task<'_, Vec<f32>>,
+        input: TrainInput<'_, Vec<f32>>,
         scratch: &mut Working,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<Lesson, UpdateError> {
-        let own = task.history;
+    ) -> Result<TrainStats, UpdateError> {
+        let own = input.history;
         if own.is_empty() {
-            return Ok(Lesson::default());
+            return Ok(TrainStats::default());
         }
         // Shapes are the layout's; a model that is not of this layout has another number of values.
-        let found = task.prepared.len();
+        let found = input.prepared.len();
         let wrong = |_| UpdateError::Values { table: 0, found, expected: self.network.layout().len() };
-        let loss = self.learn(task.prepared, own, scratch, rng).map_err(wrong)?;
-        self.propose(task.prepared, &mut scratch.parameters, into)?;
+        let loss = self.learn(input.prepared, own, scratch, rng).map_err(wrong)?;
+        self.propose(input.prepared, &mut scratch.parameters, into)?;
         into.set_samples(own.len() as u64);
-        Ok(Lesson { samples: own.len() as u64, loss })
+        Ok(TrainStats { samples: own.len() as u64, loss })
     }
 
     /// The class that each image is taken for; 0 where the model is not this network's.
@@ -154,7 +154,7 @@ impl DevicePart for Classifier {
 mod tests {
     use super::super::{Architecture, ClassifierShared};
     use super::*;
-    use crate::SharedPart;
+    use crate::ServerModel;
     use sottovoce_neural::Arithmetic;
 
     /// Two classes that differ in which half of an image is bright.
@@ -168,17 +168,17 @@ mod tests {
 
     fn device(batch: usize) -> (Classifier, Parameters) {
         let network = Network::new(Architecture::Mlp, [1, 4, 4], 2, Arithmetic::Portable).unwrap();
-        let shared = ClassifierShared::new(network.clone()).start(40, &mut Rng::new(7)).unwrap();
+        let shared = ClassifierShared::new(network.clone()).init(40, &mut Rng::new(7)).unwrap();
         let schooling = Schooling { epochs: 5, batch, rate: 0.1 };
         (Classifier::new(network, images(), schooling), shared)
     }
 
-    fn trained(device: &Classifier, shared: &Parameters, own: &[u32]) -> (Lesson, Trained) {
+    fn trained(device: &Classifier, shared: &Parameters, own: &[u32]) -> (TrainStats, Trained) {
         let mut into = Trained::new(&shared.layout());
-        let task =
-            Task { shared, prepared: &device.prepare(shared), private: &mut [], history: own, hidden: &[] };
-        let lesson = device.train(task, &mut device.scratch(40), &mut Rng::new(3), &mut into).unwrap();
-        (lesson, into)
+        let input =
+            TrainInput { shared, prepared: &device.prepare(shared), private: &mut [], history: own, hidden: &[] };
+        let stats = device.train(input, &mut device.scratch(40), &mut Rng::new(3), &mut into).unwrap();
+        (stats, into)
     }
 
     #[test]
@@ -186,13 +186,13 @@ mod tests {
         let own: Vec<u32> = (0..30).collect();
         for batch in [0, 7] {
             let (device, mut shared) = device(batch);
-            let (lesson, update) = trained(&device, &shared, &own);
-            assert_eq!((lesson.samples, update.update().samples()), (30, 30));
+            let (stats, update) = trained(&device, &shared, &own);
+            assert_eq!((stats.samples, update.update().samples()), (30, 30));
             for (table, rows) in shared.tables_mut().iter_mut().zip(update.update().tables()) {
                 table.values_mut().iter_mut().zip(rows.values()).for_each(|(value, change)| *value += change);
             }
             let after = trained(&device, &shared, &own).0;
-            assert!(after.loss < 0.8 * lesson.loss, "{batch}: {} {}", lesson.loss, after.loss);
+            assert!(after.loss < 0.8 * stats.loss, "{batch}: {} {}", stats.loss, after.loss);
             let mut right = 0;
             let call = |_, correct| right += usize::from(correct);
             let others: Vec<u32> = (30..40).collect();
@@ -222,10 +222,10 @@ mod tests {
     #[test]
     fn nothing_to_learn_from_is_no_lesson_and_another_model_an_error() {
         let (device, shared) = device(0);
-        assert_eq!(trained(&device, &shared, &[]).0, Lesson::default());
+        assert_eq!(trained(&device, &shared, &[]).0, TrainStats::default());
         let mut into = Trained::new(&shared.layout());
-        let task =
-            Task { shared: &shared, prepared: &vec![0.0; 3], private: &mut [], history: &[1], hidden: &[] };
-        assert!(device.train(task, &mut device.scratch(40), &mut Rng::new(3), &mut into).is_err());
+        let input =
+            TrainInput { shared: &shared, prepared: &vec![0.0; 3], private: &mut [], history: &[1], hidden: &[] };
+        assert!(device.train(input, &mut device.scratch(40), &mut Rng::new(3), &mut into).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! The server's half: one dense table a tensor of the network.
 
 use super::Network;
-use crate::SharedPart;
+use crate::ServerModel;
 use sottovoce_core::Rng;
 use sottovoce_protocol::{Keyed, Layout, ModelError, Parameters, Shape, Table};
 
@@ -30,7 +30,7 @@ fn shapes(network: &Network) -> impl Iterator<Item = Shape> {
     })
 }
 
-impl SharedPart for ClassifierShared {
+impl ServerModel for ClassifierShared {
     fn layout(&self, _: usize) -> Result<Layout, ModelError> {
         Layout::new(shapes(&self.network).collect())
     }
