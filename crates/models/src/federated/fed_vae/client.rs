@@ -1,7 +1,7 @@
 //! The device's half: steps on one person's history.
 
 use super::Server;
-use super::layers::{Kind, Middle};
+use super::layers::Middle;
 use super::output::{self, Scoring, Stepping};
 use crate::{ClientModel, TrainInput, TrainStats};
 use sottovoce_core::{Rng, math};
