@@ -322,7 +322,7 @@ fn rounds_with_identities_go_without_devices_that_know_none_and_the_other_way_ro
     let mut device = Device::enrol(Box::new(store.clone()), enrolment(0), options()).unwrap();
     let (why, told) = declined(&choir, &mut device);
     assert!(why.contains("this device has no roster"), "{why}");
-    assert_eq!(told, Refusal::Unstated);
+    assert_eq!(told, Refusal::NoReason);
 
     let choir = Choir::new(false);
     let mut new = enrolment(0);
@@ -330,7 +330,7 @@ fn rounds_with_identities_go_without_devices_that_know_none_and_the_other_way_ro
     let mut device = Device::enrol(Box::new(Kept::default()), new, options()).unwrap();
     let (why, told) = declined(&choir, &mut device);
     assert!(why.contains(IDENTITIES), "{why}");
-    assert_eq!(told, Refusal::PrivacyMissing { layer: IDENTITIES.to_owned() });
+    assert_eq!(told, Refusal::LayerMissing { layer: IDENTITIES.to_owned() });
     device
         .set_policy(|policy| {
             policy.required_layers.clear();

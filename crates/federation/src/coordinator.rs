@@ -13,7 +13,7 @@ use crate::{
 };
 use sottovoce_core::{Rng, math};
 use sottovoce_privacy::Protected;
-use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, Terms};
+use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Coordinator {
     pub fn new(
         strategy: Box<dyn Strategy>,
         start: Parameters,
-        terms: Terms,
+        terms: TermsDraft,
         cohort: Cohort,
         rng: Rng,
     ) -> Self {

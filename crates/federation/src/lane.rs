@@ -10,7 +10,7 @@ use sottovoce_models::{Bounds, DevicePart, Task};
 use sottovoce_privacy::packing::signed;
 use sottovoce_privacy::{Generator, Protected};
 use sottovoce_protocol::{
-    Disclosed, Draws, Keyed, Layout, Ledger, Mark, Parameters, Policy, Received, RoundTerms, Trained, codec,
+    Disclosed, DisclosureSeeds, Keyed, Layout, Ledger, RowOrigin, Parameters, Policy, Received, RoundTerms, Trained, codec,
 };
 
 /// What all devices of a round see or are.
@@ -132,7 +132,7 @@ impl<S> Lane<S> {
         attendance: &mut Attendance,
     ) -> Result<(), FederationError> {
         round.disclosure.become_of(device, &mut self.policy)?;
-        if self.policy.consider(round.terms).is_err() {
+        if self.policy.check_terms(round.terms).is_err() {
             return Ok(());
         }
         let mut rng = round.rng.stream("device", u64::from(device));
@@ -140,13 +140,13 @@ impl<S> Lane<S> {
         let history = round.histories.of(device as usize, &mut self.page)?;
         let bounded =
             into.how().protects().and_then(|protected| Some((protected, protected.protection().each()?)));
-        let parts = self.policy.parts_history();
+        let parts = self.policy.withholds_items();
         let (shared, prepared) = (round.shared, round.prepared);
         let (private, shown) = if parts {
             self.shown.clear();
-            self.shown.extend(self.policy.shown(history, kept));
+            self.shown.extend(self.policy.disclosed_items(history, kept));
             if !own.private.is_empty() {
-                self.aside.expect_nothing();
+                self.aside.expect_no_disclosure();
                 let task = Task { shared, prepared, private: own.private, history, hidden: &[] };
                 let mut rng = rng.stream("own", 0);
                 let learnt = round.device.train(task, &mut self.scratch, &mut rng, &mut self.aside);
@@ -161,8 +161,8 @@ impl<S> Lane<S> {
         // depend on which those are.
         let learnt = if bounded.is_some() { history } else { shown };
         match parts && bounded.is_none() {
-            true => self.trained.expect_shown(&self.policy),
-            false => self.trained.expect(&self.policy),
+            true => self.trained.expect_disclosed_items(&self.policy),
+            false => self.trained.expect_policy(&self.policy),
         }
         let task = Task { shared, prepared, private, history: learnt, hidden: self.policy.hidden() };
         let lesson = match bounded {
@@ -205,7 +205,7 @@ impl<S> Lane<S> {
         attendance.sent += 1;
         // An empty buffer takes the place of the one that travels; it holds no memory.
         let trained = std::mem::replace(&mut self.trained, Trained::new(&Layout::default()));
-        let draws = Draws { round: rng.next_u64(), kept };
+        let draws = DisclosureSeeds { per_round: rng.next_u64(), fixed: kept };
         let disclosed = trained
             .disclose(&self.policy, round.terms, 0, &mut self.ledger, draws)
             .map_err(|error| FederationError::disclosing(device, round.terms.round.0, &error))?;
@@ -264,7 +264,7 @@ impl<S> Lane<S> {
             }
         };
         if delivery == Delivery::Direct {
-            let received = disclosed.deliver();
+            let received = disclosed.into_received();
             show(&received);
             into.add(received.update());
             self.trained = received.recycle();
@@ -288,7 +288,7 @@ pub(crate) fn as_seen(words: &[u32], protected: &Protected, shared: &Parameters)
         let into = match layout.shapes()[table].keyed {
             Keyed::Dense if row == 0 => seen.whole(table),
             Keyed::Dense => Ok(seen.values_mut(table)),
-            _ => seen.push_row(table, row as u32, Mark::Other),
+            _ => seen.push_row(table, row as u32, RowOrigin::Other),
         };
         if let Ok(into) = into {
             let start = if layout.shapes()[table].keyed == Keyed::Dense { row * values.len() } else { 0 };

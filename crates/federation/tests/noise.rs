@@ -8,7 +8,7 @@ use sottovoce_models::settings::Value;
 use sottovoce_models::{Fit, Quiet, Summary, TensorData};
 use sottovoce_privacy::dp::accountant::{Accountant, Round};
 use sottovoce_privacy::{Protection, SECURE_AGGREGATION};
-use sottovoce_protocol::{FederationId, Mark, Trained};
+use sottovoce_protocol::{FederationId, RowOrigin, Trained};
 
 fn word(text: &str) -> Value {
     Value::Word(text.to_owned())
@@ -55,7 +55,7 @@ fn round(coordinator: &mut Coordinator, longest: f32) {
     for device in 0..COHORT {
         let mut update = Trained::new(coordinator.layout());
         let length = longest * (device as f32 + 0.5) / COHORT as f32;
-        update.push_row(0, device % 6, Mark::Other).unwrap()[(device % 3) as usize] = length;
+        update.push_row(0, device % 6, RowOrigin::Other).unwrap()[(device % 3) as usize] = length;
         collected.add(update.update());
     }
     coordinator.absorb(round, &mut collected).unwrap();

@@ -213,8 +213,8 @@ impl Device {
 
     /// Whether to take part, before anything is downloaded.
     fn consider(&self, terms: &RoundTerms) -> Result<(), Declined> {
-        self.policy.consider(terms).map_err(Declined::Policy)?;
-        let unstated = |why: String| Err(Declined::Terms(why, Refusal::Unstated));
+        self.policy.check_terms(terms).map_err(Declined::Policy)?;
+        let unstated = |why: String| Err(Declined::Terms(why, Refusal::NoReason));
         if self.state.answered.is_some_and(|answered| terms.round <= answered) {
             return unstated("this device has made its update for it already".to_owned());
         }

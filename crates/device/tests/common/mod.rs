@@ -14,8 +14,8 @@ use sottovoce_privacy::packing::RowsAs;
 use sottovoce_privacy::tokens::{Blinded, Issuer, PublicKey, Standing, Token, from_hex};
 use sottovoce_privacy::{Generator, Integers, Protection, anonymous_layer};
 use sottovoce_protocol::{
-    Asked, DeviceId, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId,
-    RoundTerms, Settle, SharedModel, Terms, ValueEncoding, codec,
+    CriterionRequest, DeviceId, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId,
+    RoundTerms, DifferenceOptions, SharedModel, TermsDraft, ValueEncoding, codec,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -58,7 +58,7 @@ pub enum Fault {
 pub type Says = fn(&Request) -> Option<(u16, &'static str)>;
 
 pub struct World {
-    pub terms: Terms,
+    pub terms: TermsDraft,
     pub versions: Vec<Arc<SharedModel>>,
     pub differences: bool,
     pub private_models: bool,
@@ -85,12 +85,12 @@ impl Server {
         let shared = fpl::Shared { factors: 4, init_deviation: 0.1 };
         let parameters = shared.start(ITEMS, &mut Rng::new(5)).unwrap();
         let model = SharedModel { federation: FederationId(9), version: ModelVersion(0), parameters };
-        let terms = Terms {
+        let terms = TermsDraft {
             federation: FederationId(9),
             cohort_size: 3,
             model: spec(),
             samples: true,
-            ..Terms::default()
+            ..TermsDraft::default()
         };
         Arc::new(Self(Mutex::new(World {
             terms,
@@ -116,7 +116,7 @@ impl Server {
     }
 
     pub fn ask_for(&self, criterion: &str) {
-        let asked = Asked { name: criterion.to_owned(), why: "to see whether it learns".to_owned() };
+        let asked = CriterionRequest { name: criterion.to_owned(), purpose: "to see whether it learns".to_owned() };
         self.with(|world| world.terms.criteria.push(asked));
     }
 
@@ -278,7 +278,7 @@ impl World {
             return problem(404, "no-difference");
         }
         let difference =
-            Difference::between(&self.versions[held], &self.versions[version], Settle::EXACT).unwrap();
+            Difference::between(&self.versions[held], &self.versions[version], DifferenceOptions::EXACT).unwrap();
         let mut body = Vec::new();
         codec::encode_difference(&difference, &mut body).unwrap();
         Response { body, ..answer(200) }

@@ -14,7 +14,7 @@ use crate::negatives::{Negatives, Pool};
 use crate::spec::{SpecError, SpecReader};
 use crate::{Bounds, DevicePart, Lesson, Task};
 use sottovoce_core::{Rng, Work, fastest};
-use sottovoce_protocol::{Mark, ModelSpec, Parameters, Table, Trained, UpdateError};
+use sottovoce_protocol::{RowOrigin, ModelSpec, Parameters, Table, Trained, UpdateError};
 
 /// Strengths of the pull to zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,8 +123,8 @@ impl<const F: usize> Work for Training<'_, F> {
         if scratch.covers_any(hidden) {
             scratch.cover(user, table.values(), device.pull.negative);
             device.propose::<F>(pulls, user, scratch, rows);
-            scratch.settle_covers(hidden, user.len() + 1, rows);
-            into.cover_rows(0, &scratch.covered)?.copy_from_slice(&scratch.covers);
+            scratch.settle_decoys(hidden, user.len() + 1, rows);
+            into.push_decoys(0, &scratch.covered)?.copy_from_slice(&scratch.covers);
         } else {
             device.propose::<F>(pulls, user, scratch, rows);
         }
@@ -212,12 +212,12 @@ impl DevicePart for Device {
             return Ok(Lesson::default());
         }
         let mut pulls = [self.pull.negative; 3];
-        pulls[Mark::Consumed as usize] = self.pull.positive;
+        pulls[RowOrigin::Consumed as usize] = self.pull.positive;
         let pulls = &pulls;
         let pool = user.get(self.factors).map(|&kept| Pool::of(kept));
         // Who keeps nothing at home has nothing to hide among decoys.
         let negatives = match self.negatives {
-            Negatives::Decoys if into.is_open() => Negatives::Papers,
+            Negatives::Decoys if into.discloses_everything() => Negatives::Papers,
             as_asked => as_asked,
         };
         let drawing = Drawing { history, items, negatives, pool };
@@ -257,7 +257,7 @@ mod tests {
     use crate::SharedPart;
     use crate::fpl::Shared;
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
-    use sottovoce_protocol::{Draws, Ledger, Policy, RoundTerms, Terms};
+    use sottovoce_protocol::{DisclosureSeeds, Ledger, Policy, RoundTerms, TermsDraft};
 
     const ITEMS: usize = 30;
     const FACTORS: usize = 5;
@@ -345,9 +345,9 @@ mod tests {
                 prop_assert!((f64::from(p[f]) - expected).abs() < 1e-4, "p {f}: {} {expected}", p[f]);
             }
             let mut proposed = vec![[0.0f32; FACTORS + 1]; ITEMS];
-            for ((item, values), mark) in trained.update().tables()[0].iter().zip(trained.marks(0)) {
+            for ((item, values), mark) in trained.update().tables()[0].iter().zip(trained.origins(0)) {
                 proposed[item].copy_from_slice(values);
-                prop_assert_eq!(*mark == Mark::Consumed, history.contains(&(item as u32)));
+                prop_assert_eq!(*mark == RowOrigin::Consumed, history.contains(&(item as u32)));
             }
             for (item, (found, expected)) in proposed.iter().zip(&rows).enumerate() {
                 for (found, expected) in found.iter().zip(expected) {
@@ -373,9 +373,9 @@ mod tests {
                 let mut trained = Trained::new(&shared.layout());
                 let task = Task { shared: &shared, prepared: &(), private: &mut p, history, hidden: policy.hidden() };
                 device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
-                let terms = RoundTerms::freeze(Terms::default()).unwrap();
+                let terms = RoundTerms::freeze(TermsDraft::default()).unwrap();
                 let ledger = &mut Ledger::totals_only();
-                let left = trained.disclose(&policy, &terms, 0, ledger, Draws::once(&mut rng)).unwrap();
+                let left = trained.disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng)).unwrap();
                 let rows: Vec<(usize, Vec<f32>)> =
                     left.update().tables()[0].iter().map(|(row, values)| (row, values.to_vec())).collect();
                 let mut open = scratch.triples.clone();

@@ -280,7 +280,7 @@ pub fn signed(words: &[u32]) -> Vec<i64> {
 mod tests {
     use super::*;
     use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
-    use sottovoce_protocol::{Mark, Shape, Trained};
+    use sottovoce_protocol::{RowOrigin, Shape, Trained};
     use std::collections::BTreeMap;
 
     fn layout() -> Layout {
@@ -295,7 +295,7 @@ mod tests {
     fn update(rows: &BTreeMap<u32, [f32; 3]>, net: [f32; 4]) -> Trained {
         let mut trained = Trained::new(&layout());
         for (&row, values) in rows {
-            trained.push_row(0, row, Mark::Other).unwrap().copy_from_slice(values);
+            trained.push_row(0, row, RowOrigin::Other).unwrap().copy_from_slice(values);
         }
         trained.copy_whole(1, &net).unwrap();
         trained

@@ -88,7 +88,7 @@ pub(crate) fn issuer(server: &Hash, federation: u64, round: u64) -> Issuer {
 
 /// A round's terms with the layer that names the key of its tokens.
 pub(crate) fn with_key(terms: RoundTerms, issuer: &Issuer) -> Result<RoundTerms, FederationError> {
-    let mut terms = terms.thaw();
+    let mut terms = terms.into_draft();
     terms.privacy.layers.push(anonymous_layer(&issuer.key()));
     Ok(RoundTerms::freeze(terms)?)
 }

@@ -7,7 +7,7 @@ use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Coordinator, Hosted, Hosting};
 use sottovoce_models::settings::Value;
 use sottovoce_privacy::Protected;
-use sottovoce_protocol::{Asked, FederationId, limits};
+use sottovoce_protocol::{CriterionRequest, FederationId, limits};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds after which a round is over where its settings name no deadline: nobody waits for ever.
@@ -232,7 +232,7 @@ impl FederationConfig {
     /// # Errors
     /// If the model or a setting is wrong.
     pub fn host(&self, federation: u64, catalog: &Checked) -> Result<Hosted, HostError> {
-        let asked = |each: &Criterion| Asked { name: each.name.clone(), why: each.why.clone() };
+        let asked = |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
         let hosting = Hosting {
             federation: FederationId(federation),
             items: catalog.items,

@@ -47,7 +47,7 @@ impl Keeper {
 
 /// Terms that say that uploads are kept.
 pub(super) fn with_notice(terms: RoundTerms) -> Result<RoundTerms, FederationError> {
-    let mut terms = terms.thaw();
+    let mut terms = terms.into_draft();
     terms.privacy.layers.push(PrivacyLayer { name: KEPT_UPLOADS.to_owned(), ..PrivacyLayer::default() });
     Ok(RoundTerms::freeze(terms)?)
 }
