@@ -352,7 +352,7 @@ mod tests {
         policy.required_layers.insert("secagg".to_owned());
         policy.refused_layers.insert("kept-uploads".to_owned());
         let mut model = ModelSpec { name: "fpl".to_owned(), ..ModelSpec::default() };
-        let terms = sottovoce_privacy::secagg::Terms::new(FederationId(3), RoundId(9), 5, 3);
+        let terms = sottovoce_privacy::secagg::Config::new(FederationId(3), RoundId(9), 5, 3);
         model.settings.insert("factors".to_owned(), "2".to_owned());
         State {
             server: "https://example.org".to_owned(),

@@ -7,7 +7,7 @@ use crate::{Coordinator, FederationError, Population};
 use sottovoce_core::{Catalog, Facts, Rng};
 use sottovoce_models::SharedPart;
 use sottovoce_models::settings::Settings;
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::{CriterionRequest, FederationId, TermsDraft};
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &Hosting) ->
     let coordinator =
         Coordinator::new(model.strategy(devices), start, terms, plan.cohort, rng.stream("rounds", 0));
     let expected = plan.cohort.size(devices);
-    let generator = noise.map_or_else(|| Generator::simulated(&rng, "guardian", 0), Generator::new);
+    let generator = noise.map_or_else(|| SecureRng::simulated(&rng, "guardian", 0), SecureRng::new);
     let held = hosting.rounds.unwrap_or(rounds);
     let guardian = common.guardian((expected, devices), held, key_digest.as_deref(), generator)?;
     check_bounds::<M>(&model.device(Some(&plan)), guardian.as_ref())?;

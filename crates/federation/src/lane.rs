@@ -7,8 +7,8 @@ use crate::{
 };
 use sottovoce_core::Rng;
 use sottovoce_models::{Bounds, DevicePart, Task};
-use sottovoce_privacy::packing::signed;
-use sottovoce_privacy::{Generator, Protected};
+use sottovoce_privacy::quantize::to_signed;
+use sottovoce_privacy::{SecureRng, PrivacyMechanism};
 use sottovoce_protocol::{
     Disclosed, DisclosureSeeds, Keyed, Layout, Ledger, RowOrigin, Parameters, Policy, Received, RoundTerms, Trained, codec,
 };
@@ -115,7 +115,7 @@ impl<S> Lane<S> {
         }
         let after = self.ledger.totals();
         attendance.rows = after.rows - before.rows;
-        attendance.bytes = match into.how().protects().filter(|protected| protected.sends_words()) {
+        attendance.bytes = match into.how().protects().filter(|protected| protected.sends_quantized()) {
             Some(protected) => attendance.sent * protected.upload_bytes(round.terms.cohort_size),
             None => after.bytes - before.bytes,
         };
@@ -139,7 +139,7 @@ impl<S> Lane<S> {
         let kept = round.disclosure.kept(device, &self.policy);
         let history = round.histories.of(device as usize, &mut self.page)?;
         let bounded =
-            into.how().protects().and_then(|protected| Some((protected, protected.protection().each()?)));
+            into.how().protects().and_then(|protected| Some((protected, protected.config().per_example()?)));
         let parts = self.policy.withholds_items();
         let (shared, prepared) = (round.shared, round.prepared);
         let (private, shown) = if parts {
@@ -167,7 +167,7 @@ impl<S> Lane<S> {
         let task = Task { shared, prepared, private, history: learnt, hidden: self.policy.hidden() };
         let lesson = match bounded {
             Some((protected, each)) => {
-                let mut generator = Generator::simulated(round.rng, "steps", u64::from(device));
+                let mut generator = SecureRng::simulated(round.rng, "steps", u64::from(device));
                 let mut noise = |sums: &mut [i64]| protected.add_noise(&mut generator, sums);
                 let mut bounds = Bounds {
                     chance: &Bounds::chances(each.rate, &self.policy, kept),
@@ -214,7 +214,7 @@ impl<S> Lane<S> {
             self.trained = disclosed.recycle();
             return Ok(());
         }
-        if into.how().protects().is_some_and(Protected::sends_words) {
+        if into.how().protects().is_some_and(PrivacyMechanism::sends_quantized) {
             self.send_words(round, device, disclosed, into);
             return Ok(());
         }
@@ -233,8 +233,8 @@ impl<S> Lane<S> {
     ) {
         match into.how().protects().filter(|protected| protected.adds_noise()) {
             Some(protected) => {
-                let mut generator = Generator::simulated(round.rng, "noise", u64::from(device));
-                protected.words(disclosed.update(), &mut generator, &mut self.words);
+                let mut generator = SecureRng::simulated(round.rng, "noise", u64::from(device));
+                protected.quantize(disclosed.update(), &mut generator, &mut self.words);
                 into.add_words(&self.words);
             }
             None => into.add(disclosed.update()),
@@ -281,10 +281,10 @@ impl<S> Lane<S> {
 }
 
 /// What the server reads in the words of one device: all rows, with that device's noise.
-pub(crate) fn as_seen(words: &[u32], protected: &Protected, shared: &Parameters) -> Trained {
+pub(crate) fn as_seen(words: &[u32], protected: &PrivacyMechanism, shared: &Parameters) -> Trained {
     let layout = shared.layout();
     let mut seen = Trained::new(&layout);
-    let read = protected.packing().unpack(&signed(words), 1, |table, row, _, values| {
+    let read = protected.quantizer().dequantize(&to_signed(words), 1, |table, row, _, values| {
         let into = match layout.shapes()[table].keyed {
             Keyed::Dense if row == 0 => seen.whole(table),
             Keyed::Dense => Ok(seen.values_mut(table)),

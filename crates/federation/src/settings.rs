@@ -8,7 +8,7 @@ use crate::{
 };
 use sottovoce_core::Rng;
 use sottovoce_models::settings::{Setting, Settings};
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::{DisclosureMode, Policy, ValueEncoding};
 
 /// Ways to write values.
@@ -121,7 +121,7 @@ impl Common {
         (expected, population): (usize, usize),
         rounds: u64,
         key: Option<&str>,
-        generator: Generator,
+        generator: SecureRng,
     ) -> Result<Option<Guardian>, FederationError> {
         let (asked, uniform) = (self.attending.rules().ask(expected), self.attending.is_uniform());
         let training = Training { expected, asked, population, rounds, uniform };

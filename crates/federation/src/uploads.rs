@@ -14,7 +14,7 @@ pub use keeping::{RoundWriter, UploadWriter};
 
 use crate::lane::as_seen;
 use crate::{Collected, Recorder};
-use sottovoce_privacy::{Protected, Protection};
+use sottovoce_privacy::{PrivacyMechanism, PrivacyConfig};
 use sottovoce_protocol::{Received, RoundTerms, SharedModel, codec};
 use std::fs;
 use std::io;
@@ -136,10 +136,10 @@ impl Reading {
         if layout.fingerprint() != self.received.update().layout() {
             return Err("the model is another than in the last round".to_owned());
         }
-        let protection = Protection::read(&terms.privacy).map_err(|error| error.to_string())?;
-        let protected = Protected::new(&protection, &layout, terms.cohort_size);
-        let protected = protected.map_err(|error| error.to_string())?.filter(Protected::sends_words);
-        if protected.as_ref().is_some_and(Protected::is_sealed) {
+        let protection = PrivacyConfig::read(&terms.privacy).map_err(|error| error.to_string())?;
+        let protected = PrivacyMechanism::new(&protection, &layout, terms.cohort_size);
+        let protected = protected.map_err(|error| error.to_string())?.filter(PrivacyMechanism::sends_quantized);
+        if protected.as_ref().is_some_and(PrivacyMechanism::is_sealed) {
             return Err("its updates are sealed: they say nothing one by one".to_owned());
         }
         let devices: Vec<u32> = stored.uploads.iter().map(|(device, _)| *device).collect();
@@ -153,7 +153,7 @@ impl Reading {
                     self.sum.add(self.received.update());
                 }
                 Some(protected) => {
-                    let length = protected.packing().length();
+                    let length = protected.quantizer().length();
                     let words = codec::decode_quantized(message, layout.fingerprint(), length).map_err(bad)?;
                     let seen = as_seen(&words.words, protected, &model.parameters);
                     recorder.upload(round, device, seen.update());

@@ -2,7 +2,7 @@
 
 use super::{cutoff, pi_draw};
 use clap::{Args, Subcommand};
-use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, KEPT_UPLOADS, NOISE, SECURE_AGGREGATION};
+use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, UPLOAD_RETENTION, NOISE, SECURE_AGGREGATION};
 use sottovoce_protocol::{LayerRequirement, DisclosureMode};
 use std::path::PathBuf;
 
@@ -203,10 +203,10 @@ pub(crate) struct ChangePolicy {
     #[arg(long, value_name = "DEMAND", value_parser = demand)]
     pub(crate) no_require: Vec<String>,
     /// Refuse rounds whose server says that it does this: keep uploads
-    #[arg(long, value_name = "LAYER", value_parser = [KEPT_UPLOADS])]
+    #[arg(long, value_name = "LAYER", value_parser = [UPLOAD_RETENTION])]
     pub(crate) refuse: Vec<String>,
     /// Put up with it again
-    #[arg(long, value_name = "LAYER", value_parser = [KEPT_UPLOADS])]
+    #[arg(long, value_name = "LAYER", value_parser = [UPLOAD_RETENTION])]
     pub(crate) no_refuse: Vec<String>,
     /// A figure that may be told when a round asks for it
     #[arg(long, value_name = "FIGURE", value_parser = FIGURES)]

@@ -10,9 +10,9 @@ use sottovoce_device::{
     Response, Secret, Seeds, Transport, TransportError,
 };
 use sottovoce_models::{Negatives, SharedPart, fpl};
-use sottovoce_privacy::packing::RowsAs;
-use sottovoce_privacy::tokens::{Blinded, Issuer, PublicKey, Standing, Token, from_hex};
-use sottovoce_privacy::{Generator, Integers, Protection, anonymous_layer};
+use sottovoce_privacy::quantize::RowLayout;
+use sottovoce_privacy::tokens::{BlindedElement, Issuer, PublicKey, Eligibility, Token, from_hex};
+use sottovoce_privacy::{SecureRng, Quantization, PrivacyConfig, anonymous_layer};
 use sottovoce_protocol::{
     CriterionRequest, DeviceId, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId,
     RoundTerms, DifferenceOptions, SharedModel, TermsDraft, ValueEncoding, codec,
@@ -122,8 +122,8 @@ impl Server {
 
     /// Asks for uploads without a name: the terms have this key, tokens are made with the issuer's.
     pub fn without_names(&self, key: &PublicKey, issuer: Issuer) {
-        let integers = Integers { range: 8.0, clip: None, devices: 10, rows: RowsAs::Dense };
-        let protection = Protection { integers: Some(integers), ..Protection::default() };
+        let integers = Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense };
+        let protection = PrivacyConfig { quantization: Some(integers), ..PrivacyConfig::default() };
         self.with(|world| {
             world.terms.privacy = protection.terms();
             world.terms.privacy.layers.push(anonymous_layer(key));
@@ -224,8 +224,8 @@ impl World {
 
     fn give_token(&mut self, device: u64, request: &Request) -> Response {
         let issuer = self.issuer.as_mut().unwrap();
-        let blinded = Blinded::from_bytes(&request.body).unwrap();
-        match issuer.issue(DeviceId(device), Standing::Good, &blinded, &mut Generator::new([9; 32])) {
+        let blinded = BlindedElement::from_bytes(&request.body).unwrap();
+        match issuer.issue(DeviceId(device), Eligibility::Eligible, &blinded, &mut SecureRng::new([9; 32])) {
             Ok(issued) => Response { body: issued.to_bytes().to_vec(), ..answer(200) },
             Err(_) => problem(409, "token-taken"),
         }

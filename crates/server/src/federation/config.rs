@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Coordinator, Hosted, Hosting};
 use sottovoce_models::settings::Value;
-use sottovoce_privacy::Protected;
+use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{CriterionRequest, FederationId, limits};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -262,8 +262,8 @@ impl FederationConfig {
     /// # Errors
     /// If they cannot.
     pub fn check_sealing(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
-        let Some(protection) = coordinator.protected().map(Protected::protection) else { return Ok(()) };
-        let room = protection.integers.map_or(0, |integers| integers.devices);
+        let Some(protection) = coordinator.protected().map(PrivacyMechanism::config) else { return Ok(()) };
+        let room = protection.quantization.map_or(0, |integers| integers.devices);
         let expected = "as many as a sealed round is to have, and at least 3: its sums have room for so many";
         within("devices", protection.seals(room).is_ok(), &self.devices, expected)
     }

@@ -237,7 +237,7 @@ impl Federation {
         let protected = coordinator.protected();
         // Too few to hide anybody among: the round waits for more.
         let sealed =
-            protected.is_none_or(|protected| protected.protection().seals(cohort.len() as u32).is_ok());
+            protected.is_none_or(|protected| protected.config().seals(cohort.len() as u32).is_ok());
         if cohort.len() < minimum as usize || !sealed {
             return Ok(None);
         }
