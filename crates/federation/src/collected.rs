@@ -3,8 +3,8 @@
 use crate::counting::{Counting, Guard, Kept, KeptUpdates, Layers, clipping};
 use crate::protecting::Words;
 use sottovoce_core::{Work, fastest, math};
-use sottovoce_privacy::Generator;
-use sottovoce_privacy::packing::Unreadable;
+use sottovoce_privacy::SecureRng;
+use sottovoce_privacy::quantize::BucketOverflow;
 use sottovoce_protocol::{Layout, Rows, Update};
 use std::sync::Arc;
 
@@ -149,7 +149,7 @@ impl Collected {
     ///
     /// # Errors
     /// If the cohort touched more rows than its buckets hold.
-    pub(crate) fn open(&mut self, generator: &mut Generator) -> Result<Option<i64>, Unreadable> {
+    pub(crate) fn open(&mut self, generator: &mut SecureRng) -> Result<Option<i64>, BucketOverflow> {
         let Some(words) = &mut self.words else { return Ok(None) };
         let tables = &mut self.tables;
         words.read(&mut self.updates, generator, |table, row, count, values| {

@@ -3,7 +3,7 @@
 use super::feature_selection::FeatureSelection;
 use crate::loss::Loss;
 use sottovoce_core::{Facts, Numbers, Rng, math};
-use sottovoce_protocol::Mark;
+use sottovoce_protocol::RowOrigin;
 
 /// Slots at most: their numbers are kept in two bytes.
 pub(super) const MOST_SLOTS: usize = NONE as usize;
@@ -28,7 +28,7 @@ pub struct Scratch {
     /// Features that came, their slots and their marks.
     pub(super) touched: Vec<u32>,
     pub(super) touched_slots: Vec<u16>,
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<RowOrigin>,
     features_met: u64,
     /// For training in one place: features in slots with their weights, and slots of a triple with their signs.
     pub(super) own_features: Vec<(u32, f32)>,
@@ -184,7 +184,7 @@ impl Scratch {
                 self.touched.push(feature);
                 self.touched_slots.push(slot as u16);
                 let open = hidden.is_empty() || state.open;
-                self.marks.push(if open { Mark::Consumed } else { Mark::Hidden });
+                self.marks.push(if open { RowOrigin::Consumed } else { RowOrigin::Hidden });
             }
         }
     }
