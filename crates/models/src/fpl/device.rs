@@ -13,7 +13,7 @@ use super::scratch::Scratch;
 use crate::negatives::{Negatives, Pool};
 use crate::spec::{SpecError, SpecReader};
 use crate::{Bounds, DevicePart, Lesson, Task};
-use sottovoce_core::{Rng, Work, fastest};
+use sottovoce_core::{Rng, SimdKernel, simd_dispatch};
 use sottovoce_protocol::{Mark, ModelSpec, Parameters, Table, Trained, UpdateError};
 
 /// Strengths of the pull to zero.
@@ -106,7 +106,7 @@ struct Training<'a, const F: usize> {
     into: &'a mut Trained,
 }
 
-impl<const F: usize> Work for Training<'_, F> {
+impl<const F: usize> SimdKernel for Training<'_, F> {
     type Output = Result<Lesson, UpdateError>;
 
     #[inline(always)]
@@ -222,7 +222,7 @@ impl DevicePart for Device {
         };
         let drawing = Drawing { history, items, negatives, pool };
         with_factors!(self.factors, F => {
-            fastest(Training::<F> { device: self, pulls, table, user, drawing, hidden, scratch, rng, into })
+            simd_dispatch(Training::<F> { device: self, pulls, table, user, drawing, hidden, scratch, rng, into })
         })
     }
 
