@@ -9,14 +9,14 @@
 mod catalog;
 mod facts;
 mod facts_text;
+mod front_coding;
 mod histories;
 mod images;
 pub mod math;
 mod names;
-mod numbers;
 mod rng;
 mod simd;
-mod words;
+mod sorted_indices;
 
 pub use catalog::{Catalog, Categories};
 pub use facts::Facts;
@@ -24,6 +24,6 @@ pub use facts_text::{CATALOG_HEADER, FactsError};
 pub use histories::{Histories, HistoriesBuilder, ShapeError};
 pub use images::{Images, ImagesError};
 pub use names::Names;
-pub use numbers::Numbers;
 pub use rng::Rng;
 pub use simd::{SimdKernel, simd_dispatch};
+pub use sorted_indices::SortedIndices;

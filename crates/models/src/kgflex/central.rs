@@ -15,7 +15,7 @@ use crate::settings::{Setting, Settings};
 use crate::{
     DevicePart, Fit, Flow, ModelError, Progress, Reason, Recommender, SharedPart, Summary, Tensor, stored,
 };
-use sottovoce_core::{Catalog, Histories, Numbers, Rng, math};
+use sottovoce_core::{Catalog, Histories, Rng, SortedIndices, math};
 use sottovoce_protocol::Parameters;
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ fn draw(history: &[u32], items: u32, rng: &mut Rng) -> [u32; 2] {
 }
 
 /// Where each feature of an item that a person decides by is among their slots.
-fn shared_slots<'a>(own: &'a [u32], features: Numbers<'a>) -> impl Iterator<Item = usize> + 'a {
+fn shared_slots<'a>(own: &'a [u32], features: SortedIndices<'a>) -> impl Iterator<Item = usize> + 'a {
     features.iter().filter_map(|feature| own.binary_search(&feature).ok())
 }
 
@@ -258,7 +258,7 @@ fn all_at_once(
 impl Recommender for Central {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         self.device.facts = Arc::clone(facts_of(MODEL.name, fit.catalog)?);
-        let train = train.each_once();
+        let train = train.deduplicated();
         let root = Rng::new(fit.seed).stream(NAME, 0);
         self.begin(&train, &root)?;
         let learns = |history: &[u32]| !history.is_empty() && history.len() < train.catalog_size();

@@ -2,7 +2,7 @@
 
 use super::choice::Choice;
 use crate::loss::Loss;
-use sottovoce_core::{Facts, Numbers, Rng, math};
+use sottovoce_core::{Facts, Rng, SortedIndices, math};
 use sottovoce_protocol::Mark;
 
 /// Slots at most: their numbers are kept in two bytes.
@@ -139,7 +139,7 @@ impl Scratch {
 
     /// Lists the slots of an item's features; returns the item's score.
     #[inline(always)]
-    fn meet(&mut self, features: Numbers<'_>) -> f32 {
+    fn meet(&mut self, features: SortedIndices<'_>) -> f32 {
         let mut score = 0.0;
         features.each(|feature| {
             let slot = self.slot_of[feature as usize];
