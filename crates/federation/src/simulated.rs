@@ -433,7 +433,7 @@ impl<M: FederatedModel> Streaming for Simulated<M> {
 
 impl<M: FederatedModel> Recommender for Simulated<M> {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.fit_from(train.each_once().into(), Some(train), fit)
+        self.fit_from(train.deduplicated().into(), Some(train), fit)
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
@@ -465,7 +465,7 @@ impl<M: FederatedModel> Recommender for Simulated<M> {
         let layout = (items > 0).then(|| self.model.shared().layout(items)).transpose();
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
         let shared = tensors::restore(&self.model.parts(), tensors, layout.as_ref())?;
-        self.learnt = Learnt::Parts(Parts { shared, private, histories: train.each_once().into() });
+        self.learnt = Learnt::Parts(Parts { shared, private, histories: train.deduplicated().into() });
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ use crate::loss::Loss;
 use crate::registry::Model;
 use crate::settings::{Setting, Settings};
 use crate::{Fit, Flow, ModelError, Progress, Recommender, Summary, Tensor};
-use sottovoce_core::{Histories, Rng, Work, fastest, math};
+use sottovoce_core::{Histories, Rng, SimdKernel, math, simd_dispatch};
 use wide::f32x4;
 
 /// The registry's entry.
@@ -102,7 +102,7 @@ impl Recommender for BprMf {
             let sampler = Sampler { owned: &owned, step: &self.step };
             let factors = &mut self.factors;
             let loss = with_stride!(factors.items.stride(), N => {
-                fastest(Pass::<N> { sampler: &sampler, factors, order: &mut order, rng: &mut rng })
+                simd_dispatch(Pass::<N> { sampler: &sampler, factors, order: &mut order, rng: &mut rng })
             });
             self.factors.changed();
             if !(loss.is_finite() && self.factors.is_finite()) {
@@ -147,7 +147,7 @@ struct Pass<'a, const N: usize> {
     rng: &'a mut Rng,
 }
 
-impl<const N: usize> Work for Pass<'_, N> {
+impl<const N: usize> SimdKernel for Pass<'_, N> {
     type Output = f64;
 
     #[inline(always)]
@@ -393,7 +393,7 @@ mod tests {
         let sampler = Sampler { owned: &owned, step: &model.step };
         let pass =
             Pass::<20> { sampler: &sampler, factors: &mut model.factors, order: &mut order, rng: &mut rng };
-        assert!(!fastest(pass).is_finite());
+        assert!(!simd_dispatch(pass).is_finite());
         let error = model.diverged(3).to_string();
         assert!(error.contains("in epoch 3") && error.contains("learning_rate below 0.02"), "{error}");
     }

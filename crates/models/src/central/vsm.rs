@@ -52,7 +52,7 @@ impl Vsm {
 impl Recommender for Vsm {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let facts = Arc::clone(facts_of(MODEL.name, fit.catalog)?);
-        *self = Self { weights: Weights::of(&facts), facts, train: train.each_once() };
+        *self = Self { weights: Weights::of(&facts), facts, train: train.deduplicated() };
         Ok(Summary::default())
     }
 
@@ -83,7 +83,7 @@ impl Recommender for Vsm {
         let mut weights = Weights::of(&self.facts);
         let values = stored::take_floats(tensors, "weights", &[weights.values().len()])?;
         weights.values_mut().copy_from_slice(values);
-        (self.weights, self.train) = (weights, train.each_once());
+        (self.weights, self.train) = (weights, train.deduplicated());
         Ok(())
     }
 }

@@ -8,7 +8,7 @@
 //! Nothing here knows where the vectors come from: in one place p is one row of many, on a device it is the owner's. Sums
 //! run in eight lanes in a fixed order, so that the bits are the same on every machine.
 
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 const LANES: usize = 8;
 
@@ -51,12 +51,12 @@ pub(crate) struct Slopes<'a> {
 
 /// Adds each sample's weighted product to its logit.
 pub(crate) fn add_logits(vectors: Vectors<'_>, x: &mut [f32]) {
-    fastest(Logits { vectors, x });
+    simd_dispatch(Logits { vectors, x });
 }
 
 /// Adds the gradients of all vectors, given those of the logits.
 pub(crate) fn add_slopes(vectors: Vectors<'_>, dx: &[f32], slopes: Slopes<'_>) {
-    fastest(Backward { vectors, dx, slopes });
+    simd_dispatch(Backward { vectors, dx, slopes });
 }
 
 /// Adds the gradient of `rate / 2 |values|^2`.
@@ -71,7 +71,7 @@ struct Logits<'a, 'x> {
     x: &'x mut [f32],
 }
 
-impl Work for Logits<'_, '_> {
+impl SimdKernel for Logits<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -108,7 +108,7 @@ struct Backward<'a, 's> {
     slopes: Slopes<'s>,
 }
 
-impl Work for Backward<'_, '_> {
+impl SimdKernel for Backward<'_, '_> {
     type Output = ();
 
     #[inline(always)]

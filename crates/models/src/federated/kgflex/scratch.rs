@@ -2,7 +2,7 @@
 
 use super::feature_selection::FeatureSelection;
 use crate::loss::Loss;
-use sottovoce_core::{Facts, Numbers, Rng, math};
+use sottovoce_core::{Facts, SortedIndices, Rng, math};
 use sottovoce_protocol::RowOrigin;
 
 /// Slots at most: their numbers are kept in two bytes.
@@ -107,7 +107,7 @@ impl Scratch {
         self.features.iter().for_each(|&feature| self.slot_of[feature as usize] = NONE);
     }
 
-    /// Draws triples (i, j), both uniform, and compares the items of each; returns the sum of the losses.
+    /// DisclosureSeeds triples (i, j), both uniform, and compares the items of each; returns the sum of the losses.
     pub(super) fn compare(&mut self, facts: &Facts, history: &[u32], triples: usize, rng: &mut Rng) -> f64 {
         history.iter().for_each(|&item| self.own[item as usize / 64] |= 1 << (item % 64));
         #[cfg(test)]
@@ -139,7 +139,7 @@ impl Scratch {
 
     /// Lists the slots of an item's features; returns the item's score.
     #[inline(always)]
-    fn meet(&mut self, features: Numbers<'_>) -> f32 {
+    fn meet(&mut self, features: SortedIndices<'_>) -> f32 {
         let mut score = 0.0;
         features.each(|feature| {
             let slot = self.slot_of[feature as usize];
