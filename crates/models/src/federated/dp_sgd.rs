@@ -14,7 +14,7 @@ const SLACK: f64 = 1e-12;
 /// How much one interaction may move, and what hides it.
 pub struct DpSgd<'a> {
     /// The chance with which the interaction with an item is learnt from in this round.
-    pub chance: &'a dyn Fn(u32) -> f64,
+    pub probability: &'a dyn Fn(u32) -> f64,
     /// The longest gradient of an interaction: Euclidean norm of all it moves.
     pub clip: f64,
     /// Steps of the grid in one.
@@ -26,7 +26,7 @@ pub struct DpSgd<'a> {
 impl DpSgd<'_> {
     /// The chances of a device's interactions in a round where one that always leaves has this rate: what the owner
     /// discloses less often is taken less often. `kept` is what [`Policy::disclosure_probability`] goes by.
-    pub fn chances(rate: f64, policy: &Policy, kept: u64) -> impl Fn(u32) -> f64 {
+    pub fn probabilities(rate: f64, policy: &Policy, kept: u64) -> impl Fn(u32) -> f64 {
         move |item| rate * policy.disclosure_probability(item, kept)
     }
 
@@ -167,7 +167,7 @@ mod tests {
             values in prop::collection::vec(-30.0f64..30.0, 12), clip in 0.01f64..5.0, bits in 4u32..22,
         ) {
             let mut none = |_: &mut [i64]| ();
-            let bounds = DpSgd { chance: &|_| 1.0, clip, steps: f64::from(1 << bits), noise: &mut none };
+            let bounds = DpSgd { probability: &|_| 1.0, clip, steps: f64::from(1 << bits), noise: &mut none };
             let mut gradient = Gradient::default();
             gradient.clear(3, 1);
             gradient.private.copy_from_slice(&values[..3]);

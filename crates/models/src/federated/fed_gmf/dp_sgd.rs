@@ -13,7 +13,7 @@ impl Client {
     pub(super) fn train_bounded(
         &self,
         input: TrainInput<'_>,
-        bounds: &mut DpSgd<'_>,
+        dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<TrainStats, UpdateError> {
@@ -23,25 +23,25 @@ impl Client {
         if history.is_empty() {
             return Ok(TrainStats::default());
         }
-        let samples = self.draw_each(&history, vectors.shape().rows, bounds.chance, rng);
+        let samples = self.draw_each(&history, vectors.shape().rows, dp_sgd.probability, rng);
         let (p, width) = (private, self.factors);
         let mut sums = Sums::new(samples.clone(), width, (width, width));
         let (mut gradient, mut loss) = (Gradient::default(), Loss::new());
         for sample in samples.chunks_exact(1 + self.negatives) {
             self.gradient((vectors, output.values()), p, sample, &mut gradient, &mut loss);
-            sums.add(&gradient, bounds);
+            sums.add(&gradient, dp_sgd);
         }
         let rate = if self.gradients { self.learning_rate } else { 1.0 };
-        for (p, change) in p.iter_mut().zip(bounds.noised(std::mem::take(&mut sums.private))) {
+        for (p, change) in p.iter_mut().zip(dp_sgd.noised(std::mem::take(&mut sums.private))) {
             *p += rate * change;
         }
-        sums.propose(bounds, hidden, into)?;
+        sums.propose(dp_sgd, hidden, into)?;
         into.set_samples(history.len() as u64);
         Ok(TrainStats { samples: history.len() as u64, loss: loss.sum() })
     }
 
     /// Each interaction that is taken, followed by its negatives. One without a chance has no part even in what is drawn.
-    fn draw_each(&self, history: &[u32], items: u32, chance: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<u32> {
+    fn draw_each(&self, history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<u32> {
         let mut samples = Vec::new();
         for &item in history.iter().filter(|&&item| chance(item) > 0.0) {
             let (taken, before) = (rng.chance(chance(item)), samples.len());
@@ -109,11 +109,11 @@ mod tests {
         let mut all = vec![0.0; 9 * 3];
         let mut kept = Vec::new();
         let mut noise = |sums: &mut [i64]| kept.extend(sums.iter().map(|&sum| sum as f64));
-        let mut bounds = DpSgd { chance: &|_| 1.0, clip, steps: 65536.0, noise: &mut noise };
+        let mut dp_sgd = DpSgd { probability: &|_| 1.0, clip, steps: 65536.0, noise: &mut noise };
         let mut into = Trained::new(&shared.layout());
         let input =
             TrainInput { shared: &shared, prepared: &(), private: &mut [0.3, -0.8, 0.5], history, hidden: &[] };
-        device.train_dp_sgd(input, &mut bounds, &mut Rng::new(7), &mut into).unwrap();
+        device.train_dp_sgd(input, &mut dp_sgd, &mut Rng::new(7), &mut into).unwrap();
         for (row, values) in into.update().tables()[0].iter() {
             all[row * 3..][..3].copy_from_slice(&[0, 1, 2].map(|f| f64::from(values[f]) * 65536.0));
         }

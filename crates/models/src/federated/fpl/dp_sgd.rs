@@ -13,7 +13,7 @@ impl Client {
     pub(super) fn train_bounded(
         &self,
         input: TrainInput<'_>,
-        bounds: &mut DpSgd<'_>,
+        dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<TrainStats, UpdateError> {
@@ -22,19 +22,19 @@ impl Client {
         let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
             return Ok(TrainStats::default());
         };
-        let triples = draw(&history, table.shape().rows, bounds.chance, rng);
+        let triples = draw(&history, table.shape().rows, dp_sgd.probability, rng);
         let user = &mut private[..self.factors];
         let met = triples.iter().flatten().copied().collect();
         let mut sums = Sums::new(met, self.factors + 1, (self.factors, 0));
         let (mut gradient, mut loss) = (Gradient::default(), Loss::new());
         for &triple in &triples {
             loss.add(self.gradient(table, user, triple, &mut gradient) as f32);
-            sums.add(&gradient, bounds);
+            sums.add(&gradient, dp_sgd);
         }
-        for (p, change) in user.iter_mut().zip(bounds.noised(std::mem::take(&mut sums.private))) {
+        for (p, change) in user.iter_mut().zip(dp_sgd.noised(std::mem::take(&mut sums.private))) {
             *p += self.learning_rate * change;
         }
-        sums.propose(bounds, hidden, into)?;
+        sums.propose(dp_sgd, hidden, into)?;
         into.set_samples(history.len() as u64);
         Ok(TrainStats { samples: history.len() as u64, loss: loss.sum() })
     }
@@ -63,7 +63,7 @@ impl Client {
 }
 
 /// Triples of the interactions that are taken. One without a chance has no part even in what is drawn.
-fn draw(history: &[u32], items: u32, chance: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<[u32; 2]> {
+fn draw(history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<[u32; 2]> {
     let taken = |&item: &u32| {
         let (taken, other) = (rng.chance(chance(item)), rng.below(items));
         taken.then_some([item, other])
@@ -100,10 +100,10 @@ mod tests {
         let mut private = [0.3, -0.2, 0.5, 0.1];
         let mut kept = Vec::new();
         let mut noise = |sums: &mut [i64]| kept.extend_from_slice(sums);
-        let mut bounds = DpSgd { chance: &|_| chance, clip, steps: STEPS, noise: &mut noise };
+        let mut dp_sgd = DpSgd { probability: &|_| chance, clip, steps: STEPS, noise: &mut noise };
         let mut into = Trained::new(&shared.layout());
         let input = TrainInput { shared, prepared: &(), private: &mut private, history, hidden: &[] };
-        let stats = device.train_dp_sgd(input, &mut bounds, &mut Rng::new(5), &mut into).unwrap();
+        let stats = device.train_dp_sgd(input, &mut dp_sgd, &mut Rng::new(5), &mut into).unwrap();
         let mut rows = vec![0.0; ITEMS * (FACTORS + 1)];
         for (row, values) in into.update().tables()[0].iter() {
             for (sum, &value) in rows[row * (FACTORS + 1)..].iter_mut().zip(values) {
@@ -177,7 +177,7 @@ mod tests {
         assert!(rows.iter().all(|&sum| sum == 0.0));
         assert_eq!(stats.samples, 25);
         let mut none = |_: &mut [i64]| ();
-        let mut bounds = DpSgd { chance: &|_| 1.0, clip: 1.0, steps: STEPS, noise: &mut none };
+        let mut dp_sgd = DpSgd { probability: &|_| 1.0, clip: 1.0, steps: STEPS, noise: &mut none };
         let mut into = Trained::new(&shared.layout());
         let hidden: Vec<u32> = (0..30).filter(|item| item % 2 == 1).collect();
         let input = TrainInput {
@@ -187,7 +187,7 @@ mod tests {
             history: &[1, 4, 7],
             hidden: &hidden,
         };
-        let stats = device().train_dp_sgd(input, &mut bounds, &mut Rng::new(4), &mut into).unwrap();
+        let stats = device().train_dp_sgd(input, &mut dp_sgd, &mut Rng::new(4), &mut into).unwrap();
         assert_eq!(stats.samples, 1);
         assert!(into.update().tables()[0].iter().count() <= 2);
     }
