@@ -116,13 +116,13 @@ fn unit(mut vector: Vec<f32>) -> Option<Vec<f32>> {
 mod tests {
     use super::*;
     use sottovoce_models::{fcf, fpl};
-    use sottovoce_protocol::{Keyed, Layout, Mark, Shape, Trained};
+    use sottovoce_protocol::{Keyed, Layout, RowOrigin, Shape, Trained};
 
     fn rows_of(cols: u32, rows: &[(u32, &[f32])]) -> (Trained, Parameters) {
         let layout = Layout::new(vec![Shape::new("items", 6, cols, Keyed::Items)]).unwrap();
         let mut trained = Trained::new(&layout);
         for (row, values) in rows {
-            trained.push_row(0, *row, Mark::Other).unwrap().copy_from_slice(values);
+            trained.push_row(0, *row, RowOrigin::Other).unwrap().copy_from_slice(values);
         }
         (trained, Parameters::zeros(&layout))
     }

@@ -93,6 +93,6 @@ impl Surface {
 
 /// How telling it is to have a feature.
 fn rarity(facts: &Facts, feature: usize) -> f32 {
-    let holders = facts.holders(feature).len().max(1);
-    math::ln(1.0 + facts.items() as f64 / holders as f64) as f32
+    let holding = facts.items_with(feature).len().max(1);
+    math::ln(1.0 + facts.items() as f64 / holding as f64) as f32
 }

@@ -70,7 +70,7 @@ impl Rows {
 
     /// Only what is shown.
     pub(crate) fn shown(&self, policy: &Policy, kept: u64) -> Self {
-        Self::of(self.all.iter().copied().filter(|&(_, row)| policy.shows(row, kept)).collect())
+        Self::of(self.all.iter().copied().filter(|&(_, row)| policy.discloses(row, kept)).collect())
     }
 }
 

@@ -11,9 +11,9 @@ use sottovoce_core::Rng;
 use sottovoce_models::learner::{self, LearnError, Learner};
 use sottovoce_models::{Bounds, Lesson, criteria as figures};
 use sottovoce_privacy::secagg::Identity;
-use sottovoce_privacy::{Generator, Protected, Protection, anonymous_key};
+use sottovoce_privacy::{SecureRng, PrivacyMechanism, PrivacyConfig, anonymous_key};
 use sottovoce_protocol::{
-    Disclosed, DisclosureError, Draws, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained,
+    Disclosed, DisclosureError, DisclosureSeeds, Ledger, Policy, Refusal, RoundTerms, SharedModel, Trained,
     UpdateError, codec,
 };
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Declined {
         match self {
             Self::Policy(refusal) | Self::Terms(_, refusal) => refusal.clone(),
             Self::NoHistory | Self::NothingShown => Refusal::NoHistory,
-            Self::Learning(_) | Self::Update(_) | Self::Disclosure(_) | Self::NotFinite => Refusal::Unstated,
+            Self::Learning(_) | Self::Update(_) | Self::Disclosure(_) | Self::NotFinite => Refusal::NoReason,
         }
     }
 }
@@ -63,7 +63,7 @@ impl From<DisclosureError> for Declined {
 /// Terms that this device cannot follow.
 pub(crate) fn not_known(why: impl Into<Box<dyn std::error::Error>>) -> Declined {
     let why: Box<dyn std::error::Error> = why.into();
-    Declined::Terms(why.to_string(), Refusal::Unstated)
+    Declined::Terms(why.to_string(), Refusal::NoReason)
 }
 
 /// What a round needs to know of the device.
@@ -112,16 +112,16 @@ impl Work<'_> {
     /// Learns and discloses; the same again gives the same bytes. The ledger is changed only if something can leave.
     pub(crate) fn run(&self, learner: &mut dyn Learner, ledger: &mut Ledger) -> Result<Outcome, Declined> {
         let terms = self.terms;
-        self.policy.consider(terms).map_err(Declined::Policy)?;
+        self.policy.check_terms(terms).map_err(Declined::Policy)?;
         let mut rng = self.seeds.round(self.secret, &terms.model.name, terms.round);
         let layout = self.shared.parameters.layout();
-        let protection = Protection::read(&terms.privacy).map_err(not_known)?;
-        let protected = Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
+        let protection = PrivacyConfig::read(&terms.privacy).map_err(not_known)?;
+        let protected = PrivacyMechanism::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
         let kept = self.seeds.kept(self.parting, &terms.model.name);
-        if !self.policy.parts_history() {
+        if !self.policy.withholds_items() {
             let mut private = self.start(learner, self.private, Seeds::private);
             let mut trained = Trained::new(&layout);
-            trained.expect(self.policy);
+            trained.expect_policy(self.policy);
             let leaves = self.show(
                 learner,
                 (&mut private, self.history),
@@ -138,7 +138,7 @@ impl Work<'_> {
         let mut private = self.start(learner, self.private, Seeds::private);
         if !private.is_empty() {
             let mut aside = Trained::new(&layout);
-            aside.expect_nothing();
+            aside.expect_no_disclosure();
             let (history, mut rng) = (&self.history.rows, rng.stream("own", 0));
             learner.train(self.shared, &mut private, history, &[], &mut rng, &mut aside)?;
             is_finite(&private)?;
@@ -146,9 +146,9 @@ impl Work<'_> {
         let history = self.history.shown(self.policy, kept);
         let mut shown = self.start(learner, self.shown, Seeds::shown);
         let mut trained = Trained::new(&layout);
-        match protection.each() {
-            Some(_) => trained.expect(self.policy),
-            None => trained.expect_shown(self.policy),
+        match protection.per_example() {
+            Some(_) => trained.expect_policy(self.policy),
+            None => trained.expect_disclosed_items(self.policy),
         }
         let leaves =
             self.show(learner, (&mut shown, &history), protected, (&mut rng, kept), trained, ledger)?;
@@ -166,7 +166,7 @@ impl Work<'_> {
         &self,
         learner: &mut dyn Learner,
         (private, of): (&mut [f32], &Rows),
-        protected: Option<Protected>,
+        protected: Option<PrivacyMechanism>,
         (rng, kept): (&mut Rng, u64),
         mut trained: Trained,
         ledger: &mut Ledger,
@@ -180,7 +180,7 @@ impl Work<'_> {
         // The item that the figure is about must not be learnt from.
         let left_out = tested.filter(|_| auc.is_some());
         let is_by_chance =
-            protected.as_ref().is_some_and(|protected| protected.protection().each().is_some());
+            protected.as_ref().is_some_and(|protected| protected.config().per_example().is_some());
         let from = if is_by_chance { self.history } else { of };
         let history: Vec<u32> = from.rows.iter().copied().filter(|&row| Some(row) != left_out).collect();
         let lesson =
@@ -200,11 +200,11 @@ impl Work<'_> {
         }
         let ticket = anonymous_key(&terms.privacy).map_err(not_known)?;
         let ticket = ticket.map(|key| Box::new(Ticket::new(terms.federation, key)));
-        let words = protected.as_ref().filter(|protected| protected.sends_words());
+        let words = protected.as_ref().filter(|protected| protected.sends_quantized());
         let wrapped = words.map(|protected| protected.upload_bytes(terms.cohort_size));
-        let draws = Draws { round: rng.next_u64(), kept };
+        let draws = DisclosureSeeds { per_round: rng.next_u64(), fixed: kept };
         let disclosed = trained.disclose_wrapped(self.policy, terms, (self.when, wrapped), ledger, draws)?;
-        if let Some(protected) = protected.filter(Protected::sends_words) {
+        if let Some(protected) = protected.filter(PrivacyMechanism::sends_quantized) {
             return self.seal(&protected, &disclosed, ticket);
         }
         let mut bytes = Vec::new();
@@ -217,12 +217,12 @@ impl Work<'_> {
         &self,
         learner: &mut dyn Learner,
         (private, history): (&mut [f32], &[u32]),
-        protected: Option<&Protected>,
+        protected: Option<&PrivacyMechanism>,
         (rng, kept): (&mut Rng, u64),
         into: &mut Trained,
     ) -> Result<Lesson, LearnError> {
         let hidden = self.policy.hidden();
-        let bounded = protected.and_then(|protected| Some((protected, protected.protection().each()?)));
+        let bounded = protected.and_then(|protected| Some((protected, protected.config().per_example()?)));
         let Some((protected, each)) = bounded else {
             return learner.train(self.shared, private, history, hidden, rng, into);
         };
@@ -241,22 +241,22 @@ impl Work<'_> {
     /// Turns what was disclosed into words, adds this device's noise, and wraps them as the terms say.
     fn seal(
         &self,
-        protected: &Protected,
+        protected: &PrivacyMechanism,
         disclosed: &Disclosed,
         ticket: Option<Box<Ticket>>,
     ) -> Result<Leaves, Declined> {
         let (terms, mut words) = (self.terms, Vec::new());
         let mut noise = self.seeds.generator(self.secret, "noise", &terms.model.name, terms.round);
-        protected.words(disclosed.update(), &mut noise, &mut words);
-        if protected.lock().is_some() {
+        protected.quantize(disclosed.update(), &mut noise, &mut words);
+        if protected.encryption().is_some() {
             let key = self.key.ok_or_else(|| not_known(sealing::Leaves::NoKey))?;
-            let mut generator = Generator::new(self.secret.key("lock", terms.round));
+            let mut generator = SecureRng::new(self.secret.key("lock", terms.round));
             let sealing = Sealing::lock(terms, protected, key, &words, &mut generator);
             return sealing.map(Leaves::Sealed).map_err(not_known);
         }
-        let Some(masks) = protected.protection().masks(terms, words.len()) else {
+        let Some(masks) = protected.config().secagg_config(terms, words.len()) else {
             let mut bytes = Vec::new();
-            codec::encode_words(disclosed, &words, &mut bytes);
+            codec::encode_quantized(disclosed, &words, &mut bytes);
             return Ok(Leaves::Message(bytes.into(), ticket));
         };
         let seat =

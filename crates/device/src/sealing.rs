@@ -3,7 +3,7 @@
 use crate::bytes::{Read, Reader, Writer};
 use sottovoce_privacy::he::HeError;
 use sottovoce_privacy::secagg::{self, Message as _};
-use sottovoce_privacy::{Generator, Protected, Protection, ProtectionError};
+use sottovoce_privacy::{SecureRng, PrivacyMechanism, PrivacyConfig, PrivacyError};
 use sottovoce_protocol::{DecodeError, RoundId, RoundTerms, codec};
 use std::sync::Arc;
 use thiserror::Error;
@@ -45,13 +45,13 @@ const STAGES: [Stage; 7] =
 #[derive(Debug, Error)]
 pub(crate) enum Leaves {
     #[error(transparent)]
-    Masks(#[from] secagg::Refusal),
+    Masks(#[from] secagg::DeviceError),
     #[error(transparent)]
     Malformed(#[from] secagg::Malformed),
     #[error(transparent)]
     Encryption(#[from] HeError),
     #[error(transparent)]
-    Protection(#[from] ProtectionError),
+    Protection(#[from] PrivacyError),
     #[error("the round's terms as they were kept: {0}")]
     Terms(#[from] DecodeError),
     #[error("this device has no key of the federation")]
@@ -61,11 +61,11 @@ pub(crate) enum Leaves {
 impl Sealing {
     /// With the first thing to say; the identity matters only where the terms ask for signatures.
     pub(crate) fn begin(
-        terms: secagg::Terms,
+        terms: secagg::Config,
         (seat, seed): (u32, [u8; 32]),
         identity: Option<secagg::Identity>,
         words: Vec<u32>,
-    ) -> Result<Self, secagg::Refusal> {
+    ) -> Result<Self, secagg::DeviceError> {
         let round = terms.round;
         let device = match identity.filter(|_| terms.signed) {
             Some(identity) => secagg::Device::with_identity(terms, seat, seed, identity)?,
@@ -78,12 +78,12 @@ impl Sealing {
     /// With encrypted words to say.
     pub(crate) fn lock(
         terms: &RoundTerms,
-        protected: &Protected,
+        protected: &PrivacyMechanism,
         key: &[u8; 32],
         words: &[u32],
-        generator: &mut Generator,
+        generator: &mut SecureRng,
     ) -> Result<Self, Leaves> {
-        let lock = protected.lock().ok_or(Leaves::NoKey)?;
+        let lock = protected.encryption().ok_or(Leaves::NoKey)?;
         let out = lock.seal(key, terms.round, words, generator)?;
         let mut machine = Vec::new();
         codec::encode_terms(terms, &mut machine);
@@ -93,10 +93,10 @@ impl Sealing {
     }
 
     /// Opens the encrypted sum.
-    fn open(&self, key: Option<&[u8; 32]>, sum: &[u8], generator: &mut Generator) -> Result<Self, Leaves> {
+    fn open(&self, key: Option<&[u8; 32]>, sum: &[u8], generator: &mut SecureRng) -> Result<Self, Leaves> {
         let terms = codec::decode_terms(&self.machine)?;
         let length = self.words.first().map_or(0, |&length| length as usize);
-        let lock = Protection::read(&terms.privacy)?.lock(length)?.ok_or(Leaves::NoKey)?;
+        let lock = PrivacyConfig::read(&terms.privacy)?.encryption(length)?.ok_or(Leaves::NoKey)?;
         let words = lock.open(key.ok_or(Leaves::NoKey)?, self.round, sum, generator)?;
         let out: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
         Ok(Self { stage: Stage::Open, out: Some(out.into()), ..self.clone() })
@@ -118,7 +118,7 @@ impl Sealing {
         bytes: &[u8],
         key: Option<&[u8; 32]>,
         identity: Option<secagg::Identity>,
-        generator: &mut Generator,
+        generator: &mut SecureRng,
     ) -> Result<Self, Leaves> {
         if matches!(self.stage, Stage::Lock | Stage::Open) {
             return self.open(key, bytes, generator);
@@ -126,12 +126,12 @@ impl Sealing {
         let mut device = secagg::Device::restore(&self.machine, identity)?;
         let (stage, out) = match self.stage {
             Stage::Advertise => (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode()),
-            Stage::Share => (Stage::Mask, device.mask(&secagg::Inbox::decode(bytes)?, &self.words)?.encode()),
+            Stage::Share => (Stage::Mask, device.mask(&secagg::EncryptedShares::decode(bytes)?, &self.words)?.encode()),
             Stage::Mask if device.terms().signed => {
                 (Stage::Confirm, device.confirm(&secagg::Survivors::decode(bytes)?)?.encode())
             }
             Stage::Confirm => {
-                (Stage::Unmask, device.unmask_confirmed(&secagg::Confirmed::decode(bytes)?)?.encode())
+                (Stage::Unmask, device.unmask_confirmed(&secagg::Confirmations::decode(bytes)?)?.encode())
             }
             _ => (Stage::Unmask, device.unmask(&secagg::Survivors::decode(bytes)?)?.encode()),
         };

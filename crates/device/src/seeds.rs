@@ -1,7 +1,7 @@
 //! Where a device's randomness comes from.
 
 use sottovoce_core::Rng;
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::RoundId;
 
 /// Random bytes that a device is given at enrolment and never sends: what it draws and the keys under which it repeats
@@ -108,12 +108,12 @@ impl Seeds {
     }
 
     /// The noise of a round: on what leaves (`noise`), and on what is kept (`steps`).
-    pub(crate) fn generator(&self, secret: &Secret, label: &str, model: &str, round: RoundId) -> Generator {
+    pub(crate) fn generator(&self, secret: &Secret, label: &str, model: &str, round: RoundId) -> SecureRng {
         match self {
-            Self::Own => Generator::new(secret.key(label, round)),
+            Self::Own => SecureRng::new(secret.key(label, round)),
             Self::Simulated { seed, user } => {
                 let rounds = root(*seed, model).stream("rounds", 0).stream("round", round.0);
-                Generator::simulated(&rounds, label, *user)
+                SecureRng::simulated(&rounds, label, *user)
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::seeds::{Secret, Seeds};
 use crate::ticket::Ticket;
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{
-    FederationId, Ledger, ModelSpec, Participation, PiDraw, Policy, Reportable, RoundId, Settings,
+    FederationId, Ledger, ModelSpec, Participation, DisclosureMode, Policy, Reportable, RoundId, Settings,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl State {
         out.texts(self.policy.refused_layers.iter().map(String::as_str));
         out.byte(self.uploads_are_kept.into());
         out.optional(self.roster.as_deref(), write_roster);
-        out.byte((self.policy.draw == PiDraw::Kept).into());
+        out.byte((self.policy.disclosure == DisclosureMode::Fixed).into());
         out.optional(self.shown.as_ref(), write_private);
         out.0.extend_from_slice(self.parting.bytes());
         out.0
@@ -200,7 +200,7 @@ impl State {
         }
         // Owners who were told that a draw is for one round are not told otherwise behind their backs.
         let is_kept = form > DRAWN_EACH_ROUND && from.flag("draw by pi")?;
-        state.policy.draw = if is_kept { PiDraw::Kept } else { PiDraw::EachRound };
+        state.policy.disclosure = if is_kept { DisclosureMode::Fixed } else { DisclosureMode::PerRound };
         if form > DRAWN_EACH_ROUND {
             state.shown = from.optional("model of what is shown", read_private)?;
         }
@@ -352,7 +352,7 @@ mod tests {
         policy.required_layers.insert("secagg".to_owned());
         policy.refused_layers.insert("kept-uploads".to_owned());
         let mut model = ModelSpec { name: "fpl".to_owned(), ..ModelSpec::default() };
-        let terms = sottovoce_privacy::secagg::Terms::new(FederationId(3), RoundId(9), 5, 3);
+        let terms = sottovoce_privacy::secagg::Config::new(FederationId(3), RoundId(9), 5, 3);
         model.settings.insert("factors".to_owned(), "2".to_owned());
         State {
             server: "https://example.org".to_owned(),
@@ -396,7 +396,7 @@ mod tests {
             ..state()
         };
         state.policy.refused_layers.clear();
-        state.policy.draw = PiDraw::EachRound;
+        state.policy.disclosure = DisclosureMode::PerRound;
         let mut older = state.encode();
         assert_eq!(older.split_off(older.len() - 32), [7; 32]);
         older[0] = PARTED_BY_SECRET;

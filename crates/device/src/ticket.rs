@@ -2,8 +2,8 @@
 
 use crate::bytes::{Read, Reader, Writer};
 use crate::seeds::Secret;
-use sottovoce_privacy::Generator;
-use sottovoce_privacy::tokens::{Issued, PublicKey, Request, Scope, Token, TokenError, to_hex};
+use sottovoce_privacy::SecureRng;
+use sottovoce_privacy::tokens::{TokenResponse, PublicKey, TokenRequest, Scope, Token, TokenError, to_hex};
 use sottovoce_protocol::{FederationId, RoundId};
 
 /// A token that is to be asked for, or is there. It is asked for with numbers that follow from the device's secret and the
@@ -21,9 +21,9 @@ impl Ticket {
         Self { federation, key, token: None }
     }
 
-    fn request(&self, secret: &Secret, round: RoundId) -> Request {
+    fn request(&self, secret: &Secret, round: RoundId) -> TokenRequest {
         let scope = Scope { federation: self.federation, round };
-        Request::new(&mut Generator::new(secret.key("token", round)), scope)
+        TokenRequest::new(&mut SecureRng::new(secret.key("token", round)), scope)
     }
 
     /// What the server is asked with: says nothing of the token.
@@ -33,7 +33,7 @@ impl Ticket {
 
     /// With the token, if the server made it with the key of the terms.
     pub(crate) fn finish(&self, secret: &Secret, round: RoundId, answer: &[u8]) -> Result<Self, TokenError> {
-        let token = self.request(secret, round).finish(&Issued::from_bytes(answer)?, &self.key)?;
+        let token = self.request(secret, round).finalize(&TokenResponse::from_bytes(answer)?, &self.key)?;
         Ok(Self { token: Some(token), ..*self })
     }
 
@@ -63,7 +63,7 @@ impl Ticket {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use sottovoce_privacy::tokens::{Blinded, Issuer};
+    use sottovoce_privacy::tokens::{BlindedElement, Issuer};
 
     pub(crate) fn issuer(round: u64) -> Issuer {
         Issuer::new([3; 32], Scope { federation: FederationId(3), round: RoundId(round) })
@@ -77,14 +77,14 @@ pub(crate) mod tests {
         assert_eq!(ticket.blinded(&secret, round), blinded);
         assert_ne!(ticket.blinded(&secret, RoundId(10)), blinded);
         let evaluate = |seed: u8| {
-            let blinded = Blinded::from_bytes(&blinded).unwrap();
-            issuer.evaluate(&blinded, &mut Generator::new([seed; 32])).to_bytes()
+            let blinded = BlindedElement::from_bytes(&blinded).unwrap();
+            issuer.evaluate(&blinded, &mut SecureRng::new([seed; 32])).to_bytes()
         };
         let got = ticket.finish(&secret, round, &evaluate(1)).unwrap();
         assert_eq!(ticket.finish(&secret, round, &evaluate(2)).unwrap(), got);
         issuer.check(&got.token.unwrap()).unwrap();
         let other = Ticket::new(FederationId(3), tests::issuer(8).key());
-        assert_eq!(other.finish(&secret, round, &evaluate(1)), Err(TokenError::OtherKey));
+        assert_eq!(other.finish(&secret, round, &evaluate(1)), Err(TokenError::WrongKey));
         assert!(ticket.finish(&secret, round, b"").is_err());
     }
 }

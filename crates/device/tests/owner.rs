@@ -50,7 +50,7 @@ fn what_the_owner_does_not_want_is_refused_with_its_reason() {
                     .push(PrivacyLayer { name: "new".into(), ..PrivacyLayer::default() });
             },
             |_| (),
-            Refusal::Unstated,
+            Refusal::NoReason,
         ),
         (
             |_| (),
@@ -61,7 +61,7 @@ fn what_the_owner_does_not_want_is_refused_with_its_reason() {
                 };
                 device.set_policy(require).unwrap();
             },
-            Refusal::PrivacyMissing { layer: "dp".into() },
+            Refusal::LayerMissing { layer: "dp".into() },
         ),
         (
             keeps_uploads,
@@ -72,13 +72,13 @@ fn what_the_owner_does_not_want_is_refused_with_its_reason() {
                 };
                 device.set_policy(refuse).unwrap();
             },
-            Refusal::Unwanted { layer: "kept-uploads".into() },
+            Refusal::LayerRefused { layer: "kept-uploads".into() },
         ),
         // More factors than the table has: the model does not fit what the terms say.
         (
             |world| drop(world.terms.model.settings.insert("factors".into(), "5".into())),
             |_| (),
-            Refusal::Unstated,
+            Refusal::NoReason,
         ),
     ];
     for (number, (prepare, choose, expected)) in cases.into_iter().enumerate() {

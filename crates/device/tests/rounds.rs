@@ -7,7 +7,7 @@ use sottovoce_core::Rng;
 use sottovoce_device::{Device, DeviceError, End, Items, MemoryStore, Next, Options, Rest, Together};
 use sottovoce_models::{DevicePart, Task, fpl};
 use sottovoce_privacy::tokens::{Issuer, Scope};
-use sottovoce_protocol::{Draws, FederationId, Ledger, Policy, RoundId, RoundTerms, Trained, codec};
+use sottovoce_protocol::{DisclosureSeeds, FederationId, Ledger, Policy, RoundId, RoundTerms, Trained, codec};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,14 +55,14 @@ fn simulated(
     let mut shown_private = vec![0.0; part.private_values()];
     part.start(&mut shown_private, &mut root.stream("shown", user));
     let (policy, kept) = (Policy::new(0.6).unwrap(), root.stream("kept", user).next_u64());
-    let shown: Vec<u32> = policy.shown(&rows, kept).collect();
+    let shown: Vec<u32> = policy.disclosed_items(&rows, kept).collect();
     assert!(!shown.is_empty() && shown.len() < rows.len(), "{shown:?}");
     let mut all = Vec::new();
     for (round, model) in rounds {
         let mut rng = root.stream("rounds", 0).stream("round", *round).stream("device", user);
         let learn = |private: &mut [f32], history: &[u32], rng: &mut Rng| {
             let mut trained = Trained::new(&model.parameters.layout());
-            trained.expect_shown(&policy);
+            trained.expect_disclosed_items(&policy);
             let task = Task { shared: &model.parameters, prepared: &(), private, history, hidden: &[] };
             part.train(task, &mut part.scratch(ITEMS), rng, &mut trained).unwrap();
             trained
@@ -70,7 +70,7 @@ fn simulated(
         learn(&mut private, &rows, &mut rng.stream("own", 0));
         let trained = learn(&mut shown_private, &shown, &mut rng);
         let terms = terms.clone().for_round(sottovoce_protocol::RoundId(*round), model.version, 3);
-        let draws = Draws { round: rng.next_u64(), kept };
+        let draws = DisclosureSeeds { per_round: rng.next_u64(), fixed: kept };
         let disclosed = trained.disclose(&policy, &terms, 0, &mut Ledger::new(), draws).unwrap();
         let mut bytes = Vec::new();
         codec::encode_update(&disclosed, &mut bytes);

@@ -1,10 +1,10 @@
 //! The terms of one round after the other.
 
-use sottovoce_protocol::{ModelVersion, PrivacyTerms, RoundId, RoundTerms, Terms, TermsError, codec};
+use sottovoce_protocol::{ModelVersion, PrivacyTerms, RoundId, RoundTerms, TermsDraft, TermsError, codec};
 
 /// The terms of the next round, and their length on the wire.
 pub(crate) struct Announcement {
-    draft: Terms,
+    draft: TermsDraft,
     /// The draft, checked once: what changes from round to round needs no check. Out while a round goes on.
     checked: Option<RoundTerms>,
     round: RoundId,
@@ -14,7 +14,7 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    pub(crate) fn new(draft: Terms) -> Self {
+    pub(crate) fn new(draft: TermsDraft) -> Self {
         Self { draft, checked: None, round: RoundId(0), cohort: 0, encoded: Vec::new() }
     }
 

@@ -2,9 +2,9 @@
 
 use crate::counting::{Counting, Guard, Kept, KeptUpdates, Layers, clipping};
 use crate::protecting::Words;
-use sottovoce_core::{Work, fastest, math};
-use sottovoce_privacy::Generator;
-use sottovoce_privacy::packing::Unreadable;
+use sottovoce_core::{SimdKernel, simd_dispatch, math};
+use sottovoce_privacy::SecureRng;
+use sottovoce_privacy::quantize::BucketOverflow;
 use sottovoce_protocol::{Layout, Rows, Update};
 use std::sync::Arc;
 
@@ -149,7 +149,7 @@ impl Collected {
     ///
     /// # Errors
     /// If the cohort touched more rows than its buckets hold.
-    pub(crate) fn open(&mut self, generator: &mut Generator) -> Result<Option<i64>, Unreadable> {
+    pub(crate) fn open(&mut self, generator: &mut SecureRng) -> Result<Option<i64>, BucketOverflow> {
         let Some(words) = &mut self.words else { return Ok(None) };
         let tables = &mut self.tables;
         words.read(&mut self.updates, generator, |table, row, count, values| {
@@ -261,7 +261,7 @@ struct Adding<'a, const C: usize> {
     rows: &'a Rows,
 }
 
-impl<const C: usize> Work for Adding<'_, C> {
+impl<const C: usize> SimdKernel for Adding<'_, C> {
     type Output = ();
 
     #[inline(always)]
@@ -296,7 +296,7 @@ struct Merging<'a, const C: usize> {
     others: &'a mut Sums,
 }
 
-impl<const C: usize> Work for Merging<'_, C> {
+impl<const C: usize> SimdKernel for Merging<'_, C> {
     type Output = ();
 
     #[inline(always)]
@@ -328,11 +328,11 @@ macro_rules! with_columns {
 }
 
 fn add_table(sums: &mut Sums, rows: &Rows) {
-    with_columns!(sums.cols, C => fastest(Adding::<C> { sums, rows }));
+    with_columns!(sums.cols, C => simd_dispatch(Adding::<C> { sums, rows }));
 }
 
 fn merge_table(sums: &mut Sums, others: &mut Sums) {
-    with_columns!(sums.cols, C => fastest(Merging::<C> { sums, others }));
+    with_columns!(sums.cols, C => simd_dispatch(Merging::<C> { sums, others }));
 }
 
 impl Sums {

@@ -12,8 +12,8 @@ use crate::{
     Spent, Strategy, Tally,
 };
 use sottovoce_core::{Rng, math};
-use sottovoce_privacy::Protected;
-use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, Terms};
+use sottovoce_privacy::PrivacyMechanism;
+use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Coordinator {
     pub fn new(
         strategy: Box<dyn Strategy>,
         start: Parameters,
-        terms: Terms,
+        terms: TermsDraft,
         cohort: Cohort,
         rng: Rng,
     ) -> Self {
@@ -98,7 +98,7 @@ impl Coordinator {
     }
 
     /// How updates are protected, if they are.
-    pub fn protected(&self) -> Option<&Protected> {
+    pub fn protected(&self) -> Option<&PrivacyMechanism> {
         self.counting.protection().map(|summed| &summed.protected)
     }
 
@@ -204,7 +204,7 @@ impl Coordinator {
     /// The cohort of the next round, of devices that can be reached.
     pub fn draw(&mut self, reachable: &dyn Fn(u32) -> bool) -> Drawn<'_> {
         // More than sums have room for would all have to stay away.
-        let integers = self.protected().and_then(|protected| protected.protection().integers);
+        let integers = self.protected().and_then(|protected| protected.config().quantization);
         let room = integers.map_or(usize::MAX, |integers| integers.devices as usize);
         let (ask, rng) = (self.rules.ask(self.wanted()).min(room), self.randomness());
         self.selector.draw_reachable(ask, &mut rng.stream("cohort", 0), reachable)

@@ -2,7 +2,7 @@
 
 use crate::FederationError;
 use sottovoce_core::{Histories, HistoriesBuilder, Rng};
-use sottovoce_protocol::{PiDraw, Policy, PolicyError, Reportable};
+use sottovoce_protocol::{DisclosureMode, Policy, PolicyError, Reportable};
 use std::collections::BTreeSet;
 
 /// How pi varies over a population; its mean is the given one in any case.
@@ -82,8 +82,8 @@ impl Disclosure {
 
     /// Whether somebody keeps some of what they have at home for good.
     pub(crate) fn parts_histories(&self) -> bool {
-        let some = self.own.iter().any(|&pi| pi < 1.0) && self.policy.draw == PiDraw::Kept;
-        some || self.policy.parts_history()
+        let some = self.own.iter().any(|&pi| pi < 1.0) && self.policy.disclosure == DisclosureMode::Fixed;
+        some || self.policy.withholds_items()
     }
 
     /// Of everybody what they do not keep at home for good.
@@ -96,7 +96,7 @@ impl Disclosure {
             self.become_of(device, &mut policy)?;
             let kept = self.kept(device, &policy);
             for (place, &item) in people.of(user).iter().enumerate() {
-                if !policy.parts_history() || policy.shows(item, kept) {
+                if !policy.withholds_items() || policy.discloses(item, kept) {
                     let rating = people.ratings_of(user).get(place).copied().unwrap_or_default();
                     let time = people.times_of(user).get(place).copied().unwrap_or_default();
                     let pushed = all.push(item, rating, time);
@@ -110,8 +110,8 @@ impl Disclosure {
 
     /// What is drawn once for good of what leaves a device; nothing where its policy does not ask for it.
     pub(crate) fn kept(&self, device: u32, policy: &Policy) -> u64 {
-        match policy.draw {
-            PiDraw::Kept if policy.pi() < 1.0 => self.rng.stream("kept", u64::from(device)).next_u64(),
+        match policy.disclosure {
+            DisclosureMode::Fixed if policy.pi() < 1.0 => self.rng.stream("kept", u64::from(device)).next_u64(),
             _ => 0,
         }
     }

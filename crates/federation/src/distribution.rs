@@ -251,7 +251,7 @@ impl<'a> Offer<'a> {
         });
         let Some(base) = base else { return Ok(Message::Whole) };
         let changed = |table: usize, row: usize| since[table][row] > base.0.0;
-        let difference = Difference::catching_up(self.model, base, how.values, changed)?;
+        let difference = Difference::since_version(self.model, base, how.values, changed)?;
         let shorter = codec::difference_bytes(&difference) < self.whole_bytes();
         Ok(if shorter { Message::Difference(difference) } else { Message::Whole })
     }

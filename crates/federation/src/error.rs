@@ -1,7 +1,7 @@
 //! What can go wrong in a federation.
 
 use crate::{CountingError, HistoryFileError, ProtectedCounting, WeightsError};
-use sottovoce_privacy::ProtectionError;
+use sottovoce_privacy::PrivacyError;
 use sottovoce_privacy::dp::DpError;
 use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError};
 use std::fmt;
@@ -99,7 +99,7 @@ pub enum FederationError {
     ProtectedCounting(#[from] ProtectedCounting),
     /// Layers that do not go together.
     #[error(transparent)]
-    Protection(#[from] ProtectionError),
+    Protection(#[from] PrivacyError),
     /// Accounts that cannot be kept.
     #[error(transparent)]
     Accounts(#[from] DpError),

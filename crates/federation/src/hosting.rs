@@ -7,8 +7,8 @@ use crate::{Coordinator, FederationError, Population};
 use sottovoce_core::{Catalog, Facts, Rng};
 use sottovoce_models::SharedPart;
 use sottovoce_models::settings::Settings;
-use sottovoce_privacy::Generator;
-use sottovoce_protocol::{Asked, FederationId, Terms};
+use sottovoce_privacy::SecureRng;
+use sottovoce_protocol::{CriterionRequest, FederationId, TermsDraft};
 use std::sync::Arc;
 
 /// What a server knows of a federation beside its model's settings.
@@ -27,7 +27,7 @@ pub struct Hosting {
     /// Whether devices are asked how many samples they learnt from.
     pub samples: bool,
     /// Criteria that devices are asked for.
-    pub criteria: Vec<Asked>,
+    pub criteria: Vec<CriterionRequest>,
     /// Rounds that will be held; `None`: as the settings say.
     pub rounds: Option<u64>,
     /// What the server's noise follows from: fresh and secret. `None`: from the seed, to be held against the simulator.
@@ -80,20 +80,20 @@ pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &Hosting) ->
     let weighed: Vec<String> = asked.iter().map(|asked| asked.name.clone()).collect();
     asked.extend(criteria.iter().filter(|asked| !weighed.contains(&asked.name)).cloned());
     let rules = common.attending.rules();
-    let terms = Terms {
+    let terms = TermsDraft {
         federation,
         model: M::spec(&model.device(Some(&plan))),
         values: common.values,
         deadline: rules.deadline.map_or(0, |seconds| seconds.ceil() as u32),
         samples: samples || common.counting.samples(),
         criteria: asked,
-        ..Terms::default()
+        ..TermsDraft::default()
     };
     let rounds = (plan.rounds * common.epochs) as u64;
     let coordinator =
         Coordinator::new(model.strategy(devices), start, terms, plan.cohort, rng.stream("rounds", 0));
     let expected = plan.cohort.size(devices);
-    let generator = noise.map_or_else(|| Generator::simulated(&rng, "guardian", 0), Generator::new);
+    let generator = noise.map_or_else(|| SecureRng::simulated(&rng, "guardian", 0), SecureRng::new);
     let held = hosting.rounds.unwrap_or(rounds);
     let guardian = common.guardian((expected, devices), held, key_digest.as_deref(), generator)?;
     check_bounds::<M>(&model.device(Some(&plan)), guardian.as_ref())?;

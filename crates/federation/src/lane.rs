@@ -7,10 +7,10 @@ use crate::{
 };
 use sottovoce_core::Rng;
 use sottovoce_models::{Bounds, DevicePart, Task};
-use sottovoce_privacy::packing::signed;
-use sottovoce_privacy::{Generator, Protected};
+use sottovoce_privacy::quantize::to_signed;
+use sottovoce_privacy::{SecureRng, PrivacyMechanism};
 use sottovoce_protocol::{
-    Disclosed, Draws, Keyed, Layout, Ledger, Mark, Parameters, Policy, Received, RoundTerms, Trained, codec,
+    Disclosed, DisclosureSeeds, Keyed, Layout, Ledger, RowOrigin, Parameters, Policy, Received, RoundTerms, Trained, codec,
 };
 
 /// What all devices of a round see or are.
@@ -115,7 +115,7 @@ impl<S> Lane<S> {
         }
         let after = self.ledger.totals();
         attendance.rows = after.rows - before.rows;
-        attendance.bytes = match into.how().protects().filter(|protected| protected.sends_words()) {
+        attendance.bytes = match into.how().protects().filter(|protected| protected.sends_quantized()) {
             Some(protected) => attendance.sent * protected.upload_bytes(round.terms.cohort_size),
             None => after.bytes - before.bytes,
         };
@@ -132,21 +132,21 @@ impl<S> Lane<S> {
         attendance: &mut Attendance,
     ) -> Result<(), FederationError> {
         round.disclosure.become_of(device, &mut self.policy)?;
-        if self.policy.consider(round.terms).is_err() {
+        if self.policy.check_terms(round.terms).is_err() {
             return Ok(());
         }
         let mut rng = round.rng.stream("device", u64::from(device));
         let kept = round.disclosure.kept(device, &self.policy);
         let history = round.histories.of(device as usize, &mut self.page)?;
         let bounded =
-            into.how().protects().and_then(|protected| Some((protected, protected.protection().each()?)));
-        let parts = self.policy.parts_history();
+            into.how().protects().and_then(|protected| Some((protected, protected.config().per_example()?)));
+        let parts = self.policy.withholds_items();
         let (shared, prepared) = (round.shared, round.prepared);
         let (private, shown) = if parts {
             self.shown.clear();
-            self.shown.extend(self.policy.shown(history, kept));
+            self.shown.extend(self.policy.disclosed_items(history, kept));
             if !own.private.is_empty() {
-                self.aside.expect_nothing();
+                self.aside.expect_no_disclosure();
                 let task = Task { shared, prepared, private: own.private, history, hidden: &[] };
                 let mut rng = rng.stream("own", 0);
                 let learnt = round.device.train(task, &mut self.scratch, &mut rng, &mut self.aside);
@@ -161,13 +161,13 @@ impl<S> Lane<S> {
         // depend on which those are.
         let learnt = if bounded.is_some() { history } else { shown };
         match parts && bounded.is_none() {
-            true => self.trained.expect_shown(&self.policy),
-            false => self.trained.expect(&self.policy),
+            true => self.trained.expect_disclosed_items(&self.policy),
+            false => self.trained.expect_policy(&self.policy),
         }
         let task = Task { shared, prepared, private, history: learnt, hidden: self.policy.hidden() };
         let lesson = match bounded {
             Some((protected, each)) => {
-                let mut generator = Generator::simulated(round.rng, "steps", u64::from(device));
+                let mut generator = SecureRng::simulated(round.rng, "steps", u64::from(device));
                 let mut noise = |sums: &mut [i64]| protected.add_noise(&mut generator, sums);
                 let mut bounds = Bounds {
                     chance: &Bounds::chances(each.rate, &self.policy, kept),
@@ -205,7 +205,7 @@ impl<S> Lane<S> {
         attendance.sent += 1;
         // An empty buffer takes the place of the one that travels; it holds no memory.
         let trained = std::mem::replace(&mut self.trained, Trained::new(&Layout::default()));
-        let draws = Draws { round: rng.next_u64(), kept };
+        let draws = DisclosureSeeds { per_round: rng.next_u64(), fixed: kept };
         let disclosed = trained
             .disclose(&self.policy, round.terms, 0, &mut self.ledger, draws)
             .map_err(|error| FederationError::disclosing(device, round.terms.round.0, &error))?;
@@ -214,7 +214,7 @@ impl<S> Lane<S> {
             self.trained = disclosed.recycle();
             return Ok(());
         }
-        if into.how().protects().is_some_and(Protected::sends_words) {
+        if into.how().protects().is_some_and(PrivacyMechanism::sends_quantized) {
             self.send_words(round, device, disclosed, into);
             return Ok(());
         }
@@ -233,8 +233,8 @@ impl<S> Lane<S> {
     ) {
         match into.how().protects().filter(|protected| protected.adds_noise()) {
             Some(protected) => {
-                let mut generator = Generator::simulated(round.rng, "noise", u64::from(device));
-                protected.words(disclosed.update(), &mut generator, &mut self.words);
+                let mut generator = SecureRng::simulated(round.rng, "noise", u64::from(device));
+                protected.quantize(disclosed.update(), &mut generator, &mut self.words);
                 into.add_words(&self.words);
             }
             None => into.add(disclosed.update()),
@@ -264,7 +264,7 @@ impl<S> Lane<S> {
             }
         };
         if delivery == Delivery::Direct {
-            let received = disclosed.deliver();
+            let received = disclosed.into_received();
             show(&received);
             into.add(received.update());
             self.trained = received.recycle();
@@ -281,14 +281,14 @@ impl<S> Lane<S> {
 }
 
 /// What the server reads in the words of one device: all rows, with that device's noise.
-pub(crate) fn as_seen(words: &[u32], protected: &Protected, shared: &Parameters) -> Trained {
+pub(crate) fn as_seen(words: &[u32], protected: &PrivacyMechanism, shared: &Parameters) -> Trained {
     let layout = shared.layout();
     let mut seen = Trained::new(&layout);
-    let read = protected.packing().unpack(&signed(words), 1, |table, row, _, values| {
+    let read = protected.quantizer().dequantize(&to_signed(words), 1, |table, row, _, values| {
         let into = match layout.shapes()[table].keyed {
             Keyed::Dense if row == 0 => seen.whole(table),
             Keyed::Dense => Ok(seen.values_mut(table)),
-            _ => seen.push_row(table, row as u32, Mark::Other),
+            _ => seen.push_row(table, row as u32, RowOrigin::Other),
         };
         if let Ok(into) = into {
             let start = if layout.shapes()[table].keyed == Keyed::Dense { row * values.len() } else { 0 };

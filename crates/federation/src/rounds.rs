@@ -6,7 +6,7 @@ use crate::{
     Observer, Offer, Plan, Population, RoundReport, RoundRules, RowUpdates, Spent, Strategy,
 };
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Asked, ModelSpec, Parameters, Terms, ValueEncoding};
+use sottovoce_protocol::{CriterionRequest, ModelSpec, Parameters, TermsDraft, ValueEncoding};
 
 /// Times the mean loss of guessing from which on training counts as diverged. Of samples that are right or wrong guessing has
 /// ln 2 = 0.69; scores without bound, right or wrong by chance, come to 10.
@@ -52,7 +52,7 @@ pub struct Setup {
     /// Whether devices are asked how many samples they learnt from.
     pub samples: bool,
     /// What else they are asked to say of themselves.
-    pub criteria: Vec<Asked>,
+    pub criteria: Vec<CriterionRequest>,
     /// Mean loss of a sample for a model that guesses.
     pub guessing_loss: f64,
 }
@@ -75,7 +75,7 @@ impl<F: Fleet> Federation<F> {
     pub fn new(fleet: F, setup: Setup, rng: Rng) -> Self {
         let Setup { strategy, plan, population, start, model, values, samples, criteria, guessing_loss } =
             setup;
-        let terms = Terms { model, values, samples, criteria, ..Terms::default() };
+        let terms = TermsDraft { model, values, samples, criteria, ..TermsDraft::default() };
         let mut coordinator = Coordinator::new(strategy, start, terms, plan.cohort, rng);
         coordinator.ask_among(population.devices);
         Self {

@@ -8,8 +8,8 @@ use crate::{
 };
 use sottovoce_core::Rng;
 use sottovoce_models::settings::{Setting, Settings};
-use sottovoce_privacy::Generator;
-use sottovoce_protocol::{PiDraw, Policy, ValueEncoding};
+use sottovoce_privacy::SecureRng;
+use sottovoce_protocol::{DisclosureMode, Policy, ValueEncoding};
 
 /// Ways to write values.
 const VALUES: &[&str] = &["f32", "f16", "i8-row", "i8-table"];
@@ -26,7 +26,7 @@ pub(crate) struct Common {
     /// How pi varies around it.
     pub(crate) pi_spread: PiSpread,
     /// How often it is drawn what leaves by it.
-    pub(crate) pi_draw: PiDraw,
+    pub(crate) pi_draw: DisclosureMode,
     /// How devices write the values they send.
     pub(crate) values: ValueEncoding,
     /// Who is asked, and what devices are like.
@@ -64,7 +64,7 @@ impl Common {
             ),
             Setting::choice(
                 "pi_draw",
-                PiDraw::NAMES,
+                DisclosureMode::NAMES,
                 "Whether that share is drawn once for good, or anew each round, of the rows that leave (the papers' way)",
             ),
             Setting::integer("epochs", epochs, 1..=10_000, an_epoch).on_log_scale(),
@@ -101,7 +101,7 @@ impl Common {
             epochs: settings.integer("epochs"),
             pi: settings.real("pi"),
             pi_spread: PiSpread::named(settings.word("pi_spread")).unwrap_or(PiSpread::Fixed),
-            pi_draw: PiDraw::named(settings.word("pi_draw")).unwrap_or_default(),
+            pi_draw: DisclosureMode::named(settings.word("pi_draw")).unwrap_or_default(),
             values: encoding(settings.word("values")),
             attending: Attending::read(settings),
             downloads: Downloads {
@@ -121,7 +121,7 @@ impl Common {
         (expected, population): (usize, usize),
         rounds: u64,
         key: Option<&str>,
-        generator: Generator,
+        generator: SecureRng,
     ) -> Result<Option<Guardian>, FederationError> {
         let (asked, uniform) = (self.attending.rules().ask(expected), self.attending.is_uniform());
         let training = Training { expected, asked, population, rounds, uniform };
@@ -131,7 +131,7 @@ impl Common {
     /// The policies of a population.
     pub(crate) fn disclosure(&self, devices: usize, rng: &Rng) -> Result<Disclosure, FederationError> {
         let mut policy = Policy::new(self.pi)?;
-        policy.draw = self.pi_draw;
+        policy.disclosure = self.pi_draw;
         let disclosure = Disclosure::spread(policy, self.pi_spread, devices, rng);
         Ok(disclosure.reporting(self.reporting, devices, rng))
     }

@@ -18,7 +18,7 @@ use sottovoce_models::{
     DevicePart, Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, SharedPart, Summary, Task,
     Tensor, stored,
 };
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Trained};
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -234,7 +234,7 @@ impl<M: FederatedModel> Simulated<M> {
             guessing_loss,
         };
         let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
-        let generator = Generator::simulated(&rng, "guardian", 0);
+        let generator = SecureRng::simulated(&rng, "guardian", 0);
         let guardian = common.guardian((cohort, devices.len()), rounds, None, generator)?;
         check_bounds::<M>(federation.fleet().device(), guardian.as_ref())?;
         let federation = federation
@@ -357,7 +357,7 @@ pub(crate) fn check_bounds<M: FederatedModel>(
     device: &M::Device,
     guardian: Option<&Guardian>,
 ) -> Result<(), FederationError> {
-    let each = guardian.and_then(|guardian| guardian.protection().each());
+    let each = guardian.and_then(|guardian| guardian.protection().per_example());
     if each.is_none() || device.bounds_interactions() {
         return Ok(());
     }
@@ -433,7 +433,7 @@ impl<M: FederatedModel> Streaming for Simulated<M> {
 
 impl<M: FederatedModel> Recommender for Simulated<M> {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.fit_from(train.each_once().into(), Some(train), fit)
+        self.fit_from(train.deduplicated().into(), Some(train), fit)
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
@@ -465,7 +465,7 @@ impl<M: FederatedModel> Recommender for Simulated<M> {
         let layout = (items > 0).then(|| self.model.shared().layout(items)).transpose();
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
         let shared = tensors::restore(&self.model.parts(), tensors, layout.as_ref())?;
-        self.learnt = Learnt::Parts(Parts { shared, private, histories: train.each_once().into() });
+        self.learnt = Learnt::Parts(Parts { shared, private, histories: train.deduplicated().into() });
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use sottovoce_models::fpl::{Device, Pull};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{DevicePart, Fit, Negatives, Quiet, Task, TensorData, criteria};
 use sottovoce_protocol::{
-    Draws, FederationId, Ledger, Policy, Received, Reportable, RoundTerms, SharedModel, Trained, codec,
+    DisclosureSeeds, FederationId, Ledger, Policy, Received, Reportable, RoundTerms, SharedModel, Trained, codec,
 };
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl Phones {
         let mut rng =
             self.seed.stream("rounds", 0).stream("round", terms.round.0).stream("device", phone.user);
         let mut trained = Trained::new(&shared.layout());
-        trained.expect(&Policy::new(1.0).unwrap());
+        trained.expect_policy(&Policy::new(1.0).unwrap());
         let mut scratch = self.device.scratch(shared.tables()[0].shape().rows as usize);
         let task =
             Task { shared, prepared: &(), private: &mut phone.private, history: &phone.history, hidden: &[] };
@@ -81,7 +81,7 @@ impl Phones {
         }
         let (mut policy, mut ledger, mut bytes) = (Policy::new(1.0).unwrap(), Ledger::new(), Vec::new());
         policy.criteria = Reportable::All;
-        let disclosed = trained.disclose(&policy, terms, 0, &mut ledger, Draws::once(&mut rng)).unwrap();
+        let disclosed = trained.disclose(&policy, terms, 0, &mut ledger, DisclosureSeeds::once(&mut rng)).unwrap();
         codec::encode_update(&disclosed, &mut bytes);
         bytes
     }

@@ -29,7 +29,7 @@ fn people() -> Vec<Vec<u32>> {
 fn shown(model: &str, people: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let (policy, root) = (Policy::new(PI).unwrap(), Rng::new(SEED).stream(model, 0));
     let kept = |user: usize| root.stream("kept", user as u64).next_u64();
-    (0..).zip(people).map(|(user, history)| policy.shown(history, kept(user)).collect()).collect()
+    (0..).zip(people).map(|(user, history)| policy.disclosed_items(history, kept(user)).collect()).collect()
 }
 
 fn tensors(model: &str, people: &[Vec<u32>], draw: &str, noise: &str) -> BTreeMap<String, Vec<u32>> {

@@ -7,8 +7,8 @@ use sottovoce_federation::{Coordinator, Hosted, Hosting, registry};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Fit, Quiet, Summary, TensorData};
 use sottovoce_privacy::dp::accountant::{Accountant, Round};
-use sottovoce_privacy::{Protection, SECURE_AGGREGATION};
-use sottovoce_protocol::{FederationId, Mark, Trained};
+use sottovoce_privacy::{PrivacyConfig, SECURE_AGGREGATION};
+use sottovoce_protocol::{FederationId, RowOrigin, Trained};
 
 fn word(text: &str) -> Value {
     Value::Word(text.to_owned())
@@ -46,7 +46,7 @@ fn adapting(more: &[(&'static str, Value)]) -> Coordinator {
 
 fn clip(coordinator: &mut Coordinator) -> f32 {
     let terms = coordinator.terms(COHORT as usize).unwrap();
-    Protection::read(&terms.privacy).unwrap().integers.unwrap().clip.unwrap()
+    PrivacyConfig::read(&terms.privacy).unwrap().quantization.unwrap().clip.unwrap()
 }
 
 /// A round of updates of lengths from 0 to `longest`, evenly.
@@ -55,7 +55,7 @@ fn round(coordinator: &mut Coordinator, longest: f32) {
     for device in 0..COHORT {
         let mut update = Trained::new(coordinator.layout());
         let length = longest * (device as f32 + 0.5) / COHORT as f32;
-        update.push_row(0, device % 6, Mark::Other).unwrap()[(device % 3) as usize] = length;
+        update.push_row(0, device % 6, RowOrigin::Other).unwrap()[(device % 3) as usize] = length;
         collected.add(update.update());
     }
     coordinator.absorb(round, &mut collected).unwrap();
@@ -89,11 +89,11 @@ fn what_updates_say_of_their_lengths_is_paid_for() {
     assert_eq!((a.epsilon, a.multiplier), (b.epsilon, b.multiplier));
     let noise = |coordinator: &mut Coordinator| {
         let terms = coordinator.terms(COHORT as usize).unwrap();
-        Protection::read(&terms.privacy).unwrap().noise.unwrap()
+        PrivacyConfig::read(&terms.privacy).unwrap().noise.unwrap()
     };
     let (fixed, follows) = (noise(&mut fixed), noise(&mut follows));
-    assert_eq!(fixed.votes, None);
-    let together = follows.multiplier.powi(-2) + follows.votes.unwrap().powi(-2);
+    assert_eq!(fixed.count_noise, None);
+    let together = follows.multiplier.powi(-2) + follows.count_noise.unwrap().powi(-2);
     assert!(follows.multiplier > fixed.multiplier, "more noise on updates makes up for it");
     assert!((together - fixed.multiplier.powi(-2)).abs() < 1e-12);
 }

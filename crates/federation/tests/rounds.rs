@@ -7,7 +7,7 @@ use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 use sottovoce_core::Histories;
 use sottovoce_federation::*;
 use sottovoce_models::fpl::Device;
-use sottovoce_protocol::{Parameters, Policy, RoundTerms, SharedModel, Terms, ValueEncoding, codec};
+use sottovoce_protocol::{Parameters, Policy, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec};
 use std::sync::{Arc, Mutex};
 
 fn configured(configuration: Configuration) -> Planner {
@@ -167,7 +167,7 @@ fn bytes_are_those_of_the_wire() {
     let (first, down) = federation.round().unwrap();
     assert_eq!(first.asked, 129);
     let model_spec = federation.fleet().device().spec();
-    let terms = Terms { model: model_spec, cohort_size: 129, ..Terms::default() };
+    let terms = TermsDraft { model: model_spec, cohort_size: 129, ..TermsDraft::default() };
     let mut asked = Vec::new();
     codec::encode_terms(&RoundTerms::freeze(terms).unwrap(), &mut asked);
     assert_eq!(down, first.asked * asked.len() as u64 + first.sent * model.len() as u64);

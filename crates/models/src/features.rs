@@ -6,7 +6,7 @@ use sottovoce_core::{Catalog, Facts};
 use std::sync::Arc;
 
 /// Features at most: their numbers are exact in an f32, of which private models consist.
-const MAX_FEATURES: usize = (1 << 24) - 1;
+pub(crate) const MAX_FEATURES: usize = (1 << 24) - 1;
 
 /// Whether a model can use these facts.
 pub(crate) fn are_usable(facts: &Facts) -> bool {

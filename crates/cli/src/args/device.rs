@@ -2,8 +2,8 @@
 
 use super::{cutoff, pi_draw};
 use clap::{Args, Subcommand};
-use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, KEPT_UPLOADS, NOISE, SECURE_AGGREGATION};
-use sottovoce_protocol::{Demand, PiDraw};
+use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, UPLOAD_RETENTION, NOISE, SECURE_AGGREGATION};
+use sottovoce_protocol::{LayerRequirement, DisclosureMode};
 use std::path::PathBuf;
 
 /// What a device can tell of itself.
@@ -14,7 +14,7 @@ const LAYERS: [&str; 4] = [SECURE_AGGREGATION, ENCRYPTION, NOISE, ANONYMOUS];
 
 /// What an owner demands, in its words.
 fn demand(text: &str) -> Result<String, String> {
-    match Demand::parse(text) {
+    match LayerRequirement::parse(text) {
         Some(demand) if LAYERS.contains(&demand.layer()) => Ok(text.to_owned()),
         Some(demand) => {
             Err(format!("there is no layer `{}`; there are {}", demand.layer(), LAYERS.join(", ")))
@@ -156,8 +156,8 @@ pub(crate) struct Enrol {
     #[arg(long, value_name = "X", default_value_t = 0.5)]
     pub(crate) pi: f64,
     /// Whether that share is drawn once for good, so that nothing ever leaves of the others, or anew each round
-    #[arg(long, value_name = "WHEN", default_value = PiDraw::default().name(), value_parser = pi_draw())]
-    pub(crate) pi_draw: PiDraw,
+    #[arg(long, value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = pi_draw())]
+    pub(crate) pi_draw: DisclosureMode,
     #[command(flatten)]
     pub(crate) place: Place,
 }
@@ -180,7 +180,7 @@ pub(crate) struct ChangePolicy {
     pub(crate) pi: Option<f64>,
     /// Whether that share is drawn once for good, so that nothing ever leaves of the others, or anew each round
     #[arg(long, value_name = "WHEN", value_parser = pi_draw())]
-    pub(crate) pi_draw: Option<PiDraw>,
+    pub(crate) pi_draw: Option<DisclosureMode>,
     /// An item of which nothing leaves that has to do with you; may be given several times
     #[arg(long, value_name = "ITEM")]
     pub(crate) hide: Vec<String>,
@@ -203,10 +203,10 @@ pub(crate) struct ChangePolicy {
     #[arg(long, value_name = "DEMAND", value_parser = demand)]
     pub(crate) no_require: Vec<String>,
     /// Refuse rounds whose server says that it does this: keep uploads
-    #[arg(long, value_name = "LAYER", value_parser = [KEPT_UPLOADS])]
+    #[arg(long, value_name = "LAYER", value_parser = [UPLOAD_RETENTION])]
     pub(crate) refuse: Vec<String>,
     /// Put up with it again
-    #[arg(long, value_name = "LAYER", value_parser = [KEPT_UPLOADS])]
+    #[arg(long, value_name = "LAYER", value_parser = [UPLOAD_RETENTION])]
     pub(crate) no_refuse: Vec<String>,
     /// A figure that may be told when a round asks for it
     #[arg(long, value_name = "FIGURE", value_parser = FIGURES)]

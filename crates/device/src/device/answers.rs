@@ -10,7 +10,7 @@ use crate::state::Membership;
 use crate::transport::{Response, TransportError};
 use crate::{DeviceError, Items};
 use serde_json::Value;
-use sottovoce_privacy::{Generator, KEPT_UPLOADS, Protected, Protection, Seal, anonymous_key, key_digest};
+use sottovoce_privacy::{SecureRng, UPLOAD_RETENTION, PrivacyMechanism, PrivacyConfig, Seal, anonymous_key, key_digest};
 use sottovoce_protocol::{DecodeError, Refusal, RoundId, RoundTerms, SharedModel, codec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,7 +187,7 @@ impl Device {
 
     /// Remembers for the owner whether the server says that it keeps uploads.
     fn note_keeping(&mut self, terms: &RoundTerms) -> Result<(), DeviceError> {
-        let kept = terms.privacy.layers.iter().any(|layer| layer.name == KEPT_UPLOADS);
+        let kept = terms.privacy.layers.iter().any(|layer| layer.name == UPLOAD_RETENTION);
         if kept == self.state.uploads_are_kept {
             return Ok(());
         }
@@ -213,12 +213,12 @@ impl Device {
 
     /// Whether to take part, before anything is downloaded.
     fn consider(&self, terms: &RoundTerms) -> Result<(), Declined> {
-        self.policy.consider(terms).map_err(Declined::Policy)?;
-        let unstated = |why: String| Err(Declined::Terms(why, Refusal::Unstated));
+        self.policy.check_terms(terms).map_err(Declined::Policy)?;
+        let unstated = |why: String| Err(Declined::Terms(why, Refusal::NoReason));
         if self.state.answered.is_some_and(|answered| terms.round <= answered) {
             return unstated("this device has made its update for it already".to_owned());
         }
-        let protection = Protection::read(&terms.privacy).map_err(not_known)?;
+        let protection = PrivacyConfig::read(&terms.privacy).map_err(not_known)?;
         anonymous_key(&terms.privacy).map_err(not_known)?;
         match &protection.seal {
             Some(Seal::Encryption { key, .. })
@@ -244,7 +244,7 @@ impl Device {
         match layout {
             Err(error) => unstated(error.to_string()),
             Ok(layout) => {
-                Protected::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
+                PrivacyMechanism::new(&protection, &layout, terms.cohort_size).map_err(not_known)?;
                 let bytes: u64 = layout.shapes().iter().map(|shape| 4 * shape.values() as u64).sum();
                 if bytes > most {
                     return unstated(format!("a model of {bytes} bytes, at most {most} are held here"));
@@ -452,8 +452,8 @@ impl Device {
     }
 
     /// Noise for what is opened of an encrypted sum.
-    fn flooding(&self, round: RoundId) -> Generator {
-        Generator::new(self.state.secret.key("flooding", round))
+    fn flooding(&self, round: RoundId) -> SecureRng {
+        SecureRng::new(self.state.secret.key("flooding", round))
     }
 
     /// Takes no more part in a sealed round; others can open the sum without this device.

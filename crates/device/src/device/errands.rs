@@ -197,7 +197,7 @@ impl Device {
             Err(_) if !asked.catalog_is_new => Ok(false),
             Err(error) => Err(Declined::Terms(
                 format!("the shared model does not fit the catalog: {error}"),
-                sottovoce_protocol::Refusal::Unstated,
+                sottovoce_protocol::Refusal::NoReason,
             )),
         }
     }

@@ -4,7 +4,7 @@ use super::{Counting, Guard, Score, Weighing};
 use crate::FederationError;
 use sottovoce_models::criteria;
 use sottovoce_models::settings::{Setting, Settings};
-use sottovoce_protocol::Asked;
+use sottovoce_protocol::CriterionRequest;
 
 /// How updates are added up, as it was set.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,8 +65,8 @@ impl Chosen {
     ///
     /// # Errors
     /// If it is not a list of different names.
-    pub(crate) fn asked(&self) -> Result<Vec<Asked>, FederationError> {
-        let asked = |name: &str| Asked { name: name.to_owned(), why: criteria::why(name).to_owned() };
+    pub(crate) fn asked(&self) -> Result<Vec<CriterionRequest>, FederationError> {
+        let asked = |name: &str| CriterionRequest { name: name.to_owned(), purpose: criteria::why(name).to_owned() };
         Ok(self.names()?.into_iter().map(asked).collect())
     }
 

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::Collected;
     use proptest::prelude::*;
-    use sottovoce_protocol::{Keyed, Layout, Mark, Shape, Trained};
+    use sottovoce_protocol::{Keyed, Layout, RowOrigin, Shape, Trained};
 
     fn layout() -> Layout {
         Layout::new(vec![Shape::new("items", 3, 2, Keyed::Items)]).unwrap()
@@ -139,7 +139,7 @@ mod tests {
         for (place, rows) in devices.iter().enumerate() {
             let mut trained = Trained::new(&layout);
             for (row, values) in *rows {
-                trained.push_row(0, *row, Mark::Other).unwrap().copy_from_slice(values);
+                trained.push_row(0, *row, RowOrigin::Other).unwrap().copy_from_slice(values);
             }
             parts[place * 2 / devices.len()].add(trained.update());
         }

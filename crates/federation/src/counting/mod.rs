@@ -14,7 +14,7 @@ pub(crate) use layers::Layers;
 pub use weighing::{Score, Weighing};
 
 use crate::protecting::Summed;
-use sottovoce_privacy::Protected;
+use sottovoce_privacy::PrivacyMechanism;
 use std::sync::Arc;
 
 /// How the updates of a round are added up.
@@ -70,7 +70,7 @@ impl Counting {
     }
 
     /// How updates are protected, if they are.
-    pub(crate) fn protects(&self) -> Option<&Protected> {
+    pub(crate) fn protects(&self) -> Option<&PrivacyMechanism> {
         self.protected.as_ref().map(|summed| &summed.protected)
     }
 

@@ -5,7 +5,7 @@ use crate::FederationError;
 use crate::state::{put_u64s, take_numbers, unfit};
 use sottovoce_models::Privacy;
 use sottovoce_privacy::dp::accountant::{Accountant, Budget, Round};
-use sottovoce_privacy::{Noise, Placement, Shape};
+use sottovoce_privacy::{Noise, Placement, NoiseDistribution};
 use std::io::{self, Read, Write};
 
 /// What was spent.
@@ -22,7 +22,7 @@ pub struct Spent {
     /// Where noise is added.
     pub placement: Placement,
     /// How it is distributed.
-    pub shape: Shape,
+    pub shape: NoiseDistribution,
     /// Its standard deviation, or the scale of Laplace noise, in clips.
     pub multiplier: f64,
     /// The bound past which training does not go, if there is one.
@@ -48,9 +48,9 @@ impl Spent {
 /// A round in which everybody takes part with this chance.
 pub(super) fn each_by_chance(noise: &Noise, rate: f64) -> Round {
     let multiplier = noise.multiplier;
-    match noise.shape {
-        Shape::Gaussian => Round::Poisson { rate, multiplier },
-        Shape::Laplace => Round::Laplace { rate, scale: multiplier },
+    match noise.distribution {
+        NoiseDistribution::Gaussian => Round::Poisson { rate, multiplier },
+        NoiseDistribution::Laplace => Round::Laplace { rate, scale: multiplier },
     }
 }
 
@@ -81,12 +81,12 @@ impl Accounts {
 
     /// Whether each device has noise of its own, so that what counts is how often one took part.
     pub(crate) fn are_local(&self) -> bool {
-        !self.noise.placement.is_of_sums()
+        !self.noise.placement.protects_sums()
     }
 
     /// What a device spends that takes part.
     fn of_a_device(&self) -> Round {
-        let rate = self.noise.each.map_or(1.0, |each| each.rate.min(1.0));
+        let rate = self.noise.per_example.map_or(1.0, |each| each.rate.min(1.0));
         each_by_chance(&self.noise, rate)
     }
 
@@ -155,7 +155,7 @@ impl Accounts {
             delta: self.delta,
             rounds: self.accountant.rounds(),
             placement: self.noise.placement,
-            shape: self.noise.shape,
+            shape: self.noise.distribution,
             multiplier: self.noise.multiplier,
             budget: self.budget.map(|budget| budget.epsilon),
             clip: None,

@@ -4,11 +4,11 @@ use super::accounts::{Accounts, each_by_chance};
 use super::{Guardian, Sampling};
 use crate::FederationError;
 use sottovoce_models::settings::{Setting, Settings};
-use sottovoce_privacy::dp::Adaptive;
+use sottovoce_privacy::dp::AdaptiveClip;
 use sottovoce_privacy::dp::accountant::{Budget, noise_for};
-use sottovoce_privacy::packing::RowsAs;
+use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::{
-    Each, Generator, Integers, Noise, Placement, Protection, ProtectionError, Scheme, Seal, Shape,
+    PerExample, SecureRng, Quantization, Noise, Placement, PrivacyConfig, PrivacyError, Scheme, Seal, NoiseDistribution,
 };
 
 /// The least noise that there are accounts for, in clips.
@@ -36,7 +36,7 @@ pub(crate) struct Chosen {
     quantile: Option<f64>,
     clip_rate: f64,
     noise: Option<Placement>,
-    shape: Shape,
+    distribution: NoiseDistribution,
     interactions: f64,
     multiplier: f64,
     delta: f64,
@@ -67,7 +67,7 @@ impl Chosen {
             quantile: above_0("clip_quantile"),
             clip_rate: settings.real("clip_rate"),
             noise: Placement::named(settings.word("noise")),
-            shape: Shape::named(settings.word("noise_shape")).unwrap_or(Shape::Gaussian),
+            distribution: NoiseDistribution::named(settings.word("noise_shape")).unwrap_or(NoiseDistribution::Gaussian),
             interactions: settings.real("interactions"),
             multiplier: settings.real("noise_multiplier"),
             delta: settings.real("delta"),
@@ -97,7 +97,7 @@ impl Chosen {
         &self,
         training: &Training,
         key: Option<&str>,
-        generator: Generator,
+        generator: SecureRng,
     ) -> Result<Option<Guardian>, FederationError> {
         if self.identities && self.seal != "secagg" {
             return Err(FederationError::Setting {
@@ -128,7 +128,7 @@ impl Chosen {
             protection.seals(asked as u32)?;
         }
         if self.anonymous && protection.seal.is_some() {
-            return Err(ProtectionError::AnonymousSeal.into());
+            return Err(PrivacyError::AnonymousSeal.into());
         }
         let sampling = match (uniform, self.fixed) {
             (false, _) => Sampling::Uneven,
@@ -145,7 +145,7 @@ impl Chosen {
 
     /// Laplace noise on sums has accounts only where each device comes by its own chance.
     fn check_shape(&self) -> Result<(), FederationError> {
-        if !(self.shape == Shape::Laplace && self.fixed && self.noise == Some(Placement::Central)) {
+        if !(self.distribution == NoiseDistribution::Laplace && self.fixed && self.noise == Some(Placement::Central)) {
             return Ok(());
         }
         Err(FederationError::Setting {
@@ -175,7 +175,7 @@ impl Chosen {
         let &Training { expected, population, rounds, uniform, .. } = training;
         let everybody = expected >= population;
         let rate = match placement {
-            _ if self.fixed && placement.is_of_sums() && !everybody => {
+            _ if self.fixed && placement.protects_sums() && !everybody => {
                 return Err(wrong("at least 0.05: 0 goes with sampling = poisson"));
             }
             Placement::Local | Placement::Sgd if !everybody => {
@@ -189,12 +189,12 @@ impl Chosen {
             }
             _ => 1.0,
         };
-        let noise = Noise { shape: self.shape, ..Noise::new(placement, 1.0) };
+        let noise = Noise { distribution: self.distribution, ..Noise::new(placement, 1.0) };
         Ok(noise_for(&Budget::new(epsilon, self.delta)?, each_by_chance(&noise, rate), rounds)?)
     }
 
     /// How the clip follows the lengths of updates, if it does.
-    fn adaptive(&self, multiplier: f64, expected: usize) -> Result<Option<Adaptive>, FederationError> {
+    fn adaptive(&self, multiplier: f64, expected: usize) -> Result<Option<AdaptiveClip>, FederationError> {
         let Some(quantile) = self.quantile else { return Ok(None) };
         let wrong = |expected: &str| FederationError::Setting {
             key: "clip_quantile",
@@ -213,16 +213,16 @@ impl Chosen {
             Placement::Local => 2.0 * multiplier,
             Placement::Sgd => return Err(wrong("0: with noise = sgd no update is clipped as a whole")),
         };
-        Ok(Some(Adaptive::new(f64::from(clip), quantile, self.clip_rate, count_noise)?))
+        Ok(Some(AdaptiveClip::new(f64::from(clip), quantile, self.clip_rate, count_noise)?))
     }
 
     fn protection(
         &self,
         multiplier: f64,
         (expected, asked): (usize, usize),
-        adaptive: Option<&Adaptive>,
+        adaptive: Option<&AdaptiveClip>,
         key: Option<&str>,
-    ) -> Result<Protection, FederationError> {
+    ) -> Result<PrivacyConfig, FederationError> {
         let multiplier = match adaptive {
             Some(adaptive) => adaptive.update_multiplier(multiplier)?,
             None => multiplier,
@@ -232,19 +232,19 @@ impl Chosen {
                 Placement::Distributed => ((expected as f64 * (1.0 - self.dropout)).floor() as u32).max(1),
                 _ => 1,
             },
-            shape: self.shape,
-            votes: adaptive.map(Adaptive::vote_noise),
-            each: self
+            distribution: self.distribution,
+            count_noise: adaptive.map(AdaptiveClip::vote_noise),
+            per_example: self
                 .clip
                 .filter(|_| placement == Placement::Sgd)
-                .map(|clip| Each { clip, rate: self.interactions }),
+                .map(|clip| PerExample { clip, rate: self.interactions }),
             ..Noise::new(placement, multiplier)
         });
-        let by_chance = noise.is_some_and(|noise| noise.placement.is_of_sums()) && !self.fixed;
+        let by_chance = noise.is_some_and(|noise| noise.placement.protects_sums()) && !self.fixed;
         let devices = if by_chance { with_luck(asked) } else { asked };
-        let rows = self.buckets.map_or(RowsAs::Dense, RowsAs::Buckets);
+        let rows = self.buckets.map_or(RowLayout::Dense, RowLayout::Buckets);
         let clip = self.clip.filter(|_| self.noise != Some(Placement::Sgd));
-        let integers = Integers { range: self.range, clip, devices: devices as u32, rows };
+        let integers = Quantization { range: self.range, clip, devices: devices as u32, rows };
         let encrypted = |scheme| Seal::Encryption { scheme, key: key.unwrap_or(&"0".repeat(64)).to_owned() };
         let seal = match self.seal.as_str() {
             "secagg" => Some(Seal::SecureAggregation {
@@ -256,7 +256,7 @@ impl Chosen {
             "ckks" => Some(encrypted(Scheme::Ckks)),
             _ => None,
         };
-        Ok(Protection { integers: Some(integers), noise, seal })
+        Ok(PrivacyConfig { quantization: Some(integers), noise, seal })
     }
 }
 

@@ -5,14 +5,14 @@ use super::accounts::{Accounts, Spent};
 use crate::state::unfit;
 use crate::{Collected, FederationError};
 use sottovoce_core::{Rng, math};
-use sottovoce_privacy::dp::Adaptive;
-use sottovoce_privacy::tokens::{Blinded, Token};
-use sottovoce_privacy::{Generator, Protected, Protection, ProtectionError};
+use sottovoce_privacy::dp::AdaptiveClip;
+use sottovoce_privacy::tokens::{BlindedElement, Token};
+use sottovoce_privacy::{SecureRng, PrivacyMechanism, PrivacyConfig, PrivacyError};
 use sottovoce_protocol::{Layout, RoundId};
 use std::io::{self, Read, Write};
 
 /// Bytes that a device sends for and with its token, which is text there: two digits a byte.
-const TOKEN_BYTES: u64 = (Blinded::BYTES + 2 * Token::BYTES) as u64;
+const TOKEN_BYTES: u64 = (BlindedElement::BYTES + 2 * Token::BYTES) as u64;
 
 /// How cohorts are drawn, which the accounts follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,16 +28,16 @@ pub enum Sampling {
 
 /// Adds the server's noise, opens sums and keeps accounts.
 pub struct Guardian {
-    protection: Protection,
+    protection: PrivacyConfig,
     /// Updates expected a round.
     expected: usize,
     sampling: Sampling,
     accounts: Option<Accounts>,
-    generator: Generator,
+    generator: SecureRng,
     /// Uploads do not say whose they are.
     anonymous: bool,
     /// Where the clip follows the lengths of updates.
-    adaptive: Option<Adaptive>,
+    adaptive: Option<AdaptiveClip>,
 }
 
 /// The shortest and the longest clip that is gone on with.
@@ -46,25 +46,25 @@ const CLIPS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 impl Guardian {
     /// With accounts where there is noise; `expected` updates come to a round. The generator's seed must be nobody else's.
     pub fn new(
-        protection: Protection,
+        protection: PrivacyConfig,
         expected: usize,
         sampling: Sampling,
         accounts: Option<Accounts>,
-        generator: Generator,
+        generator: SecureRng,
     ) -> Self {
         Self { protection, expected, sampling, accounts, generator, anonymous: false, adaptive: None }
     }
 
     /// The same with a clip that follows the lengths of updates.
     #[must_use]
-    pub fn adapting(mut self, adaptive: Adaptive) -> Self {
+    pub fn adapting(mut self, adaptive: AdaptiveClip) -> Self {
         self.adaptive = Some(adaptive);
         self.take_up_clip();
         self
     }
 
     fn take_up_clip(&mut self) {
-        if let (Some(adaptive), Some(integers)) = (&self.adaptive, &mut self.protection.integers) {
+        if let (Some(adaptive), Some(integers)) = (&self.adaptive, &mut self.protection.quantization) {
             integers.clip = Some(adaptive.bound().clamp(*CLIPS.start(), *CLIPS.end()) as f32);
         }
     }
@@ -81,16 +81,16 @@ impl Guardian {
     }
 
     /// Which layers there are.
-    pub fn protection(&self) -> &Protection {
+    pub fn protection(&self) -> &PrivacyConfig {
         &self.protection
     }
 
     /// How updates of a layout are added up.
     pub(crate) fn summed(&self, layout: &Layout) -> Result<Option<Summed>, FederationError> {
         let expected = self.protection.noise.map(|_| self.expected as u64);
-        let protected = Protected::new(&self.protection, layout, 1)?;
+        let protected = PrivacyMechanism::new(&self.protection, layout, 1)?;
         if let Some(protected) = &protected {
-            protected.packing().tells_rows_apart().map_err(ProtectionError::from)?;
+            protected.quantizer().check_buckets().map_err(PrivacyError::from)?;
         }
         let beside = if self.anonymous { TOKEN_BYTES } else { 0 };
         Ok(protected.map(|protected| Summed { protected, expected, beside }))
@@ -98,7 +98,7 @@ impl Guardian {
 
     /// Whether noise is accounted for a whole cohort at once, so that how it is drawn matters.
     fn hides_in_cohort(&self) -> bool {
-        self.protection.noise.is_some_and(|noise| noise.placement.is_of_sums())
+        self.protection.noise.is_some_and(|noise| noise.placement.protects_sums())
     }
 
     /// Devices to be asked: where each comes by its own chance, a number drawn anew for each round.
@@ -107,7 +107,7 @@ impl Guardian {
             return size;
         }
         let drawn = binomial(population, size as f64 / population as f64, &mut rng.stream("turnout", 0));
-        let room = self.protection.integers.map_or(usize::MAX, |integers| integers.devices as usize);
+        let room = self.protection.quantization.map_or(usize::MAX, |integers| integers.devices as usize);
         drawn.min(room)
     }
 
@@ -161,8 +161,8 @@ impl Guardian {
 
     /// What was spent so far.
     pub fn spent(&self) -> Option<Spent> {
-        let clip = self.protection.integers.and_then(|integers| integers.clip);
-        let each = self.protection.each().map(|each| each.clip);
+        let clip = self.protection.quantization.and_then(|integers| integers.clip);
+        let each = self.protection.per_example().map(|each| each.clip);
         self.accounts.as_ref().map(|accounts| Spent { clip: each.or(clip), ..accounts.spent() })
     }
 
@@ -183,9 +183,9 @@ impl Guardian {
     pub(crate) fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
         self.accounts.as_mut().map_or(Ok(()), |accounts| accounts.restore(from))?;
         if let Some(adaptive) = &mut self.adaptive {
-            let mut bytes = [0; Adaptive::BYTES];
+            let mut bytes = [0; AdaptiveClip::BYTES];
             from.read_exact(&mut bytes)?;
-            *adaptive = Adaptive::from_bytes(&bytes).map_err(|error| unfit(error.to_string()))?;
+            *adaptive = AdaptiveClip::from_bytes(&bytes).map_err(|error| unfit(error.to_string()))?;
         }
         self.take_up_clip();
         Ok(())

@@ -1,14 +1,14 @@
 //! The sum of a cohort's updates as integers.
 
-use sottovoce_privacy::packing::Unreadable;
-use sottovoce_privacy::{Generator, Protected};
+use sottovoce_privacy::quantize::BucketOverflow;
+use sottovoce_privacy::{SecureRng, PrivacyMechanism};
 use sottovoce_protocol::Update;
 use std::sync::Arc;
 
 /// How words are added up.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Summed {
-    pub(crate) protected: Protected,
+    pub(crate) protected: PrivacyMechanism,
     /// With noise: the updates that a mean is taken over, whoever came. `None`: as many as came.
     pub(crate) expected: Option<u64>,
     /// Bytes that a device sends beside its update, so that it need not say whose it is.
@@ -26,12 +26,12 @@ pub(crate) struct Words {
 
 impl Words {
     pub(crate) fn new(how: &Arc<Summed>) -> Self {
-        Self { how: Arc::clone(how), sum: vec![0; how.protected.packing().length()], read: false }
+        Self { how: Arc::clone(how), sum: vec![0; how.protected.quantizer().length()], read: false }
     }
 
     pub(crate) fn add(&mut self, update: &Update) {
         let sum = &mut self.sum;
-        self.how.protected.packing().pack(update, |place, word| sum[place] = sum[place].wrapping_add(word));
+        self.how.protected.quantizer().quantize(update, |place, word| sum[place] = sum[place].wrapping_add(word));
     }
 
     pub(crate) fn add_words(&mut self, words: &[u32]) {
@@ -55,9 +55,9 @@ impl Words {
     pub(crate) fn read(
         &mut self,
         updates: &mut u64,
-        generator: &mut Generator,
+        generator: &mut SecureRng,
         each: impl FnMut(usize, usize, u32, &[f32]),
-    ) -> Result<Option<i64>, Unreadable> {
+    ) -> Result<Option<i64>, BucketOverflow> {
         if std::mem::replace(&mut self.read, true) {
             return Ok(None);
         }

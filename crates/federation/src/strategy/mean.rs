@@ -72,8 +72,8 @@ mod tests {
     use crate::{Counting, Guard, Score, Weighing};
     use proptest::prelude::{Just, prop, prop_assert, prop_oneof, proptest};
     use proptest::strategy::Strategy as Generated;
-    use sottovoce_protocol::{Asked, Keyed, Ledger, Mark, Policy, Reportable, RoundTerms, Shape, Table};
-    use sottovoce_protocol::{Draws, Layout, Terms, Trained};
+    use sottovoce_protocol::{CriterionRequest, Keyed, Ledger, RowOrigin, Policy, Reportable, RoundTerms, Shape, Table};
+    use sottovoce_protocol::{DisclosureSeeds, Layout, TermsDraft, Trained};
 
     /// What a device sends: changed rows, samples, criteria.
     #[derive(Clone, Debug)]
@@ -86,8 +86,8 @@ mod tests {
     /// A round in which these are sent, by parts of two.
     fn round(counting: &Counting, sent: &[Sent]) -> Collected {
         let layout = shared().layout();
-        let asked = ["a", "b", "c"].map(|name| Asked { name: name.into(), why: String::new() });
-        let terms = Terms { samples: true, criteria: asked.into(), ..Terms::default() };
+        let asked = ["a", "b", "c"].map(|name| CriterionRequest { name: name.into(), purpose: String::new() });
+        let terms = TermsDraft { samples: true, criteria: asked.into(), ..TermsDraft::default() };
         let terms = RoundTerms::freeze(terms).unwrap();
         let mut policy = Policy::new(1.0).unwrap();
         policy.criteria = Reportable::All;
@@ -97,7 +97,7 @@ mod tests {
             for sent in part {
                 let mut trained = Trained::new(&layout);
                 for (row, values) in &sent.rows {
-                    trained.push_row(0, *row, Mark::Other).unwrap().copy_from_slice(values);
+                    trained.push_row(0, *row, RowOrigin::Other).unwrap().copy_from_slice(values);
                 }
                 trained.set_samples(sent.samples);
                 for (index, value) in (0..).zip(&sent.criteria) {
@@ -106,7 +106,7 @@ mod tests {
                 let mut rng = sottovoce_core::Rng::new(1);
                 let ledger = &mut Ledger::totals_only();
                 sums.add(
-                    trained.disclose(&policy, &terms, 0, ledger, Draws::once(&mut rng)).unwrap().update(),
+                    trained.disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng)).unwrap().update(),
                 );
             }
             all.drain(&mut sums);

@@ -51,7 +51,7 @@ pub trait Strategy: Send + Sync {
 #[cfg(test)]
 mod example {
     use super::*;
-    use sottovoce_protocol::{Keyed, Mark, Shape, Table, Trained};
+    use sottovoce_protocol::{Keyed, RowOrigin, Shape, Table, Trained};
 
     /// Four rows of two values.
     pub(super) fn shared() -> Parameters {
@@ -64,7 +64,7 @@ mod example {
         let layout = shared().layout();
         let (mut trained, mut collected) = (Trained::new(&layout), Collected::new(&layout));
         for (row, values) in rows {
-            trained.push_row(0, *row, Mark::Other).unwrap().copy_from_slice(values);
+            trained.push_row(0, *row, RowOrigin::Other).unwrap().copy_from_slice(values);
         }
         (0..devices).for_each(|_| collected.add(trained.update()));
         collected

@@ -9,7 +9,7 @@ use sottovoce_federation::{
 };
 use sottovoce_models::fpl::{Device, Pull, Shared};
 use sottovoce_models::{Negatives, SharedPart};
-use sottovoce_protocol::{PiDraw, Policy, ValueEncoding};
+use sottovoce_protocol::{DisclosureMode, Policy, ValueEncoding};
 
 pub(crate) const FACTORS: usize = 4;
 
@@ -88,6 +88,6 @@ impl World {
 /// A policy of the papers: what leaves by pi is drawn anew each round.
 pub(crate) fn papers(pi: f64) -> Policy {
     let mut policy = Policy::new(pi).unwrap();
-    policy.draw = PiDraw::EachRound;
+    policy.disclosure = DisclosureMode::PerRound;
     policy
 }

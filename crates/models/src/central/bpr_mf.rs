@@ -24,7 +24,7 @@ use crate::loss::Loss;
 use crate::registry::CentralModel;
 use crate::settings::Config;
 use crate::{Fit, ModelError, Summary, config};
-use sottovoce_core::{Histories, Rng, Work, fastest, math};
+use sottovoce_core::{Histories, Rng, SimdKernel, simd_dispatch, math};
 use wide::f32x4;
 
 /// The registry's entry.
@@ -111,7 +111,7 @@ struct Pass<'a, const N: usize> {
     rng: &'a mut Rng,
 }
 
-impl<const N: usize> Work for Pass<'_, N> {
+impl<const N: usize> SimdKernel for Pass<'_, N> {
     type Output = f64;
 
     #[inline(always)]
@@ -135,7 +135,7 @@ impl Trainer<'_> {
     fn epoch(&self, factors: &mut Factors, order: &mut EpochOrder, rng: &mut Rng) -> EpochStats {
         let triples = order.len();
         let loss = with_stride!(factors.items.stride(), N => {
-            fastest(Pass::<N> { trainer: self, factors: &mut *factors, order, rng })
+            simd_dispatch(Pass::<N> { trainer: self, factors: &mut *factors, order, rng })
         });
         factors.changed();
         EpochStats { triples, loss: Some(loss), finite: factors.is_finite() }

@@ -55,7 +55,7 @@ impl Recommender for Ease {
                  {MAX_ITEMS} items: raise --k-core or choose item-knn or ials"
             )));
         }
-        self.users = train.each_once();
+        self.users = train.deduplicated();
         let Ok(inverse) = co_occurrences(&self.users, self.config.regularisation).invert() else {
             return Err(ModelError::Data(format!(
                 "EASE: the matrix of co-occurrences cannot be inverted; take a regularisation above {}",
@@ -92,7 +92,7 @@ impl Recommender for Ease {
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
         let items = train.catalog_size();
         self.weights = stored::take_floats(tensors, "weights", &[items, items])?.to_vec();
-        self.users = train.each_once();
+        self.users = train.deduplicated();
         Ok(())
     }
 }

@@ -116,7 +116,7 @@ impl Factorisation for IalsConfig {
         fit: &mut Fit<'_>,
         _: &Rng,
     ) -> Result<Summary, ModelError> {
-        let by_user = histories.each_once();
+        let by_user = histories.deduplicated();
         let by_item = by_user.transposed();
         let IalsConfig { iterations, regularisation, .. } = model.config;
         let [user_penalties, item_penalties] = [&by_user, &by_item].map(|rows| model.config.penalties(rows));

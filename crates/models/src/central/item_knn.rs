@@ -43,7 +43,7 @@ impl ItemKnn {
 
 impl Recommender for ItemKnn {
     fn fit(&mut self, train: &Histories, _: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        let users = train.each_once();
+        let users = train.deduplicated();
         let neighbours = Neighbours::nearest(&users.transposed(), &users, &self.config);
         self.set(users, neighbours);
         Ok(Summary::default())
@@ -71,7 +71,7 @@ impl Recommender for ItemKnn {
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
         let neighbours = Neighbours::restore(tensors, train.catalog_size())?;
-        self.set(train.each_once(), neighbours);
+        self.set(train.deduplicated(), neighbours);
         Ok(())
     }
 }

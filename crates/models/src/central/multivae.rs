@@ -70,7 +70,7 @@ fn data(error: impl std::fmt::Display) -> ModelError {
 
 impl Recommender for MultiVae {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.users = train.each_once();
+        self.users = train.deduplicated();
         if train.catalog_size() == 0 {
             return Ok(Summary::default());
         }
@@ -111,7 +111,7 @@ impl Recommender for MultiVae {
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
-        self.users = train.each_once();
+        self.users = train.deduplicated();
         if train.catalog_size() == 0 {
             return Ok(());
         }

@@ -218,7 +218,7 @@ mod tests {
         ) {
             let similarity = if jaccard { Similarity::Jaccard } else { Similarity::Cosine };
             let config = NeighbourConfig { k, similarity, shrinkage };
-            let matrix = Histories::from_lists(&lists, 12).unwrap().each_once();
+            let matrix = Histories::from_lists(&lists, 12).unwrap().deduplicated();
             let found = Neighbours::nearest(&matrix, &matrix.transposed(), &config);
             for (row, expected) in brute_force(&lists, &config).into_iter().enumerate() {
                 prop_assert_eq!(found.of(row).collect::<Vec<_>>(), expected);

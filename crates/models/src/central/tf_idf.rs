@@ -78,7 +78,7 @@ impl TfIdf {
 }
 
 fn idf(facts: &Facts, feature: usize) -> f32 {
-    let having = facts.holders(feature).len().max(1) as f64;
+    let having = facts.items_with(feature).len().max(1) as f64;
     math::ln(facts.items() as f64 / having).max(0.0) as f32
 }
 

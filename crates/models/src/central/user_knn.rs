@@ -33,7 +33,7 @@ struct UserKnn {
 
 impl Recommender for UserKnn {
     fn fit(&mut self, train: &Histories, _: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.users = train.each_once();
+        self.users = train.deduplicated();
         self.neighbours = Neighbours::nearest(&self.users, &self.users.transposed(), &self.config);
         Ok(Summary::default())
     }
@@ -61,7 +61,7 @@ impl Recommender for UserKnn {
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
         self.neighbours = Neighbours::restore(tensors, train.users())?;
-        self.users = train.each_once();
+        self.users = train.deduplicated();
         Ok(())
     }
 }

@@ -45,7 +45,7 @@ impl Vsm {
 impl Recommender for Vsm {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let facts = Arc::clone(features::of_catalog(MODEL.name, fit.catalog)?);
-        *self = Self { weights: TfIdf::of(&facts), facts, train: train.each_once() };
+        *self = Self { weights: TfIdf::of(&facts), facts, train: train.deduplicated() };
         Ok(Summary::default())
     }
 
@@ -75,7 +75,7 @@ impl Recommender for Vsm {
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
         self.weights = TfIdf::restore(&self.facts, tensors, "weights")?;
-        self.train = train.each_once();
+        self.train = train.deduplicated();
         Ok(())
     }
 }

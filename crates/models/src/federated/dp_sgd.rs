@@ -6,7 +6,7 @@
 //! the owner has an item or not, and each interaction is taken by a chance of its own.
 
 use sottovoce_core::math;
-use sottovoce_protocol::{Mark, Policy, Trained, UpdateError};
+use sottovoce_protocol::{RowOrigin, Policy, Trained, UpdateError};
 
 /// Taken off the bound, so that errors of single operations cannot add up to more than it.
 const SLACK: f64 = 1e-12;
@@ -25,9 +25,9 @@ pub struct DpSgd<'a> {
 
 impl DpSgd<'_> {
     /// The chances of a device's interactions in a round where one that always leaves has this rate: what the owner
-    /// discloses less often is taken less often. `kept` is what [`Policy::chance_of`] goes by.
+    /// discloses less often is taken less often. `kept` is what [`Policy::disclosure_probability`] goes by.
     pub fn chances(rate: f64, policy: &Policy, kept: u64) -> impl Fn(u32) -> f64 {
-        move |item| rate * policy.chance_of(item, kept)
+        move |item| rate * policy.disclosure_probability(item, kept)
     }
 
     /// What the values of a gradient with this sum of squares are multiplied with to become steps, to be truncated towards
@@ -135,12 +135,12 @@ impl Sums {
         into: &mut Trained,
     ) -> Result<(), UpdateError> {
         let values = |sums: &[i64]| sums.iter().map(|&sum| bounds.value(sum)).collect::<Vec<f32>>();
-        into.push_rows(0, &self.rows, &vec![Mark::Other; self.rows.len()])?
+        into.push_rows(0, &self.rows, &vec![RowOrigin::Other; self.rows.len()])?
             .copy_from_slice(&values(&self.values));
         // Rows of items that the owner hides are there as anybody's.
         let covered: Vec<u32> =
             self.rows.iter().copied().filter(|row| hidden.binary_search(row).is_ok()).collect();
-        let covers = into.cover_rows(0, &covered)?.chunks_exact_mut(self.width);
+        let covers = into.push_decoys(0, &covered)?.chunks_exact_mut(self.width);
         for (cover, place) in covers.zip(covered.iter().filter_map(|row| self.rows.binary_search(row).ok())) {
             cover.copy_from_slice(&values(&self.values[place * self.width..][..self.width]));
         }

@@ -14,7 +14,6 @@ use crate::ModelError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::RangeInclusive;
 
 /// One setting, as documented to users.
 #[derive(Clone, Debug)]

@@ -12,8 +12,8 @@ use crate::secret;
 use crate::storage::{AnonymousReceipt, Change, Hash, Millis, OpenRound};
 use bytes::Bytes;
 use sottovoce_federation::FederationError;
-use sottovoce_privacy::tokens::{Blinded, Issuer, Scope, Token};
-use sottovoce_privacy::{Generator, anonymous_layer};
+use sottovoce_privacy::tokens::{BlindedElement, Issuer, Scope, Token};
+use sottovoce_privacy::{SecureRng, anonymous_layer};
 use sottovoce_protocol::{FederationId, RoundId, RoundTerms};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ pub(crate) fn issuer(server: &Hash, federation: u64, round: u64) -> Issuer {
 
 /// A round's terms with the layer that names the key of its tokens.
 pub(crate) fn with_key(terms: RoundTerms, issuer: &Issuer) -> Result<RoundTerms, FederationError> {
-    let mut terms = terms.thaw();
+    let mut terms = terms.into_draft();
     terms.privacy.layers.push(anonymous_layer(&issuer.key()));
     Ok(RoundTerms::freeze(terms)?)
 }
@@ -125,7 +125,7 @@ impl Federation {
         bytes: &[u8],
         now: Millis,
     ) -> Result<Vec<u8>, Refused> {
-        let blinded = Blinded::from_bytes(bytes).map_err(|error| Refused::Malformed(error.to_string()))?;
+        let blinded = BlindedElement::from_bytes(bytes).map_err(|error| Refused::Malformed(error.to_string()))?;
         let bytes = blinded.to_bytes();
         let (asked, issuer) = self.with_tokens(round, |under_way| {
             under_way.may_have_token(device, now).map_err(refused)?;
@@ -147,7 +147,7 @@ impl Federation {
             })?;
         }
         let seed = secret::random().map_err(|_| Refused::Busy)?;
-        Ok(issuer.evaluate(&blinded, &mut Generator::new(seed)).to_bytes().to_vec())
+        Ok(issuer.evaluate(&blinded, &mut SecureRng::new(seed)).to_bytes().to_vec())
     }
 
     /// Whether a token is one of this round; says nothing of whether it was spent.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use sottovoce_federation::registry::{self, HostError};
 use sottovoce_federation::{Coordinator, Hosted, Hosting};
 use sottovoce_models::settings::Value;
-use sottovoce_privacy::Protected;
-use sottovoce_protocol::{Asked, FederationId, limits};
+use sottovoce_privacy::PrivacyMechanism;
+use sottovoce_protocol::{CriterionRequest, FederationId, limits};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds after which a round is over where its settings name no deadline: nobody waits for ever.
@@ -232,7 +232,7 @@ impl FederationConfig {
     /// # Errors
     /// If the model or a setting is wrong.
     pub fn host(&self, federation: u64, catalog: &Checked) -> Result<Hosted, HostError> {
-        let asked = |each: &Criterion| Asked { name: each.name.clone(), why: each.why.clone() };
+        let asked = |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
         let hosting = Hosting {
             federation: FederationId(federation),
             items: catalog.items,
@@ -262,8 +262,8 @@ impl FederationConfig {
     /// # Errors
     /// If they cannot.
     pub fn check_sealing(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
-        let Some(protection) = coordinator.protected().map(Protected::protection) else { return Ok(()) };
-        let room = protection.integers.map_or(0, |integers| integers.devices);
+        let Some(protection) = coordinator.protected().map(PrivacyMechanism::config) else { return Ok(()) };
+        let room = protection.quantization.map_or(0, |integers| integers.devices);
         let expected = "as many as a sealed round is to have, and at least 3: its sums have room for so many";
         within("devices", protection.seals(room).is_ok(), &self.devices, expected)
     }

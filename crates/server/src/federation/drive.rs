@@ -237,7 +237,7 @@ impl Federation {
         let protected = coordinator.protected();
         // Too few to hide anybody among: the round waits for more.
         let sealed =
-            protected.is_none_or(|protected| protected.protection().seals(cohort.len() as u32).is_ok());
+            protected.is_none_or(|protected| protected.config().seals(cohort.len() as u32).is_ok());
         if cohort.len() < minimum as usize || !sealed {
             return Ok(None);
         }
@@ -370,7 +370,7 @@ impl Federation {
             }
             sums.add(device, buffer.update()).map_err(|error| damaged(error.to_string()))
         })?;
-        let mean = |(asked, (sum, count)): (&sottovoce_protocol::Asked, (f64, u64))| {
+        let mean = |(asked, (sum, count)): (&sottovoce_protocol::CriterionRequest, (f64, u64))| {
             let value = serde_json::json!({"mean": sum / count as f64, "devices": count});
             (count > 0).then(|| (asked.name.clone(), value))
         };
@@ -417,7 +417,7 @@ impl Federation {
     fn add_words(&self, storage: &dyn Storage, round: u64, length: usize) -> Result<Added, Trouble> {
         let (layout, mut collected) = (self.layout.fingerprint(), self.coordinator().collected());
         self.each_update(storage, round, &mut |_, bytes| {
-            let words = codec::decode_words(bytes, layout, length);
+            let words = codec::decode_quantized(bytes, layout, length);
             let words = words.map_err(|error| self.damaged(round, error.to_string()))?;
             collected.add_words(&words.words);
             Ok(())

@@ -205,7 +205,7 @@ impl Federation {
     fn decode(&self, bytes: &[u8], terms: &RoundTerms, buffer: &mut Received) -> Result<(), Refused> {
         if let Some(length) = self.words {
             let layout = self.layout.fingerprint();
-            let words = codec::decode_words(bytes, layout, length).map_err(|error| of_decoding(&error))?;
+            let words = codec::decode_quantized(bytes, layout, length).map_err(|error| of_decoding(&error))?;
             return check_address((words.federation, words.round), terms);
         }
         codec::decode_update(bytes, buffer).map_err(|error| of_decoding(&error))?;

@@ -40,7 +40,7 @@ use members::Members;
 use round::{Answer, Known, Round};
 use sealing::Sealing;
 use sottovoce_federation::{Coordinator, FederationError, Hosted};
-use sottovoce_privacy::Protected;
+use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -197,9 +197,9 @@ impl Federation {
             .map(|found| resume_round(&mut coordinator, found, &secret, keeper.is_some()))
             .transpose()?;
         let protected = coordinator.protected();
-        let in_the_open = protected.filter(|protected| protected.sends_words() && !protected.is_sealed());
-        let words = in_the_open.map(|protected| protected.packing().length());
-        let sent = protected.filter(|protected| protected.sends_words()).map(Protected::message_bytes);
+        let in_the_open = protected.filter(|protected| protected.sends_quantized() && !protected.is_sealed());
+        let words = in_the_open.map(|protected| protected.quantizer().length());
+        let sent = protected.filter(|protected| protected.sends_quantized()).map(PrivacyMechanism::message_bytes);
         let mut members = Members::default();
         devices.iter().for_each(|device| members.add(device));
         round.iter_mut().for_each(|round| leave_out(round, &members));

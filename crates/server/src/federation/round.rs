@@ -172,7 +172,7 @@ impl Round {
             Some((left, bytes)) if *left == seconds => bytes.clone(),
             _ => {
                 let mut bytes = Vec::new();
-                codec::encode_terms(&RoundTerms::clone(&self.terms).due_in(seconds), &mut bytes);
+                codec::encode_terms(&RoundTerms::clone(&self.terms).with_deadline(seconds), &mut bytes);
                 let bytes = Bytes::from(bytes);
                 self.encoded = Some((seconds, bytes.clone()));
                 bytes
@@ -336,14 +336,14 @@ fn seconds(millis: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sottovoce_protocol::Terms;
+    use sottovoce_protocol::TermsDraft;
 
     fn round(cohort: &[u32], wanted: u32) -> Round {
         let (federation, round, version, minimum) = (1, 0, 0, 1);
         let (opened, deadline) = (1_000, Some(61_000));
         let cohort = cohort.to_vec();
         let opening = RoundOpening { federation, round, version, cohort, wanted, minimum, opened, deadline };
-        Round::new(opening, Arc::new(RoundTerms::freeze(Terms::default()).unwrap()), 1.0)
+        Round::new(opening, Arc::new(RoundTerms::freeze(TermsDraft::default()).unwrap()), 1.0)
     }
 
     fn known(key: &str, digest: u8) -> Known {
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn a_round_found_in_the_record_goes_on() {
         let opening = round(&[1, 2, 3], 3).opening;
-        let terms = Arc::new(RoundTerms::freeze(Terms::default()).unwrap());
+        let terms = Arc::new(RoundTerms::freeze(TermsDraft::default()).unwrap());
         let receipt = Receipt { device: 2, key: "k".into(), digest: [7; 32], bytes: 9 };
         let found = OpenRound {
             opening,
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn tokens_found_in_the_record_stay_given_and_spent() {
         let opening = round(&[1, 2], 2).opening;
-        let terms = Arc::new(RoundTerms::freeze(Terms::default()).unwrap());
+        let terms = Arc::new(RoundTerms::freeze(TermsDraft::default()).unwrap());
         let receipt = AnonymousReceipt { nullifier: [5; 32], key: "k".into(), digest: [7; 32], bytes: 9 };
         let (issued, anonymous) = (vec![(2, [8; 32])], vec![receipt]);
         let found = OpenRound {

@@ -8,7 +8,7 @@ use super::{Federation, Refused};
 use crate::clerk::Clerk;
 use crate::storage::{Change, Hash, Millis, SealNote, Storage, StorageError};
 use bytes::Bytes;
-use sottovoce_privacy::LockedSum;
+use sottovoce_privacy::EncryptedSum;
 use sottovoce_privacy::secagg::{self, Message as _, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ enum Kind {
 
 /// Encrypted updates: gathered as plain ones are, then opened by devices.
 struct Locked {
-    sum: LockedSum,
+    sum: EncryptedSum,
     /// Words of an update.
     length: usize,
     /// Whose updates are in it.
@@ -187,7 +187,7 @@ impl Sealing {
     fn message_for(&self, seat: u32) -> Result<Heard, Refused> {
         let (part, message) = match &self.kind {
             Kind::Masks(masks) => {
-                let part = masks.aborted().is_none() && masks.takes_part(seat);
+                let part = masks.aborted().is_none() && masks.is_participant(seat);
                 (part, if masks.has(seat) { None } else { masks.message_for(seat) })
             }
             Kind::Locked(locked) => {
@@ -232,11 +232,11 @@ impl Sealing {
         let masks = match &self.kind {
             Kind::Masks(masks) => masks,
             Kind::Locked(locked) => {
-                return locked.sum.look_at(bytes).map_err(|error| malformed(error.to_string()));
+                return locked.sum.validate(bytes).map_err(|error| malformed(error.to_string()));
             }
         };
         let masked = secagg::Masked::decode(bytes).map_err(|error| malformed(error.to_string()))?;
-        if masked.head != secagg::Head::new(masks.terms(), seat) {
+        if masked.header != secagg::Header::new(masks.terms(), seat) {
             return Err(Refused::WrongRound(
                 "the update is for another round, federation or seat".to_owned(),
             ));
@@ -245,7 +245,7 @@ impl Sealing {
         if found != expected {
             return Err(Refused::WrongShape(format!("{found} words, expected {expected}")));
         }
-        if masks.takes_part(seat) { Ok(()) } else { Err(Refused::RoundClosed) }
+        if masks.is_participant(seat) { Ok(()) } else { Err(Refused::RoundClosed) }
     }
 }
 
@@ -254,16 +254,16 @@ impl Federation {
     pub(super) fn seal(&self, round: &Round) -> Option<Sealing> {
         let coordinator = self.coordinator();
         let protected = coordinator.protected()?;
-        let length = protected.packing().length();
+        let length = protected.quantizer().length();
         let patience = u64::from(self.config.seal_step_seconds) * 1000;
         let (opened, deadline) = (round.opening.opened, round.opening.deadline);
-        if let Some(lock) = protected.lock() {
-            let sum = LockedSum::new(lock.clone());
+        if let Some(lock) = protected.encryption() {
+            let sum = EncryptedSum::new(lock.clone());
             let (counted, closed, answers, opened_to, aborted) = Default::default();
             let locked = Locked { sum, length, counted, closed, answers, opened: opened_to, aborted };
             return Some(Sealing::new(Kind::Locked(locked), opened, deadline, patience));
         }
-        let terms = protected.protection().masks(&round.terms, length)?;
+        let terms = protected.config().secagg_config(&round.terms, length)?;
         let mut hasher = blake3::Hasher::new_keyed(&self.secret);
         hasher.update(b"seal").update(&self.id.to_le_bytes()).update(&round.opening.round.to_le_bytes());
         let masks = secagg::Server::new(terms, *hasher.finalize().as_bytes()).ok()?;

@@ -6,9 +6,9 @@ use crate::messages::Phone;
 use crate::scene::Host;
 use serde_json::json;
 use sottovoce_privacy::secagg::{
-    Confirmed, Device, Identity, Inbox, Message as _, Neighbours, Roster, Survivors, Terms,
+    Confirmations, Device, Identity, EncryptedShares, Message as _, Neighbours, Roster, Survivors, Config,
 };
-use sottovoce_privacy::{Protected, Protection};
+use sottovoce_privacy::{PrivacyMechanism, PrivacyConfig};
 use sottovoce_protocol::codec;
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ impl Choir {
     }
 
     /// The round's terms and the device's seat.
-    fn asked(&self, phone: &Phone) -> (Terms, u32) {
+    fn asked(&self, phone: &Phone) -> (Config, u32) {
         let start = Instant::now();
         let answer = loop {
             let answer = self.host.call("POST", "/v1/federations/choir/check-in", &phone.credential, b"");
@@ -56,9 +56,9 @@ impl Choir {
             std::thread::sleep(Duration::from_millis(20));
         };
         let terms = codec::decode_terms(&answer.body).unwrap();
-        let protection = Protection::read(&terms.privacy).unwrap();
-        let protected = Protected::new(&protection, &self.host.layout(phone), terms.cohort_size).unwrap();
-        let masks = protection.masks(&terms, protected.unwrap().packing().length()).unwrap();
+        let protection = PrivacyConfig::read(&terms.privacy).unwrap();
+        let protected = PrivacyMechanism::new(&protection, &self.host.layout(phone), terms.cohort_size).unwrap();
+        let masks = protection.secagg_config(&terms, protected.unwrap().quantizer().length()).unwrap();
         assert!(masks.signed);
         (masks, answer.header("sottovoce-seat").unwrap().parse().unwrap())
     }
@@ -114,7 +114,7 @@ fn false_signatures_are_refused_and_a_device_that_does_not_confirm_stops_nobody(
     }
     choir.step(&all, |device, down| device.share(&Neighbours::decode(down).unwrap()).unwrap().encode());
     for &place in &all {
-        let down = Inbox::decode(&choir.hear(place)).unwrap();
+        let down = EncryptedShares::decode(&choir.hear(place)).unwrap();
         let (phone, device) = &mut choir.singers[place];
         let zeros = vec![0; device.terms().length as usize];
         let masked = device.mask(&down, &zeros).unwrap().encode();
@@ -129,7 +129,7 @@ fn false_signatures_are_refused_and_a_device_that_does_not_confirm_stops_nobody(
     choir.refuses(1, &confirm.encode(), "not of the devices they must be of");
     choir.step(&all[..4], |device, down| device.confirm(&Survivors::decode(down).unwrap()).unwrap().encode());
     choir.step(&all[..4], |device, down| {
-        device.unmask_confirmed(&Confirmed::decode(down).unwrap()).unwrap().encode()
+        device.unmask_confirmed(&Confirmations::decode(down).unwrap()).unwrap().encode()
     });
     choir.host.wait_for("choir", "finished");
     let id = choir.host.server.federation("choir").unwrap().id;

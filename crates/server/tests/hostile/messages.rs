@@ -2,7 +2,7 @@
 
 use sottovoce_core::Rng;
 use sottovoce_protocol::{
-    Asked, Draws, FederationId, Layout, Ledger, Mark, ModelVersion, Policy, Refusal, Reportable, RoundId,
+    CriterionRequest, DisclosureSeeds, FederationId, Layout, Ledger, RowOrigin, ModelVersion, Policy, Refusal, Reportable, RoundId,
     RoundTerms, Trained, ValueEncoding, codec,
 };
 
@@ -19,8 +19,8 @@ const MARKER: f32 = 0.123_456_79;
 
 fn trained(layout: &Layout, value: f32) -> Trained {
     let mut trained = Trained::new(layout);
-    trained.push_row(0, 2, Mark::Other).unwrap().fill(value);
-    trained.push_row(0, 3, Mark::Other).unwrap().fill(0.01);
+    trained.push_row(0, 2, RowOrigin::Other).unwrap().fill(value);
+    trained.push_row(0, 3, RowOrigin::Other).unwrap().fill(0.01);
     trained
 }
 
@@ -33,7 +33,7 @@ fn policy() -> Policy {
 fn encoded(trained: Trained, terms: &RoundTerms) -> Vec<u8> {
     let mut bytes = Vec::new();
     let disclosed =
-        trained.disclose(&policy(), terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1))).unwrap();
+        trained.disclose(&policy(), terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1))).unwrap();
     codec::encode_update(&disclosed, &mut bytes);
     bytes
 }
@@ -69,24 +69,24 @@ pub(crate) fn for_round(layout: &Layout, terms: &RoundTerms, round: u64) -> Vec<
 }
 
 pub(crate) fn for_federation(layout: &Layout, terms: &RoundTerms, federation: u64) -> Vec<u8> {
-    let mut terms = terms.clone().thaw();
+    let mut terms = terms.clone().into_draft();
     terms.federation = FederationId(federation);
     honest(layout, &RoundTerms::freeze(terms).unwrap())
 }
 
 pub(crate) fn written_as(layout: &Layout, terms: &RoundTerms, values: ValueEncoding) -> Vec<u8> {
-    let mut terms = terms.clone().thaw();
+    let mut terms = terms.clone().into_draft();
     terms.values = values;
     honest(layout, &RoundTerms::freeze(terms).unwrap())
 }
 
 /// With a sample count and a criterion that nobody asked for.
 pub(crate) fn talkative(layout: &Layout, terms: &RoundTerms, samples: bool) -> Vec<u8> {
-    let mut terms = terms.clone().thaw();
+    let mut terms = terms.clone().into_draft();
     if samples {
         terms.samples = true;
     } else {
-        terms.criteria = vec![Asked { name: "auc".into(), why: String::new() }];
+        terms.criteria = vec![CriterionRequest { name: "auc".into(), purpose: String::new() }];
     }
     honest(layout, &RoundTerms::freeze(terms).unwrap())
 }

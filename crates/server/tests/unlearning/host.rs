@@ -1,7 +1,7 @@
 //! A server in this process, on a folder that outlives it, and people who answer its rounds.
 
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Draws, Ledger, Mark, Policy, RoundTerms, Trained, codec};
+use sottovoce_protocol::{DisclosureSeeds, Ledger, RowOrigin, Policy, RoundTerms, Trained, codec};
 use sottovoce_server::clerk::{Clerk, Watch};
 use sottovoce_server::federation::{CheckIn, Federation, FederationConfig, Unlearn};
 use sottovoce_server::storage::{self, Purpose, Storage, Stored};
@@ -151,11 +151,11 @@ fn update(person: u32, terms: &RoundTerms) -> Vec<u8> {
     let shape = sottovoce_models::learner::learner(&terms.model, None).unwrap().layout(ITEMS).unwrap();
     let mut trained = Trained::new(&shape);
     let value = 0.1 + person as f32;
-    trained.push_row(0, person, Mark::Other).unwrap().fill(value);
-    trained.push_row(0, person + 1, Mark::Other).unwrap().fill(-value);
+    trained.push_row(0, person, RowOrigin::Other).unwrap().fill(value);
+    trained.push_row(0, person + 1, RowOrigin::Other).unwrap().fill(-value);
     let policy = Policy::new(1.0).unwrap();
     let disclosed =
-        trained.disclose(&policy, terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1))).unwrap();
+        trained.disclose(&policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1))).unwrap();
     let mut bytes = Vec::new();
     codec::encode_update(&disclosed, &mut bytes);
     bytes

@@ -7,7 +7,7 @@
 //! ```
 //! Sums run in eight lanes in a fixed order, so that results are bit for bit the same on every machine.
 
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 const LANES: usize = 8;
 
@@ -50,12 +50,12 @@ pub(super) struct Gradients<'a> {
 
 /// Adds each sample's weighted product to its logit.
 pub(super) fn add_logits(vectors: Vectors<'_>, x: &mut [f32]) {
-    fastest(Logits { vectors, x });
+    simd_dispatch(Logits { vectors, x });
 }
 
 /// Adds the gradients of all vectors, given those of the logits.
 pub(super) fn add_gradients(vectors: Vectors<'_>, dx: &[f32], gradients: Gradients<'_>) {
-    fastest(Backward { vectors, dx, gradients });
+    simd_dispatch(Backward { vectors, dx, gradients });
 }
 
 /// Adds the gradient of `regularisation / 2 |values|^2`.
@@ -70,7 +70,7 @@ struct Logits<'a, 'x> {
     x: &'x mut [f32],
 }
 
-impl Work for Logits<'_, '_> {
+impl SimdKernel for Logits<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -107,7 +107,7 @@ struct Backward<'a, 's> {
     gradients: Gradients<'s>,
 }
 
-impl Work for Backward<'_, '_> {
+impl SimdKernel for Backward<'_, '_> {
     type Output = ();
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use crate::central::factors::{self, with_stride};
 use crate::central::least_squares::{self, Normal, Solver};
 use crate::{ClientModel, TrainInput, TrainStats};
 use sottovoce_core::{Rng, math};
-use sottovoce_protocol::{Mark, Parameters, Table, Trained, UpdateError};
+use sottovoce_protocol::{RowOrigin, Parameters, Table, Trained, UpdateError};
 use std::borrow::Cow;
 
 /// How a device trains.
@@ -80,7 +80,7 @@ impl Client {
         for (item, row) in (0..).zip(table.values().chunks_exact(self.factors)) {
             let has = had.next_if_eq(&item).is_some();
             let (confidence, goal, mark) =
-                if has { (1.0 + self.confidence, 1.0, Mark::Consumed) } else { (1.0, 0.0, Mark::Other) };
+                if has { (1.0 + self.confidence, 1.0, RowOrigin::Consumed) } else { (1.0, 0.0, RowOrigin::Other) };
             let error = goal - math::dot(user, row);
             loss += f64::from(confidence * error * error);
             let proposed = into.push_row(0, item, mark)?;
@@ -91,7 +91,7 @@ impl Client {
 
     /// Covers rows of items that the owner has or hides by what they would be if they did not have them.
     fn cover(&self, table: &Table, user: &[f32], own: &[u32], into: &mut Trained) -> Result<(), UpdateError> {
-        let covers = into.cover_rows(0, own)?.chunks_exact_mut(self.factors);
+        let covers = into.push_decoys(0, own)?.chunks_exact_mut(self.factors);
         for (cover, &item) in covers.zip(own) {
             let error = -math::dot(user, table.row(item as usize));
             cover.iter_mut().zip(user).for_each(|(to, p)| *to = error * p);
@@ -148,7 +148,7 @@ impl ClientModel for Client {
         };
         self.solve(prepared, history, scratch, user);
         let loss = self.propose(table, user, history, into)?;
-        if self.decoys && !into.is_open() {
+        if self.decoys && !into.discloses_everything() {
             self.cover(table, user, &both(history, hidden), into)?;
         }
         let samples = history.len() as u64;
@@ -172,7 +172,7 @@ mod tests {
     use crate::ServerModel;
     use crate::federated::fcf::Server;
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
-    use sottovoce_protocol::{Draws, Ledger, Policy, RoundTerms, Terms};
+    use sottovoce_protocol::{DisclosureSeeds, Ledger, Policy, RoundTerms, TermsDraft};
 
     const ITEMS: usize = 25;
     const FACTORS: usize = 5;
@@ -225,11 +225,11 @@ mod tests {
             prop_assert!(flat.iter().all(|s| s.abs() < 2e-3), "{flat:?}");
             prop_assert_eq!(trained.update().rows(), ITEMS);
             let mut cost = 0.0;
-            for ((item, values), mark) in trained.update().tables()[0].iter().zip(trained.marks(0)) {
+            for ((item, values), mark) in trained.update().tables()[0].iter().zip(trained.origins(0)) {
                 let (c, r) = cell(&device, &history, item);
                 let error = r - inner(&p, table.row(item));
                 cost += c * error * error;
-                prop_assert_eq!(*mark == Mark::Consumed, r == 1.0);
+                prop_assert_eq!(*mark == RowOrigin::Consumed, r == 1.0);
                 for (found, p) in values.iter().zip(&p) {
                     prop_assert!((f64::from(*found) - c * error * p).abs() < 1e-3, "{found} {}", c * error * p);
                 }
@@ -256,9 +256,9 @@ mod tests {
             hidden: policy.hidden(),
         };
         device.train(input, &mut device.scratch(6), rng, &mut trained).unwrap();
-        let terms = RoundTerms::freeze(Terms::default()).unwrap();
+        let terms = RoundTerms::freeze(TermsDraft::default()).unwrap();
         let left =
-            trained.disclose(&policy, &terms, 0, &mut Ledger::totals_only(), Draws::once(rng)).unwrap();
+            trained.disclose(&policy, &terms, 0, &mut Ledger::totals_only(), DisclosureSeeds::once(rng)).unwrap();
         assert_eq!(left.update().rows(), 6);
         for (item, row) in left.update().tables()[0].iter() {
             let error = -math::dot(&private, shared.tables()[0].row(item));

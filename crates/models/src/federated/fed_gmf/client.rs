@@ -3,7 +3,7 @@
 use crate::loss::Loss;
 use crate::{ClientModel, DpSgd, TrainInput, TrainStats};
 use sottovoce_core::{Rng, math};
-use sottovoce_protocol::{Mark, Parameters, Trained, UpdateError};
+use sottovoce_protocol::{RowOrigin, Parameters, Trained, UpdateError};
 
 /// How a device trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,7 +49,7 @@ pub struct Scratch {
     samples: Vec<(u32, bool)>,
     /// Items met, ascending, with their marks.
     items: Vec<u32>,
-    marks: Vec<Mark>,
+    marks: Vec<RowOrigin>,
     /// By item: its place among those met.
     places: Vec<u32>,
     /// Rows of those met, as they are changed.
@@ -70,7 +70,7 @@ struct Gradients {
 }
 
 impl Scratch {
-    /// Draws negatives for all that the owner has; some of the catalog is neither had nor hidden.
+    /// DisclosureSeeds negatives for all that the owner has; some of the catalog is neither had nor hidden.
     fn draw(&mut self, history: &[u32], hidden: &[u32], negatives: usize, rng: &mut Rng) {
         let Self { samples, items, marks, places, own, .. } = self;
         let catalog = own.len() as u32;
@@ -87,7 +87,7 @@ impl Scratch {
         items.extend(samples.iter().map(|sample| sample.0));
         items.sort_unstable();
         items.dedup();
-        let mark = |&item: &u32| if own[item as usize] { Mark::Consumed } else { Mark::Other };
+        let mark = |&item: &u32| if own[item as usize] { RowOrigin::Consumed } else { RowOrigin::Other };
         marks.clear();
         marks.extend(items.iter().map(mark));
         (0..).zip(&*items).for_each(|(place, &item)| places[item as usize] = place);
@@ -401,7 +401,7 @@ mod tests {
         }
         assert!(p.iter().zip(mine).all(|(found, mine)| (f64::from(*found) - mine).abs() < 1e-5));
         assert!(scratch.own.iter().all(|own| !own));
-        let marks = into.marks(0).iter().filter(|&&mark| mark == Mark::Consumed).count();
+        let marks = into.origins(0).iter().filter(|&&mark| mark == RowOrigin::Consumed).count();
         assert_eq!(marks, 3);
     }
 }

@@ -1,12 +1,12 @@
 //! The device's half: steps on one person's history.
 
 use super::Server;
-use super::layers::{Kind, Middle};
+use super::layers::Middle;
 use super::output::{self, Scoring, Stepping};
 use crate::{ClientModel, TrainInput, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::{Arena, NeuralError};
-use sottovoce_protocol::{Mark, Parameters, Table, Trained, UpdateError};
+use sottovoce_protocol::{RowOrigin, Parameters, Table, Trained, UpdateError};
 
 /// How a device trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,10 +38,10 @@ pub struct Scratch {
     gradients: Vec<f32>,
     /// All items, with their marks.
     items: Vec<u32>,
-    marks: Vec<Mark>,
+    marks: Vec<RowOrigin>,
     /// Of the owner's items: changes of their rows in the encoder, and marks.
     encoder_changes: Vec<f32>,
-    own: Vec<Mark>,
+    own: Vec<RowOrigin>,
 }
 
 /// What a round's steps go on from and what they change.
@@ -116,20 +116,20 @@ impl Client {
         scratch.middle.clear();
         scratch.middle.extend_from_slice(middle.values());
         scratch.gradients.resize(middle.values().len(), 0.0);
-        history.iter().for_each(|&item| scratch.marks[item as usize] = Mark::Consumed);
+        history.iter().for_each(|&item| scratch.marks[item as usize] = RowOrigin::Consumed);
         // The two tables' buffers are lent one after the other: the encoder's changes are few.
         let mut encoder_changes = std::mem::take(&mut scratch.encoder_changes);
         encoder_changes.clear();
         encoder_changes.resize(history.len() * self.network.hidden, 0.0);
         let output_changes = into.push_rows(1, &scratch.items, &scratch.marks)?;
-        history.iter().for_each(|&item| scratch.marks[item as usize] = Mark::Other);
+        history.iter().for_each(|&item| scratch.marks[item as usize] = RowOrigin::Other);
         let mut steps =
             Steps { encoder, output, history, encoder_changes: &mut encoder_changes, output_changes, beta };
         let mut loss = 0.0;
         for step in 0..self.local_steps {
             loss += self.step(&mut steps, step == 0, scratch, rng).map_err(wrong)?;
         }
-        scratch.own.resize(history.len(), Mark::Consumed);
+        scratch.own.resize(history.len(), RowOrigin::Consumed);
         into.push_rows(0, history, &scratch.own)?.copy_from_slice(&encoder_changes);
         scratch.encoder_changes = encoder_changes;
         let change = into.whole(2)?.iter_mut().zip(&scratch.middle).zip(middle.values());
@@ -174,7 +174,7 @@ impl ClientModel for Client {
             middle: Vec::new(),
             gradients: Vec::new(),
             items: (0..items as u32).collect(),
-            marks: vec![Mark::Other; items],
+            marks: vec![RowOrigin::Other; items],
             encoder_changes: Vec::new(),
             own: Vec::new(),
         }
@@ -316,7 +316,7 @@ mod tests {
             let names: Vec<usize> =
                 trained.update().tables().iter().map(sottovoce_protocol::Rows::len).collect();
             assert_eq!(names, [3, ITEMS, 1]);
-            assert_eq!(trained.marks(1)[2..4], [Mark::Consumed, Mark::Other]);
+            assert_eq!(trained.origins(1)[2..4], [RowOrigin::Consumed, RowOrigin::Other]);
         }
     }
 

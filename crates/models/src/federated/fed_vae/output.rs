@@ -1,6 +1,6 @@
 //! The output layer: a row and a bias for each item of the catalog, gone through twice a step.
 
-use sottovoce_core::{Work, fastest, math};
+use sottovoce_core::{SimdKernel, math, simd_dispatch};
 
 /// Scores of all items: rows end with the item's bias.
 pub(super) struct Scoring<'a> {
@@ -11,7 +11,7 @@ pub(super) struct Scoring<'a> {
     pub(super) into: &'a mut [f32],
 }
 
-impl Work for Scoring<'_> {
+impl SimdKernel for Scoring<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -39,7 +39,7 @@ pub(super) struct Stepping<'a> {
     pub(super) back: &'a mut [f32],
 }
 
-impl Work for Stepping<'_> {
+impl SimdKernel for Stepping<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -60,11 +60,11 @@ impl Work for Stepping<'_> {
 }
 
 pub(super) fn score(work: Scoring<'_>) {
-    fastest(work);
+    simd_dispatch(work);
 }
 
 pub(super) fn step(work: Stepping<'_>) {
-    fastest(work);
+    simd_dispatch(work);
 }
 
 /// Turns scores into the gradient of `- sum over the items had of ln softmax`; returns that sum.

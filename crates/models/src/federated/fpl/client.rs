@@ -12,8 +12,8 @@ use super::scratch::Drawing;
 use super::scratch::Scratch;
 use crate::federated::negatives::{Negatives, Pool};
 use crate::{ClientModel, DpSgd, TrainInput, TrainStats};
-use sottovoce_core::{Rng, Work, fastest};
-use sottovoce_protocol::{Mark, Parameters, Table, Trained, UpdateError};
+use sottovoce_core::{Rng, SimdKernel, simd_dispatch};
+use sottovoce_protocol::{RowOrigin, Parameters, Table, Trained, UpdateError};
 
 /// Strengths of L2 regularisation, times the learning rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +57,7 @@ struct Training<'a, const F: usize> {
     into: &'a mut Trained,
 }
 
-impl<const F: usize> Work for Training<'_, F> {
+impl<const F: usize> SimdKernel for Training<'_, F> {
     type Output = Result<TrainStats, UpdateError>;
 
     #[inline(always)]
@@ -75,7 +75,7 @@ impl<const F: usize> Work for Training<'_, F> {
             scratch.cover(user, table.values(), device.regularisation.negative);
             device.propose::<F>(regularisations, user, scratch, rows);
             scratch.settle_decoys(hidden, user.len() + 1, rows);
-            into.cover_rows(0, &scratch.covered)?.copy_from_slice(&scratch.covers);
+            into.push_decoys(0, &scratch.covered)?.copy_from_slice(&scratch.covers);
         } else {
             device.propose::<F>(regularisations, user, scratch, rows);
         }
@@ -163,17 +163,17 @@ impl ClientModel for Client {
             return Ok(TrainStats::default());
         }
         let mut regularisations = [self.regularisation.negative; 3];
-        regularisations[Mark::Consumed as usize] = self.regularisation.positive;
+        regularisations[RowOrigin::Consumed as usize] = self.regularisation.positive;
         let regularisations = &regularisations;
         let pool = user.get(self.factors).map(|&kept| Pool::of(kept));
         // Who keeps nothing at home has nothing to hide among decoys.
         let negatives = match self.negatives {
-            Negatives::Decoys if into.is_open() => Negatives::Papers,
+            Negatives::Decoys if into.discloses_everything() => Negatives::Papers,
             as_asked => as_asked,
         };
         let drawing = Drawing { history, items, negatives, pool };
         with_factors!(self.factors, F => {
-            fastest(Training::<F> { device: self, regularisations, table, user, drawing, hidden, scratch, rng, into })
+            simd_dispatch(Training::<F> { device: self, regularisations, table, user, drawing, hidden, scratch, rng, into })
         })
     }
 
@@ -208,7 +208,7 @@ mod tests {
     use crate::ServerModel;
     use crate::federated::fpl::Server;
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
-    use sottovoce_protocol::{Draws, Ledger, Policy, RoundTerms, Terms};
+    use sottovoce_protocol::{DisclosureSeeds, Ledger, Policy, RoundTerms, TermsDraft};
 
     const ITEMS: usize = 30;
     const FACTORS: usize = 5;
@@ -296,9 +296,9 @@ mod tests {
                 prop_assert!((f64::from(p[f]) - expected).abs() < 1e-4, "p {f}: {} {expected}", p[f]);
             }
             let mut proposed = vec![[0.0f32; FACTORS + 1]; ITEMS];
-            for ((item, values), mark) in trained.update().tables()[0].iter().zip(trained.marks(0)) {
+            for ((item, values), mark) in trained.update().tables()[0].iter().zip(trained.origins(0)) {
                 proposed[item].copy_from_slice(values);
-                prop_assert_eq!(*mark == Mark::Consumed, history.contains(&(item as u32)));
+                prop_assert_eq!(*mark == RowOrigin::Consumed, history.contains(&(item as u32)));
             }
             for (item, (found, expected)) in proposed.iter().zip(&rows).enumerate() {
                 for (found, expected) in found.iter().zip(expected) {
@@ -324,9 +324,9 @@ mod tests {
                 let mut trained = Trained::new(&shared.layout());
                 let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history, hidden: policy.hidden() };
                 device.train(input, &mut scratch, &mut rng, &mut trained).unwrap();
-                let terms = RoundTerms::freeze(Terms::default()).unwrap();
+                let terms = RoundTerms::freeze(TermsDraft::default()).unwrap();
                 let ledger = &mut Ledger::totals_only();
-                let left = trained.disclose(&policy, &terms, 0, ledger, Draws::once(&mut rng)).unwrap();
+                let left = trained.disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng)).unwrap();
                 let rows: Vec<(usize, Vec<f32>)> =
                     left.update().tables()[0].iter().map(|(row, values)| (row, values.to_vec())).collect();
                 let mut open = scratch.triples.clone();

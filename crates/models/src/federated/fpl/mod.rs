@@ -37,8 +37,7 @@ pub use config::FplConfig;
 pub use server::Server;
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Negatives, Population, RowMeaning,
-    Schedule,
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning, Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;

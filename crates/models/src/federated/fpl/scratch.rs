@@ -5,7 +5,7 @@ use super::touched::Touched;
 use crate::loss::Loss;
 use crate::federated::negatives::{Negatives, MAX_DRAWS, Pool};
 use sottovoce_core::{Rng, math};
-use sottovoce_protocol::Mark;
+use sottovoce_protocol::RowOrigin;
 use wide::f32x4;
 
 /// Working memory of [`Client`](super::Client).
@@ -16,7 +16,7 @@ pub struct Scratch {
     /// Items met, ascending.
     pub(super) items: Vec<u32>,
     /// Whether the owner has them.
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<RowOrigin>,
     /// What is known of each item met, at the item's place in the catalog; elsewhere it is left over from others.
     pub(super) rows: Vec<Row>,
     /// s of each triple, and what fills the last block.
@@ -26,7 +26,7 @@ pub struct Scratch {
     /// Draws of items that the owner has; none but where negatives are decoys.
     pub(super) decoys: Vec<Decoy>,
     /// Items that no triple has, with their marks.
-    odd: Vec<(u32, Mark)>,
+    odd: Vec<(u32, RowOrigin)>,
     /// Items of which something leaves when their own change stays at home, ascending.
     pub(super) covered: Vec<u32>,
     /// What that is, one row after the other.
@@ -120,15 +120,15 @@ impl Scratch {
     fn draw_few(&mut self, from: &Drawing<'_>, rng: &mut Rng) {
         let history = from.history;
         draw_all(&mut self.triples, &mut self.decoys, from, |item| has(history, item), rng);
-        let mut met = [(0, Mark::Other); 4 * FEW];
+        let mut met = [(0, RowOrigin::Other); 4 * FEW];
         for (pair, [positive, negative]) in met.as_chunks_mut::<2>().0.iter_mut().zip(&self.triples) {
-            *pair = [(*positive, Mark::Consumed), (*negative, Mark::Other)];
+            *pair = [(*positive, RowOrigin::Consumed), (*negative, RowOrigin::Other)];
         }
         let mut count = 2 * self.triples.len();
         for decoy in &self.decoys {
             met[2 * decoy.triple as usize + 1] = met[2 * decoy.triple as usize];
-            met[count] = (decoy.item, Mark::Other);
-            met[count + 1] = (decoy.instead, Mark::Hidden);
+            met[count] = (decoy.item, RowOrigin::Other);
+            met[count + 1] = (decoy.instead, RowOrigin::Hidden);
             count += 2;
         }
         let met = &mut met[..count];
@@ -155,12 +155,12 @@ impl Scratch {
         self.odd.clear();
         for decoy in &self.decoys {
             if marking.add_one(decoy.item) {
-                self.odd.push((decoy.item, Mark::Other));
+                self.odd.push((decoy.item, RowOrigin::Other));
             }
         }
         for decoy in &self.decoys {
             if marking.add_one(decoy.instead) {
-                self.odd.push((decoy.instead, Mark::Hidden));
+                self.odd.push((decoy.instead, RowOrigin::Hidden));
             }
         }
         let most = 2 * (self.triples.len() + self.decoys.len());
@@ -279,7 +279,7 @@ impl Scratch {
         let Self { items, marks, covered, covers, decoys, aside, .. } = self;
         for (decoy, aside) in decoys.iter().zip(aside.chunks_exact(length)) {
             let Ok(at) = items.binary_search(&decoy.instead) else { continue };
-            if marks[at] == Mark::Other {
+            if marks[at] == RowOrigin::Other {
                 math::add(&mut rows[at * length..][..length], aside);
             }
         }
@@ -287,7 +287,7 @@ impl Scratch {
         for place in 0..covered.len() {
             let Ok(at) = items.binary_search(&covered[place]) else { continue };
             let cover = place * length..(place + 1) * length;
-            if marks[at] == Mark::Other {
+            if marks[at] == RowOrigin::Other {
                 rows[at * length..][..length].copy_from_slice(&covers[cover]);
             } else {
                 covered[kept] = covered[place];
@@ -300,7 +300,7 @@ impl Scratch {
         for item in hidden {
             let Ok(at) = items.binary_search(item) else { continue };
             let Err(place) = covered.binary_search(item) else { continue };
-            if marks[at] == Mark::Other {
+            if marks[at] == RowOrigin::Other {
                 covered.insert(place, *item);
                 covers.splice(place * length..place * length, rows[at * length..][..length].iter().copied());
             }
@@ -409,7 +409,7 @@ mod tests {
                 scratch.triples.iter().flatten().for_each(|&item| counts[item as usize] += 1);
                 assert!(scratch.items.is_sorted_by(|one, next| one < next));
                 for (item, mark) in scratch.items.iter().zip(&scratch.marks) {
-                    assert_eq!(*mark == Mark::Consumed, item % 2 == 1 && *item < 40);
+                    assert_eq!(*mark == RowOrigin::Consumed, item % 2 == 1 && *item < 40);
                 }
             }
             for (item, &count) in counts.iter().enumerate() {

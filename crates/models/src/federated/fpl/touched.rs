@@ -1,6 +1,6 @@
 //! Items met in a round, in ascending order without sorting.
 
-use sottovoce_protocol::Mark;
+use sottovoce_protocol::RowOrigin;
 use std::mem::take;
 
 /// Words up to which all are looked at instead of remembering which are not 0.
@@ -50,12 +50,12 @@ impl Touched {
         &mut self,
         history: &[u32],
         items: &mut Vec<u32>,
-        marks: &mut Vec<Mark>,
+        marks: &mut Vec<RowOrigin>,
         most: usize,
     ) {
         // Room for all and the four that may be written past the last.
         items.resize(most + 4, 0);
-        marks.resize(most + 4, Mark::Other);
+        marks.resize(most + 4, RowOrigin::Other);
         let mut into = Listed { items: &mut items[..], marks: &mut marks[..], count: 0 };
         let (own, met) = (&mut self.own[..], &mut self.met[..]);
         if self.groups.is_empty() {
@@ -127,7 +127,7 @@ impl Marking<'_> {
 /// Items listed so far, with room for more.
 struct Listed<'a> {
     items: &'a mut [u32],
-    marks: &'a mut [Mark],
+    marks: &'a mut [RowOrigin],
     count: usize,
 }
 
@@ -138,12 +138,12 @@ impl Listed<'_> {
     fn list(&mut self, word: u32, own: u64, met: u64) {
         let (mut at, mut bits) = (self.count, met);
         while bits != 0 {
-            let (mut four, mut four_marks) = ([0; 4], [Mark::Other; 4]);
+            let (mut four, mut four_marks) = ([0; 4], [RowOrigin::Other; 4]);
             for k in 0..4 {
                 let bit = bits.trailing_zeros() % 64;
                 bits &= bits.wrapping_sub(1);
                 four[k] = word * 64 + bit;
-                four_marks[k] = if own >> bit & 1 == 1 { Mark::Consumed } else { Mark::Other };
+                four_marks[k] = if own >> bit & 1 == 1 { RowOrigin::Consumed } else { RowOrigin::Other };
             }
             self.items[at..at + 4].copy_from_slice(&four);
             self.marks[at..at + 4].copy_from_slice(&four_marks);
@@ -178,7 +178,7 @@ mod tests {
                         continue;
                     }
                     marking.add(&[[consumed, other]]);
-                    expected.extend([(consumed, Mark::Consumed), (other, Mark::Other)]);
+                    expected.extend([(consumed, RowOrigin::Consumed), (other, RowOrigin::Other)]);
                 }
                 let (mut items, mut marks) = (vec![7], vec![]);
                 touched.drain(&history, &mut items, &mut marks, 2 * others.len());

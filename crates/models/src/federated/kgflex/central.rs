@@ -16,7 +16,7 @@ use crate::{
     ClientModel, Fit, Flow, ModelError, Progress, Reason, Recommender, ServerModel, Summary, Tensor, choices, config, features,
     stored,
 };
-use sottovoce_core::{Catalog, Histories, Numbers, Rng, math};
+use sottovoce_core::{Catalog, Histories, SortedIndices, Rng, math};
 use sottovoce_protocol::Parameters;
 use std::sync::Arc;
 
@@ -159,7 +159,7 @@ fn draw(history: &[u32], items: u32, rng: &mut Rng) -> [u32; 2] {
 }
 
 /// Where each feature of an item that a person decides by is among their slots.
-fn shared_slots<'a>(own: &'a [u32], features: Numbers<'a>) -> impl Iterator<Item = usize> + 'a {
+fn shared_slots<'a>(own: &'a [u32], features: SortedIndices<'a>) -> impl Iterator<Item = usize> + 'a {
     features.iter().filter_map(|feature| own.binary_search(&feature).ok())
 }
 
@@ -265,7 +265,7 @@ fn all_at_once(
 impl Recommender for Central {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         self.device.facts = Arc::clone(features::of_catalog(MODEL.name, fit.catalog)?);
-        let train = train.each_once();
+        let train = train.deduplicated();
         let root = Rng::new(fit.seed).stream(KgFlex::INFO.name, 0);
         self.begin(&train, &root)?;
         let learns = |history: &[u32]| !history.is_empty() && history.len() < train.catalog_size();

@@ -191,7 +191,7 @@ impl ClientModel for Client {
             return;
         }
         for Part { feature, value, .. } in self.parts(table, private) {
-            self.facts.holders(feature as usize).each(|item| into[item as usize] += value);
+            self.facts.items_with(feature as usize).each(|item| into[item as usize] += value);
         }
     }
 

@@ -3,7 +3,7 @@
 //! A mark of the facts and one of the history it was chosen for, then a slot a feature: its number plus 1, its weight and
 //! its vector. Slots ascend by feature, and empty ones, all 0, come last. Numbers up to 2^24 are exact in an f32.
 
-use crate::features;
+use crate::features::MAX_FEATURES;
 use sottovoce_core::Facts;
 
 /// Values before the first slot.
@@ -74,7 +74,7 @@ pub(super) fn put(
     mut fresh: impl FnMut(&mut [f32]),
 ) {
     let before = if private[0] == marks[0] { private.to_vec() } else { vec![0.0; private.len()] };
-    let mut kept = slots(&before, factors, MOST_FEATURES).peekable();
+    let mut kept = slots(&before, factors, MAX_FEATURES).peekable();
     private[..HEAD].copy_from_slice(&marks);
     let mut into = private[HEAD..].chunks_exact_mut(2 + factors);
     for (&(feature, weight), slot) in chosen.iter().zip(&mut into) {

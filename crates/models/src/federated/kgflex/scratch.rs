@@ -2,8 +2,8 @@
 
 use super::feature_selection::FeatureSelection;
 use crate::loss::Loss;
-use sottovoce_core::{Facts, Numbers, Rng, math};
-use sottovoce_protocol::Mark;
+use sottovoce_core::{Facts, SortedIndices, Rng, math};
+use sottovoce_protocol::RowOrigin;
 
 /// Slots at most: their numbers are kept in two bytes.
 pub(super) const MOST_SLOTS: usize = NONE as usize;
@@ -28,7 +28,7 @@ pub struct Scratch {
     /// Features that came, their slots and their marks.
     pub(super) touched: Vec<u32>,
     pub(super) touched_slots: Vec<u16>,
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<RowOrigin>,
     features_met: u64,
     /// For training in one place: features in slots with their weights, and slots of a triple with their signs.
     pub(super) own_features: Vec<(u32, f32)>,
@@ -107,7 +107,7 @@ impl Scratch {
         self.features.iter().for_each(|&feature| self.slot_of[feature as usize] = NONE);
     }
 
-    /// Draws triples (i, j), both uniform, and compares the items of each; returns the sum of the losses.
+    /// DisclosureSeeds triples (i, j), both uniform, and compares the items of each; returns the sum of the losses.
     pub(super) fn compare(&mut self, facts: &Facts, history: &[u32], triples: usize, rng: &mut Rng) -> f64 {
         history.iter().for_each(|&item| self.own[item as usize / 64] |= 1 << (item % 64));
         #[cfg(test)]
@@ -139,7 +139,7 @@ impl Scratch {
 
     /// Lists the slots of an item's features; returns the item's score.
     #[inline(always)]
-    fn meet(&mut self, features: Numbers<'_>) -> f32 {
+    fn meet(&mut self, features: SortedIndices<'_>) -> f32 {
         let mut score = 0.0;
         features.each(|feature| {
             let slot = self.slot_of[feature as usize];
@@ -184,7 +184,7 @@ impl Scratch {
                 self.touched.push(feature);
                 self.touched_slots.push(slot as u16);
                 let open = hidden.is_empty() || state.open;
-                self.marks.push(if open { Mark::Consumed } else { Mark::Hidden });
+                self.marks.push(if open { RowOrigin::Consumed } else { RowOrigin::Hidden });
             }
         }
     }

@@ -2,7 +2,7 @@ use super::super::{Server, information_gain};
 use super::*;
 use crate::ServerModel;
 use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
-use sottovoce_protocol::Mark;
+use sottovoce_protocol::RowOrigin;
 
 const FACTORS: usize = 3;
 
@@ -178,9 +178,9 @@ proptest! {
             let literal = Literal { device: &device, table: &shared.tables()[0], own: &before };
             let (rows, personal) = literal.sums(&scratch.triples);
             let mut proposed = vec![[0.0f32; FACTORS + 1]; facts.features()];
-            for ((feature, values), mark) in trained.update().tables()[0].iter().zip(trained.marks(0)) {
+            for ((feature, values), mark) in trained.update().tables()[0].iter().zip(trained.origins(0)) {
                 proposed[feature].copy_from_slice(values);
-                prop_assert_eq!(*mark, Mark::Consumed);
+                prop_assert_eq!(*mark, RowOrigin::Consumed);
             }
             for (found, expected) in proposed.iter().flatten().zip(rows.iter().flatten()) {
                 prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "{found} {expected}");
@@ -229,10 +229,10 @@ proptest! {
         let mut trained = Trained::new(&shared.layout());
         let input = TrainInput { shared: &shared, prepared: &(), private: &mut own, history: &history, hidden: &hidden };
         device.train(input, &mut device.scratch(0), &mut rng, &mut trained).unwrap();
-        for ((feature, _), mark) in trained.update().tables()[0].iter().zip(trained.marks(0)) {
+        for ((feature, _), mark) in trained.update().tables()[0].iter().zip(trained.origins(0)) {
             let explains = |item: &&u32| facts.of(**item as usize).contains(feature as u32);
             let open = history.iter().filter(explains).any(|item| !hidden.contains(item));
-            prop_assert_eq!(*mark, if open { Mark::Consumed } else { Mark::Hidden });
+            prop_assert_eq!(*mark, if open { RowOrigin::Consumed } else { RowOrigin::Hidden });
         }
     }
 }

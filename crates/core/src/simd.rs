@@ -2,7 +2,7 @@
 
 /// Work whose hot loops are to be compiled for several instruction sets. Mark [`run`](Self::run) and all it calls
 /// in a loop as `#[inline(always)]`; what is not inlined runs as compiled for the oldest machine.
-pub trait Work {
+pub trait SimdKernel {
     /// What comes out.
     type Output;
 
@@ -13,7 +13,7 @@ pub trait Work {
 /// Does work with the instructions that this machine has. The result has the same bits on all of them: lanes are
 /// written out in the source, and no multiplication is fused with an addition.
 #[inline]
-pub fn fastest<W: Work>(work: W) -> W::Output {
+pub fn simd_dispatch<W: SimdKernel>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     if *modern::FOUND {
         // SAFETY: the processor has every feature that `with_all` asks for.
@@ -26,7 +26,7 @@ pub fn fastest<W: Work>(work: W) -> W::Output {
 /// x86 processors since about 2013.
 #[cfg(target_arch = "x86_64")]
 mod modern {
-    use super::Work;
+    use super::SimdKernel;
     use std::arch::is_x86_feature_detected as has;
     use std::sync::LazyLock;
 
@@ -34,7 +34,7 @@ mod modern {
         LazyLock::new(|| has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt"));
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn with_all<W: Work>(work: W) -> W::Output {
+    pub(super) fn with_all<W: SimdKernel>(work: W) -> W::Output {
         work.run()
     }
 }
@@ -45,7 +45,7 @@ mod tests {
 
     struct Dot<'a>(&'a [f32], &'a [f32]);
 
-    impl Work for Dot<'_> {
+    impl SimdKernel for Dot<'_> {
         type Output = f32;
 
         #[inline(always)]
@@ -61,7 +61,7 @@ mod tests {
             let (mut a, mut b) = (vec![0.0; length], vec![0.0; length]);
             rng.fill_normal(1.0, &mut a);
             rng.fill_normal(1.0, &mut b);
-            assert_eq!(fastest(Dot(&a, &b)).to_bits(), Dot(&a, &b).run().to_bits());
+            assert_eq!(simd_dispatch(Dot(&a, &b)).to_bits(), Dot(&a, &b).run().to_bits());
         }
     }
 }

@@ -1,17 +1,17 @@
 //! The server's half: one dense table a tensor of the network.
 
 use super::Network;
-use crate::ServerModel;
+use crate::federated::{ServerModel, TensorSlice};
 use sottovoce_core::Rng;
 use sottovoce_protocol::{Keyed, Layout, ModelError, Parameters, Shape, Table};
 
 /// The shared model of an image classifier.
 #[derive(Clone, Debug)]
-pub struct ClassifierShared {
+pub struct ClassifierServer {
     network: Network,
 }
 
-impl ClassifierShared {
+impl ClassifierServer {
     /// Of this network.
     pub fn new(network: Network) -> Self {
         Self { network }
@@ -30,12 +30,12 @@ fn shapes(network: &Network) -> impl Iterator<Item = Shape> {
     })
 }
 
-impl ServerModel for ClassifierShared {
+impl ServerModel for ClassifierServer {
     fn layout(&self, _: usize) -> Result<Layout, ModelError> {
         Layout::new(shapes(&self.network).collect())
     }
 
-    fn start(&self, _: usize, rng: &mut Rng) -> Result<Parameters, ModelError> {
+    fn init(&self, _: usize, rng: &mut Rng) -> Result<Parameters, ModelError> {
         let mut flat = self.network.layout().zeros::<f32>();
         // The buffer is made for the network just above.
         let _ = self.network.initialise(&mut flat, rng);
@@ -43,6 +43,11 @@ impl ServerModel for ClassifierShared {
         let table = |(shape, slot): (Shape, std::ops::Range<usize>)| Table::new(shape, flat[slot].to_vec());
         let tables = shapes(&self.network).zip(tensors.map(|tensor| tensor.slot.range())).map(table);
         Parameters::new(tables.collect::<Result<_, _>>()?)
+    }
+
+    /// Classifiers are not stored in model files.
+    fn tensors(&self) -> Vec<TensorSlice> {
+        Vec::new()
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Buckets {
 #[error(
     "{read} rows could be read from {cells} buckets and others not: the cohort touches too many rows for them; take more buckets, or none (buckets = 0) for whole tables"
 )]
-pub struct Unreadable {
+pub struct BucketOverflow {
     /// Rows read.
     pub read: usize,
     /// Cells in all.
@@ -79,7 +79,7 @@ impl Buckets {
         &self,
         words: &mut [u32],
         mut each: impl FnMut(u32, u32, &[u32]),
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), BucketOverflow> {
         let cell = self.cell();
         let mut looked_at: Vec<usize> = (0..words.len()).step_by(cell).collect();
         let (mut read, mut sums) = (0, vec![0; self.cols]);
@@ -99,7 +99,7 @@ impl Buckets {
         if words.iter().all(|&word| word == 0) {
             return Ok(());
         }
-        Err(Unreadable { read, cells: 3 * self.third })
+        Err(BucketOverflow { read, cells: 3 * self.third })
     }
 
     /// The row of a cell that holds only one.

@@ -3,7 +3,7 @@
 /// Texts, each written as how much it shares with the one before it and what follows. Every sixteenth is written whole,
 /// so that any of them is found by reading at most sixteen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Words {
+pub(crate) struct FrontCoded {
     bytes: Vec<u8>,
     /// Where each sixteenth text begins.
     blocks: Vec<u32>,
@@ -12,7 +12,7 @@ pub(crate) struct Words {
 
 const BLOCK: usize = 16;
 
-impl Words {
+impl FrontCoded {
     /// # Panics
     /// If they take 4 GiB.
     pub(crate) fn new<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
@@ -107,11 +107,11 @@ mod tests {
         let long = "x".repeat(300);
         let mut texts: Vec<String> = (0..100).map(|n| format!("director: Città {n}")).collect();
         texts.extend([String::new(), "è".to_owned(), "é".to_owned(), long.clone(), format!("{long}y")]);
-        let words = Words::new(texts.iter().map(String::as_str));
+        let words = FrontCoded::new(texts.iter().map(String::as_str));
         assert_eq!(words.iter().collect::<Vec<_>>(), texts);
         assert!((0..texts.len()).all(|index| words.get(index) == texts[index]));
         let plain: usize = texts.iter().map(String::len).sum();
         assert!(words.heap_bytes() < plain / 2, "{} of {plain}", words.heap_bytes());
-        assert_eq!(Words::new([].into_iter()).iter().count(), 0);
+        assert_eq!(FrontCoded::new([].into_iter()).iter().count(), 0);
     }
 }

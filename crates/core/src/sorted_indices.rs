@@ -2,20 +2,20 @@
 
 /// A list of ascending numbers.
 #[derive(Clone, Copy, Debug)]
-pub enum Numbers<'a> {
+pub enum SortedIndices<'a> {
     /// All below 65,536.
     Short(&'a [u16]),
     /// Any.
     Long(&'a [u32]),
 }
 
-impl<'a> Numbers<'a> {
+impl<'a> SortedIndices<'a> {
     /// How many there are.
     #[inline]
     pub fn len(self) -> usize {
         match self {
-            Numbers::Short(list) => list.len(),
-            Numbers::Long(list) => list.len(),
+            SortedIndices::Short(list) => list.len(),
+            SortedIndices::Long(list) => list.len(),
         }
     }
 
@@ -28,10 +28,10 @@ impl<'a> Numbers<'a> {
     #[inline]
     pub fn contains(self, number: u32) -> bool {
         match self {
-            Numbers::Short(list) => {
+            SortedIndices::Short(list) => {
                 u16::try_from(number).is_ok_and(|number| list.binary_search(&number).is_ok())
             }
-            Numbers::Long(list) => list.binary_search(&number).is_ok(),
+            SortedIndices::Long(list) => list.binary_search(&number).is_ok(),
         }
     }
 
@@ -39,8 +39,8 @@ impl<'a> Numbers<'a> {
     #[inline(always)]
     pub fn each(self, mut with: impl FnMut(u32)) {
         match self {
-            Numbers::Short(list) => list.iter().for_each(|&number| with(u32::from(number))),
-            Numbers::Long(list) => list.iter().for_each(|&number| with(number)),
+            SortedIndices::Short(list) => list.iter().for_each(|&number| with(u32::from(number))),
+            SortedIndices::Long(list) => list.iter().for_each(|&number| with(number)),
         }
     }
 
@@ -48,8 +48,8 @@ impl<'a> Numbers<'a> {
     #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = u32> + 'a {
         (0..self.len()).map(move |place| match self {
-            Numbers::Short(list) => u32::from(list[place]),
-            Numbers::Long(list) => list[place],
+            SortedIndices::Short(list) => u32::from(list[place]),
+            SortedIndices::Long(list) => list[place],
         })
     }
 
@@ -117,12 +117,12 @@ impl Lists {
     }
 
     #[inline]
-    pub(crate) fn of(&self, place: usize) -> Numbers<'_> {
+    pub(crate) fn of(&self, place: usize) -> SortedIndices<'_> {
         let start = if place == 0 { 0 } else { self.ends[place - 1] as usize };
         let range = start..self.ends[place] as usize;
         match &self.members {
-            Members::Short(members) => Numbers::Short(&members[range]),
-            Members::Long(members) => Numbers::Long(&members[range]),
+            Members::Short(members) => SortedIndices::Short(&members[range]),
+            Members::Long(members) => SortedIndices::Long(&members[range]),
         }
     }
 

@@ -2,16 +2,16 @@
 //!
 //! C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", 2020, section 5.
 
-use crate::Generator;
+use crate::SecureRng;
 
-/// Largest denominator of a coin's odds, so that 64 more bits of a draw never overflow.
+/// Largest denominator of a coin's bernoulli, so that 64 more bits of a draw never overflow.
 pub(super) const LARGEST: u128 = 1 << 120;
 
 /// True with probability `a / b`, exactly; `a <= b < 2^120`.
 ///
 /// A uniform real in [0, 1) is read 64 bits at a time until it is plain on which side of a / b it lies: u b against a 2^64, and
 /// what is left of a when the first 64 bits cannot tell (once in 2^64 draws).
-pub(super) fn odds(generator: &mut Generator, mut a: u128, b: u128) -> bool {
+pub(super) fn bernoulli(generator: &mut SecureRng, mut a: u128, b: u128) -> bool {
     debug_assert!(a <= b && b < LARGEST);
     if a == b {
         return true;
@@ -39,35 +39,35 @@ pub(super) fn odds(generator: &mut Generator, mut a: u128, b: u128) -> bool {
 
 /// True with probability e^-(a / b), exactly; `a <= b < 2^120`. Algorithm 1 of the paper, with the odds a / (b k) of its
 /// step k as two coins, a / b and 1 / k, which keeps denominators small.
-pub(super) fn decay(generator: &mut Generator, a: u128, b: u128) -> bool {
+pub(super) fn bernoulli_exp(generator: &mut SecureRng, a: u128, b: u128) -> bool {
     let mut k: u128 = 1;
-    while odds(generator, a, b) && (k == 1 || odds(generator, 1, k)) {
+    while bernoulli(generator, a, b) && (k == 1 || bernoulli(generator, 1, k)) {
         k += 1;
     }
     k % 2 == 1
 }
 
 /// True with probability 1 / e, exactly.
-pub(super) fn one_in_e(generator: &mut Generator) -> bool {
+pub(super) fn bernoulli_inv_e(generator: &mut SecureRng) -> bool {
     let mut k: u128 = 2;
-    while odds(generator, 1, k) {
+    while bernoulli(generator, 1, k) {
         k += 1;
     }
     k % 2 == 1
 }
 
 /// True with probability e^-times, exactly.
-pub(super) fn whole_decay(generator: &mut Generator, times: u128) -> bool {
-    (0..times).all(|_| one_in_e(generator))
+pub(super) fn bernoulli_exp_int(generator: &mut SecureRng, times: u128) -> bool {
+    (0..times).all(|_| bernoulli_inv_e(generator))
 }
 
 /// True with probability e^-(a / b) for any a, exactly; `b < 2^120`.
-pub(super) fn any_decay(generator: &mut Generator, a: u128, b: u128) -> bool {
-    whole_decay(generator, a / b) && decay(generator, a % b, b)
+pub(super) fn bernoulli_exp_ratio(generator: &mut SecureRng, a: u128, b: u128) -> bool {
+    bernoulli_exp_int(generator, a / b) && bernoulli_exp(generator, a % b, b)
 }
 
 /// A whole number below `bound`, all alike, by multiplication and rejection (Lemire 2019); `bound > 0`.
-pub(super) fn below(generator: &mut Generator, bound: u64) -> u64 {
+pub(super) fn below(generator: &mut SecureRng, bound: u64) -> u64 {
     loop {
         let product = u128::from(generator.next_u64()) * u128::from(bound);
         let low = product as u64;
@@ -91,29 +91,29 @@ mod tests {
 
     #[test]
     fn coins_fall_as_often_as_they_should() {
-        let mut generator = Generator::new([1; 32]);
+        let mut generator = SecureRng::new([1; 32]);
         for (a, b) in [(1, 2), (1, 3), (2, 7), (99, 100), ((1 << 100) + 7, 5 << 100), (1, 1 << 10)] {
-            agrees(a as f64 / b as f64, || odds(&mut generator, a, b));
-            agrees((-(a as f64) / b as f64).exp(), || decay(&mut generator, a, b));
+            agrees(a as f64 / b as f64, || bernoulli(&mut generator, a, b));
+            agrees((-(a as f64) / b as f64).exp(), || bernoulli_exp(&mut generator, a, b));
         }
-        agrees((-1.0f64).exp(), || one_in_e(&mut generator));
-        agrees((-2.0f64).exp(), || whole_decay(&mut generator, 2));
-        agrees((-1.25f64).exp(), || any_decay(&mut generator, 5, 4));
+        agrees((-1.0f64).exp(), || bernoulli_inv_e(&mut generator));
+        agrees((-2.0f64).exp(), || bernoulli_exp_int(&mut generator, 2));
+        agrees((-1.25f64).exp(), || bernoulli_exp_ratio(&mut generator, 5, 4));
     }
 
     #[test]
     fn certain_coins_are_certain() {
-        let mut generator = Generator::new([2; 32]);
+        let mut generator = SecureRng::new([2; 32]);
         for b in [1, 2, 3, 1 << 64, LARGEST - 1] {
-            assert!((0..100).all(|_| odds(&mut generator, b, b)));
-            assert!((0..100).all(|_| !odds(&mut generator, 0, b)));
-            assert!((0..100).all(|_| decay(&mut generator, 0, b)));
+            assert!((0..100).all(|_| bernoulli(&mut generator, b, b)));
+            assert!((0..100).all(|_| !bernoulli(&mut generator, 0, b)));
+            assert!((0..100).all(|_| bernoulli_exp(&mut generator, 0, b)));
         }
     }
 
     #[test]
     fn whole_numbers_are_alike() {
-        let mut generator = Generator::new([3; 32]);
+        let mut generator = SecureRng::new([3; 32]);
         let mut seen = [0u32; 7];
         (0..70_000).for_each(|_| seen[below(&mut generator, 7) as usize] += 1);
         assert!(seen.iter().all(|&n| (9_500..10_500).contains(&n)), "{seen:?}");

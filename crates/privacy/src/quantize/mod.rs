@@ -8,7 +8,7 @@
 mod buckets;
 mod grid;
 
-pub use buckets::Unreadable;
+pub use buckets::BucketOverflow;
 pub use grid::{Grid, GridError, Norm};
 
 use buckets::{Buckets, MOST_UPDATES};
@@ -17,7 +17,7 @@ use thiserror::Error;
 
 /// How rows that a device may have touched are laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RowsAs {
+pub enum RowLayout {
     /// All rows of the table.
     #[default]
     Dense,
@@ -31,7 +31,7 @@ pub struct Form {
     /// How values are rounded.
     pub grid: Grid,
     /// How rows are laid out.
-    pub rows: RowsAs,
+    pub rows: RowLayout,
     /// Whether the sum tells how many updates had each row. With noise it must not.
     pub counts: bool,
     /// Whether the last word says whether the update was within the clip: 1, or -1 if it was longer.
@@ -73,7 +73,7 @@ const MOST_WORDS: u64 = sottovoce_protocol::limits::MESSAGE_BYTES / 4 - 1024;
 
 /// A form for the tables of one layout.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Packing {
+pub struct Quantizer {
     form: Form,
     tables: Vec<Place>,
     length: usize,
@@ -97,7 +97,7 @@ enum How {
     Buckets(Buckets),
 }
 
-impl Packing {
+impl Quantizer {
     /// For updates of this layout.
     ///
     /// # Errors
@@ -109,9 +109,9 @@ impl Packing {
             let (rows, cols) = (shape.rows as usize, shape.cols as usize);
             let (how, words) = match (shape.keyed, form.rows) {
                 (Keyed::Dense, _) => (How::Whole, rows * cols + extra),
-                (_, RowsAs::Dense) => (How::Rows, rows * (cols + extra)),
-                (_, RowsAs::Buckets(_)) if !form.counts => return Err(FormError::BucketsWithoutCounts),
-                (_, RowsAs::Buckets(cells)) => {
+                (_, RowLayout::Dense) => (How::Rows, rows * (cols + extra)),
+                (_, RowLayout::Buckets(_)) if !form.counts => return Err(FormError::BucketsWithoutCounts),
+                (_, RowLayout::Buckets(cells)) => {
                     let buckets = Buckets::new(cells as usize, cols);
                     (How::Buckets(buckets), buckets.words())
                 }
@@ -147,7 +147,7 @@ impl Packing {
     ///
     /// # Errors
     /// Names two rows with the same buckets, and a number of buckets with which there are none.
-    pub fn tells_rows_apart(&self) -> Result<(), FormError> {
+    pub fn check_buckets(&self) -> Result<(), FormError> {
         let bucketed = self.tables.iter().filter_map(|place| match place.how {
             How::Buckets(buckets) => Some((buckets, place.rows as u32)),
             _ => None,
@@ -156,7 +156,7 @@ impl Packing {
         let Some(rows) = tables.iter().find_map(|(buckets, rows)| buckets.alike(*rows)) else {
             return Ok(());
         };
-        let RowsAs::Buckets(cells) = self.form.rows else { return Ok(()) };
+        let RowLayout::Buckets(cells) = self.form.rows else { return Ok(()) };
         let fits = |cells: &u32| {
             tables.iter().all(|&(_, rows)| Buckets::new(*cells as usize, 0).alike(rows).is_none())
         };
@@ -170,7 +170,7 @@ impl Packing {
 
     /// Gives the words of an update that are not zero, as places and words to be added there modulo 2^32. The update is of this
     /// layout.
-    pub fn pack(&self, update: &Update, mut add: impl FnMut(usize, u32)) {
+    pub fn quantize(&self, update: &Update, mut add: impl FnMut(usize, u32)) {
         let rounding = self.form.grid.rounding(update.tables().iter().map(Rows::values));
         let mut steps = Vec::new();
         for (place, rows) in self.tables.iter().zip(update.tables()).filter(|(_, rows)| !rows.is_empty()) {
@@ -196,7 +196,7 @@ impl Packing {
     /// All words of an update.
     pub fn words(&self, update: &Update) -> Vec<u32> {
         let mut words = vec![0u32; self.length];
-        self.pack(update, |place, word| words[place] = words[place].wrapping_add(word));
+        self.quantize(update, |place, word| words[place] = words[place].wrapping_add(word));
         words
     }
 
@@ -205,12 +205,12 @@ impl Packing {
     ///
     /// # Errors
     /// If there are more rows than the buckets hold.
-    pub fn unpack(
+    pub fn dequantize(
         &self,
         sum: &[i64],
         updates: u32,
         mut each: impl FnMut(usize, usize, u32, &[f32]),
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), BucketOverflow> {
         let (grid, counts) = (&self.form.grid, self.form.counts);
         let mut values = Vec::new();
         for (table, place) in self.tables.iter().enumerate() {
@@ -272,7 +272,7 @@ impl Place {
 }
 
 /// A sum of words modulo 2^32 as signed numbers.
-pub fn signed(words: &[u32]) -> Vec<i64> {
+pub fn to_signed(words: &[u32]) -> Vec<i64> {
     words.iter().map(|&word| i64::from(word as i32)).collect()
 }
 
@@ -280,7 +280,7 @@ pub fn signed(words: &[u32]) -> Vec<i64> {
 mod tests {
     use super::*;
     use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
-    use sottovoce_protocol::{Mark, Shape, Trained};
+    use sottovoce_protocol::{RowOrigin, Shape, Trained};
     use std::collections::BTreeMap;
 
     fn layout() -> Layout {
@@ -288,14 +288,14 @@ mod tests {
         Layout::new(shapes).unwrap()
     }
 
-    fn form(rows: RowsAs, counts: bool) -> Form {
+    fn form(rows: RowLayout, counts: bool) -> Form {
         Form { grid: Grid::choose(2.0, None, 100, 0.0).unwrap(), rows, counts, votes: false }
     }
 
     fn update(rows: &BTreeMap<u32, [f32; 3]>, net: [f32; 4]) -> Trained {
         let mut trained = Trained::new(&layout());
         for (&row, values) in rows {
-            trained.push_row(0, row, Mark::Other).unwrap().copy_from_slice(values);
+            trained.push_row(0, row, RowOrigin::Other).unwrap().copy_from_slice(values);
         }
         trained.copy_whole(1, &net).unwrap();
         trained
@@ -303,27 +303,27 @@ mod tests {
 
     #[test]
     fn forms_that_cannot_be_are_refused() {
-        let error = Packing::new(&layout(), form(RowsAs::Buckets(30), false)).unwrap_err();
+        let error = Quantizer::new(&layout(), form(RowLayout::Buckets(30), false)).unwrap_err();
         assert_eq!(error, FormError::BucketsWithoutCounts);
         let large = Layout::new(vec![Shape::new("items", 1 << 22, 60, Keyed::Items)]).unwrap();
-        assert!(matches!(Packing::new(&large, form(RowsAs::Dense, true)), Err(FormError::TooLong { .. })));
-        assert_eq!(Packing::new(&layout(), form(RowsAs::Dense, true)).unwrap().length(), 40 * 4 + 5);
-        assert_eq!(Packing::new(&layout(), form(RowsAs::Dense, false)).unwrap().length(), 40 * 3 + 4);
-        assert_eq!(Packing::new(&layout(), form(RowsAs::Buckets(30), true)).unwrap().length(), 30 * 7 + 5);
+        assert!(matches!(Quantizer::new(&large, form(RowLayout::Dense, true)), Err(FormError::TooLong { .. })));
+        assert_eq!(Quantizer::new(&layout(), form(RowLayout::Dense, true)).unwrap().length(), 40 * 4 + 5);
+        assert_eq!(Quantizer::new(&layout(), form(RowLayout::Dense, false)).unwrap().length(), 40 * 3 + 4);
+        assert_eq!(Quantizer::new(&layout(), form(RowLayout::Buckets(30), true)).unwrap().length(), 30 * 7 + 5);
     }
 
     #[test]
     fn buckets_in_which_rows_are_alike_are_refused_with_how_many_to_take() {
-        let packing = |cells, rows| {
+        let quantizer = |cells, rows| {
             let layout = Layout::new(vec![Shape::new("items", rows, 3, Keyed::Items)]).unwrap();
-            Packing::new(&layout, form(RowsAs::Buckets(cells), true)).unwrap().tells_rows_apart()
+            Quantizer::new(&layout, form(RowLayout::Buckets(cells), true)).unwrap().check_buckets()
         };
-        assert_eq!(packing(6000, 3706), Ok(()));
+        assert_eq!(quantizer(6000, 3706), Ok(()));
         for (cells, rows) in [(30, 200), (300, 3706), (3, 9)] {
-            let error = packing(cells, rows).unwrap_err();
+            let error = quantizer(cells, rows).unwrap_err();
             let FormError::AlikeRows { better, .. } = error else { panic!("{error}") };
             assert!(error.to_string().contains("share all of their buckets"), "{error}");
-            assert!(better > cells && packing(better, rows) == Ok(()), "{error}");
+            assert!(better > cells && quantizer(better, rows) == Ok(()), "{error}");
         }
     }
 
@@ -345,15 +345,15 @@ mod tests {
                     sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += f64::from(value));
                 }
             }
-            for form in [form(RowsAs::Dense, true), form(RowsAs::Buckets(120), true)] {
-                let packing = Packing::new(&layout(), form).unwrap();
-                let mut sum = vec![0u32; packing.length()];
+            for form in [form(RowLayout::Dense, true), form(RowLayout::Buckets(120), true)] {
+                let quantizer = Quantizer::new(&layout(), form).unwrap();
+                let mut sum = vec![0u32; quantizer.length()];
                 for (items, net) in &updates {
-                    let words = packing.words(update(items, *net).update());
+                    let words = quantizer.words(update(items, *net).update());
                     sum.iter_mut().zip(words).for_each(|(sum, word)| *sum = sum.wrapping_add(word));
                 }
                 let mut found = BTreeMap::new();
-                packing.unpack(&signed(&sum), updates.len() as u32, |table, row, count, values| {
+                quantizer.dequantize(&to_signed(&sum), updates.len() as u32, |table, row, count, values| {
                     found.insert((table, row), (count, values.to_vec()));
                 }).unwrap();
                 prop_assert_eq!(found.len(), rows.len());
@@ -371,27 +371,27 @@ mod tests {
     #[test]
     fn updates_say_whether_they_are_within_the_clip() {
         let grid = Grid::choose(2.0, Some(1.0), 100, 0.0).unwrap();
-        let packing =
-            Packing::new(&layout(), Form { grid, rows: RowsAs::Dense, counts: false, votes: true }).unwrap();
-        assert_eq!((packing.length(), packing.vote()), (40 * 3 + 4 + 1, Some(124)));
+        let quantizer =
+            Quantizer::new(&layout(), Form { grid, rows: RowLayout::Dense, counts: false, votes: true }).unwrap();
+        assert_eq!((quantizer.length(), quantizer.vote()), (40 * 3 + 4 + 1, Some(124)));
         for (value, vote) in [(0.5, 1), (1.5, -1)] {
-            let words = packing.words(update(&BTreeMap::from([(7, [value, 0.0, 0.0])]), [0.0; 4]).update());
+            let words = quantizer.words(update(&BTreeMap::from([(7, [value, 0.0, 0.0])]), [0.0; 4]).update());
             assert_eq!(words[124] as i32, vote);
             let mut rows = 0;
-            packing.unpack(&signed(&words), 1, |_, _, _, _| rows += 1).unwrap();
+            quantizer.dequantize(&to_signed(&words), 1, |_, _, _, _| rows += 1).unwrap();
             assert_eq!(rows, 42);
         }
     }
 
     #[test]
     fn without_counts_every_row_is_there() {
-        let packing = Packing::new(&layout(), form(RowsAs::Dense, false)).unwrap();
-        let words = packing.words(update(&BTreeMap::from([(7, [0.5, -1.0, 0.25])]), [0.0; 4]).update());
+        let quantizer = Quantizer::new(&layout(), form(RowLayout::Dense, false)).unwrap();
+        let words = quantizer.words(update(&BTreeMap::from([(7, [0.5, -1.0, 0.25])]), [0.0; 4]).update());
         let mut seen = Vec::new();
         let visit = |table: usize, row: usize, count: u32, values: &[f32]| {
             seen.push((table, row, count, values.to_vec()));
         };
-        packing.unpack(&signed(&words), 9, visit).unwrap();
+        quantizer.dequantize(&to_signed(&words), 9, visit).unwrap();
         assert_eq!(seen.len(), 42);
         assert_eq!(seen[7], (0, 7, 9, vec![0.5, -1.0, 0.25]));
         assert_eq!(seen[8], (0, 8, 9, vec![0.0; 3]));

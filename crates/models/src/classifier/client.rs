@@ -1,8 +1,8 @@
 //! The device's half: some epochs of gradient descent over its own images.
 
 use super::Network;
-use super::shared::flattened;
-use crate::{ClientModel, TrainStats, TrainInput};
+use super::server::flattened;
+use crate::{ClientModel, TrainInput, TrainStats};
 use sottovoce_core::{Images, Rng};
 use sottovoce_neural::{Arena, NeuralError, Sgd};
 use sottovoce_protocol::{Parameters, Trained, UpdateError};
@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 /// How a device trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Schooling {
+pub struct TrainConfig {
     /// Passes over its images in a round (E).
     pub epochs: usize,
     /// Images of a step (B); 0: all of them.
     pub batch: usize,
-    /// The length of a step.
-    pub rate: f64,
+    /// Learning rate.
+    pub learning_rate: f64,
 }
 
 /// A device that classifies images.
@@ -24,11 +24,11 @@ pub struct Schooling {
 pub struct Classifier {
     network: Network,
     images: Arc<Images>,
-    schooling: Schooling,
+    config: TrainConfig,
 }
 
-/// Working memory: a local model, its gradient, the activations of a chunk.
-pub struct Working {
+/// Scratch memory: a local model, its gradient, the activations of a chunk.
+pub struct Scratch {
     parameters: Vec<f32>,
     gradients: Vec<f32>,
     arena: Result<Arena<f32>, NeuralError>,
@@ -37,22 +37,22 @@ pub struct Working {
 
 impl Classifier {
     /// Of a network, with the store that histories point into.
-    pub fn new(network: Network, images: Arc<Images>, schooling: Schooling) -> Self {
-        Self { network, images, schooling }
+    pub fn new(network: Network, images: Arc<Images>, config: TrainConfig) -> Self {
+        Self { network, images, config }
     }
 
     /// Which of these images a shared model, as [`ClientModel::prepare`] gives it, takes for what they are.
     ///
     /// # Errors
     /// If the model is not this network's or memory is short.
-    pub fn judge(
+    pub fn evaluate(
         &self,
         parameters: &[f32],
         list: &[u32],
-        working: &mut Working,
+        scratch: &mut Scratch,
         mut call: impl FnMut(usize, bool),
     ) -> Result<(), NeuralError> {
-        let arena = working.arena.as_mut().map_err(|error| error.clone())?;
+        let arena = scratch.arena.as_mut().map_err(|error| error.clone())?;
         self.network.classify(parameters, &self.images, list, arena, |place, class| {
             call(place, class == self.images.labels()[list[place] as usize]);
         })
@@ -63,10 +63,10 @@ impl Classifier {
         &self,
         shared: &[f32],
         own: &[u32],
-        working: &mut Working,
+        scratch: &mut Scratch,
         rng: &mut Rng,
     ) -> Result<f64, NeuralError> {
-        let Working { parameters, gradients, arena, order } = working;
+        let Scratch { parameters, gradients, arena, order } = scratch;
         let arena = arena.as_mut().map_err(|error| error.clone())?;
         parameters.clear();
         parameters.extend_from_slice(shared);
@@ -74,9 +74,9 @@ impl Classifier {
         gradients.resize(shared.len(), 0.0);
         order.clear();
         order.extend_from_slice(own);
-        let batch = if self.schooling.batch == 0 { own.len() } else { self.schooling.batch };
-        let (mut sgd, mut first) = (Sgd::new(self.schooling.rate), 0.0);
-        for epoch in 0..self.schooling.epochs {
+        let batch = if self.config.batch == 0 { own.len() } else { self.config.batch };
+        let (mut sgd, mut first) = (Sgd::new(self.config.learning_rate), 0.0);
+        for epoch in 0..self.config.epochs {
             // A full batch is the same in any order.
             if batch < own.len() {
                 rng.shuffle(order);
@@ -99,7 +99,7 @@ impl Classifier {
 }
 
 impl ClientModel for Classifier {
-    type Scratch = Working;
+    type Scratch = Scratch;
     /// The shared model as one flat buffer.
     type Prepared = Vec<f32>;
 
@@ -107,21 +107,21 @@ impl ClientModel for Classifier {
         flattened(shared)
     }
 
-    fn scratch(&self, _: usize) -> Working {
+    fn scratch(&self, _: usize) -> Scratch {
         let (parameters, gradients, order) = Default::default();
-        Working { parameters, gradients, arena: self.network.arena(), order }
+        Scratch { parameters, gradients, arena: self.network.arena(), order }
     }
 
     fn private_values(&self) -> usize {
         0
     }
 
-    fn start(&self, _: &mut [f32], _: &mut Rng) {}
+    fn init_private(&self, _: &mut [f32], _: &mut Rng) {}
 
     fn train(
         &self,
         input: TrainInput<'_, Vec<f32>>,
-        scratch: &mut Working,
+        scratch: &mut Scratch,
         rng: &mut Rng,
         into: &mut Trained,
     ) -> Result<TrainStats, UpdateError> {
@@ -169,8 +169,8 @@ mod tests {
     fn device(batch: usize) -> (Classifier, Parameters) {
         let network = Network::new(Architecture::Mlp, [1, 4, 4], 2, Arithmetic::Portable).unwrap();
         let shared = ClassifierShared::new(network.clone()).init(40, &mut Rng::new(7)).unwrap();
-        let schooling = Schooling { epochs: 5, batch, rate: 0.1 };
-        (Classifier::new(network, images(), schooling), shared)
+        let config = TrainConfig { epochs: 5, batch, rate: 0.1 };
+        (Classifier::new(network, images(), config), shared)
     }
 
     fn trained(device: &Classifier, shared: &Parameters, own: &[u32]) -> (TrainStats, Trained) {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn one_step_over_everything_is_a_step_down_the_gradient() {
         let (mut device, shared) = device(0);
-        device.schooling = Schooling { epochs: 1, batch: 0, rate: 0.5 };
+        device.config = TrainConfig { epochs: 1, batch: 0, rate: 0.5 };
         let own: Vec<u32> = (0..30).collect();
         let (_, update) = trained(&device, &shared, &own);
         let mut gradients = device.network.layout().zeros::<f32>();
