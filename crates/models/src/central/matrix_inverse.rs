@@ -1,47 +1,47 @@
-//! The inverse of a symmetric positive definite matrix, with the same bits on every machine and number of threads.
+//! The inverse of a symmetric positive definite matrix, bit for bit the same on every machine and number of threads.
 //!
 //! Block sweeps: for each block K of columns, with D = A_KK as it then is,
 //! ```text
 //! A_ij -= A_iK D^-1 A_Kj        A_iK = A_iK D^-1        A_KK = -D^-1        for i, j outside of K
 //! ```
-//! After all blocks A is minus its inverse. Only the lower triangle is kept up to date, so the work is n^3 / 2
-//! multiplications, shared out by rows.
+//! After all blocks A is minus its inverse. Only the lower triangle is computed, by n^3 / 2 multiplications that
+//! threads divide by rows.
 
 use rayon::prelude::*;
 
 /// Columns swept together.
 const BLOCK: usize = 32;
 
-/// A square matrix of which the lower triangle counts, row after row.
-pub(crate) struct Symmetric {
+/// A symmetric matrix, row by row; only the lower triangle is used.
+pub(super) struct SymmetricMatrix {
     n: usize,
     values: Vec<f64>,
 }
 
-/// The matrix was not positive definite, as far as rounding lets see.
+/// The matrix is not positive definite, up to rounding.
 #[derive(Debug)]
-pub(crate) struct NotPositive;
+pub(super) struct NotPositiveDefinite;
 
-impl Symmetric {
+impl SymmetricMatrix {
     /// Row by row: `fill(i, row)` writes the first i + 1 values of row i.
-    pub(crate) fn from_rows(n: usize, fill: impl Fn(usize, &mut [f64]) + Sync) -> Self {
+    pub(super) fn from_rows(n: usize, fill: impl Fn(usize, &mut [f64]) + Sync) -> Self {
         let mut values = vec![0.0; n * n];
         values.par_chunks_exact_mut(n.max(1)).enumerate().for_each(|(i, row)| fill(i, row));
         Self { n, values }
     }
 
     /// Number of rows.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.n
     }
 
     /// The value at row i and column j, in any order.
-    pub(crate) fn at(&self, i: usize, j: usize) -> f64 {
+    pub(super) fn at(&self, i: usize, j: usize) -> f64 {
         self.values[i.max(j) * self.n + i.min(j)]
     }
 
-    /// Turns the matrix into its inverse.
-    pub(crate) fn invert(mut self) -> Result<Self, NotPositive> {
+    /// The inverse.
+    pub(super) fn invert(mut self) -> Result<Self, NotPositiveDefinite> {
         for start in (0..self.n).step_by(BLOCK) {
             self.sweep(start, BLOCK.min(self.n - start))?;
         }
@@ -49,11 +49,11 @@ impl Symmetric {
         Ok(self)
     }
 
-    fn sweep(&mut self, start: usize, width: usize) -> Result<(), NotPositive> {
+    fn sweep(&mut self, start: usize, width: usize) -> Result<(), NotPositiveDefinite> {
         let n = self.n;
-        // A_:K by columns, so that rows of the update run along memory.
+        // A_:K by columns, so that updates of rows read consecutive memory.
         let columns: Vec<f64> =
-            (0..width * n).into_par_iter().map(|place| self.at(place % n, start + place / n)).collect();
+            (0..width * n).into_par_iter().map(|index| self.at(index % n, start + index / n)).collect();
         let inverse = small_inverse(width, |i, j| columns[j * n + start + i])?;
         let panel = Panel { n, start, width, columns, inverse };
         self.values
@@ -66,10 +66,10 @@ impl Symmetric {
 
 /// Rows updated together by one task.
 const ROWS: usize = 16;
-/// Columns updated together: the panel's part of them (32 KiB) serves all rows of a task from the nearest cache.
+/// Columns updated together: the panel's part of them (32 KiB) stays in the L1 cache for all rows of a task.
 const TILE: usize = 128;
 
-/// What a sweep needs of the matrix as it was before.
+/// What a sweep needs of the matrix before it.
 struct Panel {
     n: usize,
     start: usize,
@@ -81,13 +81,13 @@ struct Panel {
 }
 
 impl Panel {
-    /// Sweeps some whole rows, the first of which is row `first`.
+    /// Sweeps some whole rows, from row `first` on.
     fn update(&self, first: usize, rows: &mut [f64]) {
         let last = first + rows.len() / self.n - 1;
         let weights: Vec<_> = (first..=last).map(|i| self.weights(i)).collect();
         for tile in (0..=last).step_by(TILE) {
             for ((i, row), weights) in (first..).zip(rows.chunks_exact_mut(self.n)).zip(&weights) {
-                if !self.holds(i) && tile <= i {
+                if !self.contains(i) && tile <= i {
                     let end = (tile + TILE).min(i + 1);
                     self.subtract_product(tile, &mut row[tile..end], &weights[..self.width]);
                 }
@@ -98,7 +98,7 @@ impl Panel {
         }
     }
 
-    fn holds(&self, i: usize) -> bool {
+    fn contains(&self, i: usize) -> bool {
         (self.start..self.start + self.width).contains(&i)
     }
 
@@ -116,7 +116,7 @@ impl Panel {
 
     /// Writes the columns of K in row i, and all of the row if it is one of K.
     fn replace(&self, i: usize, row: &mut [f64], weights: &[f64; BLOCK]) {
-        if self.holds(i) {
+        if self.contains(i) {
             // (D^-1 A_K:) of this row; D^-1 is symmetric.
             row[..self.start].fill(0.0);
             let weights = self.inverse[i - self.start].map(|value| -value);
@@ -148,8 +148,8 @@ impl Panel {
     }
 }
 
-/// The inverse of a matrix of at most [`BLOCK`] rows, column after column of sweeps.
-fn small_inverse(n: usize, at: impl Fn(usize, usize) -> f64) -> Result<[[f64; BLOCK]; BLOCK], NotPositive> {
+/// The inverse of a matrix of at most [`BLOCK`] rows, by sweeps of one column.
+fn small_inverse(n: usize, at: impl Fn(usize, usize) -> f64) -> Result<[[f64; BLOCK]; BLOCK], NotPositiveDefinite> {
     let mut a = [[0.0; BLOCK]; BLOCK];
     for i in 0..n {
         for j in 0..n {
@@ -159,7 +159,7 @@ fn small_inverse(n: usize, at: impl Fn(usize, usize) -> f64) -> Result<[[f64; BL
     for k in 0..n {
         let pivot = a[k][k];
         if !(pivot.is_finite() && pivot > 0.0) {
-            return Err(NotPositive);
+            return Err(NotPositiveDefinite);
         }
         let pivot_row = a[k];
         for (_, row) in a.iter_mut().enumerate().take(n).filter(|(i, _)| *i != k) {
@@ -181,8 +181,8 @@ mod tests {
     use super::*;
     use sottovoce_core::Rng;
 
-    /// X'X + I / 2 of random numbers: positive definite and not symmetric in any other way.
-    fn problem(n: usize) -> Vec<Vec<f64>> {
+    /// X'X + I / 2 of random numbers: positive definite.
+    fn random_matrix(n: usize) -> Vec<Vec<f64>> {
         let mut rng = Rng::new(n as u64);
         let x: Vec<Vec<f64>> = (0..n + 3).map(|_| (0..n).map(|_| rng.normal()).collect()).collect();
         let product = |i: usize, j: usize| x.iter().map(|row| row[i] * row[j]).sum::<f64>();
@@ -190,11 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn the_product_with_the_inverse_is_the_identity() {
+    fn product_with_inverse_is_identity() {
         for n in [1, 2, 7, 31, 32, 33, 64, 75, 101] {
-            let a = problem(n);
+            let a = random_matrix(n);
             let inverse =
-                Symmetric::from_rows(n, |i, row| row[..=i].copy_from_slice(&a[i][..=i])).invert().unwrap();
+                SymmetricMatrix::from_rows(n, |i, row| row[..=i].copy_from_slice(&a[i][..=i])).invert().unwrap();
             for i in 0..n {
                 for j in 0..n {
                     let product: f64 = (0..n).map(|k| a[i][k] * inverse.at(k, j)).sum();
@@ -206,9 +206,9 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_that_is_not_positive_definite_is_refused() {
+    fn rejects_matrix_that_is_not_positive_definite() {
         let rows = [vec![1.0], vec![2.0, 1.0]];
-        let matrix = Symmetric::from_rows(2, |i, row| row[..=i].copy_from_slice(&rows[i]));
+        let matrix = SymmetricMatrix::from_rows(2, |i, row| row[..=i].copy_from_slice(&rows[i]));
         assert!(matrix.invert().is_err());
     }
 }

@@ -1,62 +1,62 @@
-//! Items a user does not have, drawn uniformly.
+//! Uniform sampling of items that a user does not have.
 
 use sottovoce_core::{Histories, Rng};
 
-/// Above this size (64 MiB) who has what is looked up by binary search instead of in a bit map.
-const LARGEST_MAP: usize = 64 << 20;
+/// Largest bit map, 64 MiB; above it items are looked up by binary search.
+const MAX_MAP_BYTES: usize = 64 << 20;
 
-/// Who has what.
-pub(crate) struct Owned {
+/// Samples negatives, and looks up which items users have.
+pub(super) struct NegativeSampler {
     sorted: Histories,
-    /// One bit a user and item, each user beginning a new word; empty if it would be too large.
+    /// One bit per user and item, each user in words of their own; empty if it would be too large.
     bits: Vec<u64>,
-    words_a_user: usize,
+    words_per_user: usize,
 }
 
-impl Owned {
+impl NegativeSampler {
     /// Of these histories.
-    pub(crate) fn new(train: &Histories) -> Self {
-        Self::with_map_up_to(train, LARGEST_MAP)
+    pub(super) fn new(train: &Histories) -> Self {
+        Self::with_map_up_to(train, MAX_MAP_BYTES)
     }
 
     fn with_map_up_to(train: &Histories, bytes: usize) -> Self {
-        let words_a_user = train.catalog_size().div_ceil(64);
-        let words = words_a_user.saturating_mul(train.users());
-        let mut owned = Self { sorted: train.sorted(), bits: Vec::new(), words_a_user };
+        let words_per_user = train.catalog_size().div_ceil(64);
+        let words = words_per_user.saturating_mul(train.users());
+        let mut sampler = Self { sorted: train.sorted(), bits: Vec::new(), words_per_user };
         if words.saturating_mul(8) <= bytes {
-            owned.bits = vec![0; words];
+            sampler.bits = vec![0; words];
             for (user, items) in train.iter().enumerate() {
                 for &item in items {
-                    owned.bits[user * words_a_user + item as usize / 64] |= 1 << (item % 64);
+                    sampler.bits[user * words_per_user + item as usize / 64] |= 1 << (item % 64);
                 }
             }
         }
-        owned
+        sampler
     }
 
     /// Whether the user has the item.
     #[inline]
-    pub(crate) fn has(&self, user: u32, item: u32) -> bool {
+    pub(super) fn has(&self, user: u32, item: u32) -> bool {
         if self.bits.is_empty() {
             return self.sorted.of(user as usize).binary_search(&item).is_ok();
         }
-        let word = self.bits[user as usize * self.words_a_user + (item / 64) as usize];
+        let word = self.bits[user as usize * self.words_per_user + (item / 64) as usize];
         word >> (item % 64) & 1 == 1
     }
 
-    /// Users who have every item: there is no negative for them.
-    pub(crate) fn has_all(&self, user: u32) -> bool {
+    /// Whether the user has every item, so that there is no negative.
+    pub(super) fn has_all(&self, user: u32) -> bool {
         let items = self.sorted.of(user as usize);
         let distinct = items.len() - items.windows(2).filter(|pair| pair[0] == pair[1]).count();
         distinct == self.sorted.catalog_size()
     }
 
-    /// For each user an item they do not have, uniformly; there must be one.
+    /// Draws for each user an item that they do not have, uniformly; there must be one.
     ///
-    /// All are drawn first and looked up together, so that look-ups in far memory overlap; the few that are had are
-    /// drawn again.
+    /// All are drawn first and looked up together, so that cache misses overlap; the few that the user has are drawn
+    /// again.
     #[inline]
-    pub(crate) fn draw_negatives(
+    pub(super) fn sample(
         &self,
         users: &(impl Iterator<Item = u32> + Clone),
         into: &mut [u32],
@@ -71,13 +71,13 @@ impl Owned {
             }
             for ((had, user), item) in had.iter().zip(users).zip(group) {
                 if *had {
-                    *item = self.draw_negative(user, rng);
+                    *item = self.sample_one(user, rng);
                 }
             }
         }
     }
 
-    fn draw_negative(&self, user: u32, rng: &mut Rng) -> u32 {
+    fn sample_one(&self, user: u32, rng: &mut Rng) -> u32 {
         loop {
             let item = rng.below(self.sorted.catalog_size() as u32);
             if !self.has(user, item) {
@@ -94,9 +94,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_look_ups_know_who_has_what(lists in prop::collection::vec(prop::collection::vec(0u32..70, 0..90), 1..6)) {
+        fn bit_map_and_binary_search_agree(lists in prop::collection::vec(prop::collection::vec(0u32..70, 0..90), 1..6)) {
             let train = Histories::from_lists(&lists, 70).unwrap();
-            let (map, search) = (Owned::with_map_up_to(&train, 1 << 20), Owned::with_map_up_to(&train, 0));
+            let (map, search) = (NegativeSampler::with_map_up_to(&train, 1 << 20), NegativeSampler::with_map_up_to(&train, 0));
             prop_assert!(!map.bits.is_empty() && search.bits.is_empty());
             for (user, list) in lists.iter().enumerate() {
                 for item in 0..70 {
@@ -110,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn negatives_are_uniform_over_what_is_missing() {
+    fn negatives_are_uniform_over_missing_items() {
         let train = Histories::from_lists(&[vec![1, 4, 1]], 6).unwrap();
-        let owned = Owned::new(&train);
+        let sampler = NegativeSampler::new(&train);
         let mut rng = Rng::new(5);
         let mut counts = [0; 6];
         let mut drawn = [0; 8000];
-        owned.draw_negatives(&std::iter::repeat(0), &mut drawn, &mut rng);
+        sampler.sample(&std::iter::repeat(0), &mut drawn, &mut rng);
         drawn.iter().for_each(|&item| counts[item as usize] += 1);
         assert_eq!((counts[1], counts[4]), (0, 0));
         assert!([0, 2, 3, 5].iter().all(|&item| (1850..2150).contains(&counts[item])), "{counts:?}");

@@ -1,33 +1,33 @@
-//! One side of the model: the vectors of all users, or of all items.
+//! The vectors of all users, or of all items.
 
 use sottovoce_core::Rng;
 use sottovoce_neural::{Adam, Arithmetic, Embedding, Init, Layout, NeuralError, RowGradients, Space};
 
-/// A vector for the product, and with a tower another for that.
-pub(super) struct Side {
+/// A vector for the product and, with a tower, a second one for the tower.
+pub(super) struct Embeddings {
     pub(super) layout: Layout,
     pub(super) parameters: Vec<f32>,
     product: Embedding,
     tower: Option<Embedding>,
 }
 
-/// Sizes of a side's vectors.
+/// Lengths of vectors.
 #[derive(Clone, Copy)]
 pub(super) struct Widths {
     pub(super) product: usize,
-    /// None without a tower.
+    /// `None` without a tower.
     pub(super) tower: Option<usize>,
 }
 
-/// Rows that a part of a batch looked up, and their gradients. A row may come more than once.
+/// Rows that a micro-batch looked up, and their gradients. A row may occur more than once.
 #[derive(Default)]
-pub(super) struct Touched {
+pub(super) struct LookedUp {
     pub(super) indices: Vec<u32>,
     pub(super) product: Vec<f32>,
     pub(super) tower: Vec<f32>,
 }
 
-impl Side {
+impl Embeddings {
     pub(super) fn new(
         name: &str,
         rows: usize,
@@ -46,14 +46,13 @@ impl Side {
         Ok(Self { layout, parameters, product, tower })
     }
 
-    /// Values that looking up so many rows takes.
+    /// Size of the arena for looking up so many rows.
     pub(super) fn space(&self, rows: usize) -> usize {
         self.product.space(rows) + self.tower.map_or(0, |tower| tower.space(rows))
     }
 
-    /// The looked-up vectors for the product and for the tower; the latter are empty without one. Values that have all but
-    /// vanished are taken for 0: regularisation would pull them, and products with them, into denormal numbers, with
-    /// which processors are a hundred times slower.
+    /// The looked-up vectors for the product and for the tower; the latter are empty without one. Tiny values are taken for
+    /// 0: regularisation would turn them and their products into denormal numbers, which are a hundred times slower.
     pub(super) fn look_up<'a>(
         &self,
         indices: &[u32],
@@ -81,38 +80,38 @@ impl Side {
     }
 }
 
-/// How a side learns: Adam on the rows that were touched.
-pub(super) struct SideTraining {
+/// Adam on the rows that were looked up.
+pub(super) struct EmbeddingsOptimiser {
     adam: Adam<f32>,
     product: RowGradients<f32>,
     tower: Option<RowGradients<f32>>,
 }
 
-impl SideTraining {
-    pub(super) fn new(side: &Side, rate: f64, room: usize) -> Result<Self, NeuralError> {
+impl EmbeddingsOptimiser {
+    pub(super) fn new(embeddings: &Embeddings, learning_rate: f64, max_rows: usize) -> Result<Self, NeuralError> {
         Ok(Self {
-            adam: Adam::new(rate, side.parameters.len()),
-            product: side.product.row_gradients(room)?,
-            tower: side.tower.map(|tower| tower.row_gradients(room)).transpose()?,
+            adam: Adam::new(learning_rate, embeddings.parameters.len()),
+            product: embeddings.product.row_gradients(max_rows)?,
+            tower: embeddings.tower.map(|tower| tower.row_gradients(max_rows)).transpose()?,
         })
     }
 
-    /// Adds what all parts touched, in order, and steps.
+    /// Adds the gradients of all micro-batches, in order, and steps.
     pub(super) fn step<'t>(
         &mut self,
-        side: &mut Side,
-        parts: impl Iterator<Item = &'t Touched>,
+        embeddings: &mut Embeddings,
+        batches: impl Iterator<Item = &'t LookedUp>,
     ) -> Result<(), NeuralError> {
-        for part in parts.filter(|part| !part.indices.is_empty()) {
-            side.product.backward_rows(&part.indices, &part.product, &mut self.product)?;
-            if let Some((table, rows)) = side.tower.zip(self.tower.as_mut()) {
-                table.backward_rows(&part.indices, &part.tower, rows)?;
+        for rows in batches.filter(|rows| !rows.indices.is_empty()) {
+            embeddings.product.backward_rows(&rows.indices, &rows.product, &mut self.product)?;
+            if let Some((table, sums)) = embeddings.tower.zip(self.tower.as_mut()) {
+                table.backward_rows(&rows.indices, &rows.tower, sums)?;
             }
         }
         self.adam.next_step();
-        self.adam.step_rows(side.product.table(), &mut side.parameters, &mut self.product)?;
-        if let Some((table, rows)) = side.tower.zip(self.tower.as_mut()) {
-            self.adam.step_rows(table.table(), &mut side.parameters, rows)?;
+        self.adam.step_rows(embeddings.product.table(), &mut embeddings.parameters, &mut self.product)?;
+        if let Some((table, sums)) = embeddings.tower.zip(self.tower.as_mut()) {
+            self.adam.step_rows(table.table(), &mut embeddings.parameters, sums)?;
         }
         Ok(())
     }
