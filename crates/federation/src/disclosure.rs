@@ -87,7 +87,7 @@ impl Disclosure {
     }
 
     /// Of everybody what they do not keep at home for good.
-    pub(crate) fn shown(&self, people: &Histories) -> Result<Histories, FederationError> {
+    pub(crate) fn disclosed(&self, people: &Histories) -> Result<Histories, FederationError> {
         let (rated, timed) = (!people.ratings().is_empty(), !people.times().is_empty());
         let mut all = HistoriesBuilder::new(people.catalog_size(), rated, timed);
         let mut policy = self.policy();

@@ -1,6 +1,6 @@
 //! What can go wrong in a federation.
 
-use crate::{CountingError, HistoryFileError, ProtectedCounting, WeightsError};
+use crate::{AggregationError, HistoryFileError, ProtectedAggregationError, WeightsError};
 use sottovoce_privacy::PrivacyError;
 use sottovoce_privacy::dp::DpError;
 use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError};
@@ -33,7 +33,7 @@ impl fmt::Display for Stage {
 pub enum FederationError {
     /// A device's part failed.
     #[error("device {device}, {stage}: {reason}")]
-    Device {
+    Client {
         /// The device.
         device: u32,
         /// Where on its way.
@@ -65,7 +65,7 @@ pub enum FederationError {
         /// The setting that needs it.
         needed_by: String,
     },
-    /// A setting without which a server cannot plan its rounds.
+    /// A setting without which a server cannot schedule its rounds.
     #[error("setting {key} must be given: {why}")]
     Unhosted {
         /// The setting.
@@ -93,16 +93,16 @@ pub enum FederationError {
     },
     /// A guard that does not know weights.
     #[error(transparent)]
-    Counting(#[from] CountingError),
-    /// A guard or a weighing for updates that are protected.
+    Aggregation(#[from] AggregationError),
+    /// A guard or a weighting for updates that are protected.
     #[error(transparent)]
-    ProtectedCounting(#[from] ProtectedCounting),
-    /// Layers that do not go together.
+    ProtectedAggregationError(#[from] ProtectedAggregationError),
+    /// CriteriaSums that do not go together.
     #[error(transparent)]
     Protection(#[from] PrivacyError),
-    /// Accounts that cannot be kept.
+    /// PrivacyAccountant that cannot be kept.
     #[error(transparent)]
-    Accounts(#[from] DpError),
+    PrivacyAccountant(#[from] DpError),
     /// A sum that could not be opened or read.
     #[error("round {round}: the sum of the updates cannot be read: {reason}")]
     Sealed {
@@ -158,7 +158,7 @@ pub enum FederationError {
 
 impl FederationError {
     pub(crate) fn training(device: u32, error: &UpdateError) -> Self {
-        Self::Device { device, stage: Stage::Train, reason: error.to_string() }
+        Self::Client { device, stage: Stage::Train, reason: error.to_string() }
     }
 
     /// An update whose values cannot be written is the first sign of divergence that a device sees.
@@ -167,11 +167,11 @@ impl FederationError {
             DisclosureError::Value(error) => {
                 Self::Diverged { round, what: format!("device {device}: {error}") }
             }
-            other => Self::Device { device, stage: Stage::Disclose, reason: other.to_string() },
+            other => Self::Client { device, stage: Stage::Disclose, reason: other.to_string() },
         }
     }
 
     pub(crate) fn receiving(device: u32, error: &DecodeError) -> Self {
-        Self::Device { device, stage: Stage::Receive, reason: error.to_string() }
+        Self::Client { device, stage: Stage::Receive, reason: error.to_string() }
     }
 }

@@ -2,16 +2,16 @@
 //!
 //! A [`Coordinator`] is the server's half: a shared model, the rules by which devices are asked, and a [`Strategy`] that turns
 //! updates into the next shared model. It serves the real server and the simulator alike. A [`Federation`] is the simulator's
-//! loop: a coordinator, a [`Plan`] (who is asked into a round, and how many rounds an epoch has), and a [`Fleet`] that carries
-//! a round to the devices and back. [`InProcess`] is the fleet of the simulator: it keeps many devices' private models in one column and trains them
+//! loop: a coordinator, a [`Schedule`] (who is asked into a round, and how many rounds an epoch has), and a [`Fleet`] that carries
+//! a round to the devices and back. [`InProcess`] is the fleet of the simulator: it keeps many devices' private models in one slab and trains them
 //! on all cores. [`Downloads`] says how the shared model gets to devices, which train on what they then hold. Everything a
 //! device proposes passes its owner's disclosure policy ([`Disclosure`]), here as on a phone.
 //!
 //! The same seed gives the same bytes on any number of threads: each device and round draws from its own random stream,
-//! and a cohort is cut into parts that depend on its size only, whose sums are merged in order.
+//! and a cohort is partition into parts that depend on its size only, whose sums are merged in order.
 //!
-//! The server's rules, [`Selector`] (whom to ask) and [`Closing`] (when a round is over), do not know whether devices are
-//! simulated. Simulated ones have [`Habits`]: they may be away, slow or lost, on a virtual clock. A federation's state can
+//! The server's rules, [`CohortSelector`] (whom to ask) and [`Closing`] (when a round is over), do not know whether devices are
+//! simulated. Simulated ones have [`DeviceProfile`]: they may be away, slow or lost, on a virtual clock. A federation's state can
 //! be saved after any round and taken up again with the same bytes ([`Federation::save`]); an [`Observer`] is told of each
 //! round and epoch.
 //!
@@ -21,17 +21,17 @@
 //! [`registry`] lists all models: those trained in one place and those trained in a federation.
 
 mod announcement;
-mod assembly;
+mod reduce;
 mod attending;
-mod autoencoder;
+mod fed_vae;
 mod behaviour;
 mod checkpoint;
 mod closing;
 mod cohort;
-mod collected;
+mod aggregate;
 mod coordinator;
 mod counting;
-mod cut;
+mod partition;
 mod disclosure;
 mod distribution;
 mod download;
@@ -40,15 +40,15 @@ mod fcf;
 mod fleet;
 mod fpl;
 mod gathering;
-mod gmf;
+mod fed_gmf;
 mod histories;
 mod hosting;
 mod kgflex;
-mod lane;
+mod worker;
 mod observer;
-mod plan;
+mod schedule;
 mod profile;
-mod protecting;
+mod with_privacy;
 mod recording;
 pub mod registry;
 mod rounds;
@@ -61,28 +61,28 @@ mod tally;
 mod tensors;
 mod uploads;
 
-pub use behaviour::{Availability, Diurnal, Habits, Trace, TraceError};
+pub use behaviour::{Availability, Diurnal, DeviceProfile, Trace, TraceError};
 pub use closing::{Closing, RoundRules};
-pub use cohort::{Cohort, Drawn, Selector, WeightsError};
-pub use collected::{Collected, Sums};
+pub use cohort::{Cohort, SelectedCohort, CohortSelector, WeightsError};
+pub use aggregate::{Aggregate, Sums};
 pub use coordinator::Coordinator;
-pub use counting::{Counting, CountingError, Guard, ProtectedCounting, Score, Weighing};
+pub use counting::{Aggregation, AggregationError, RobustAggregator, ProtectedAggregationError, CriteriaScore, Weighting};
 pub use disclosure::{Disclosure, PiSpread};
 pub use distribution::{Downloads, Message, Offer};
 pub use error::{FederationError, Stage};
-pub use fleet::{Attendance, Call, Delivery, Fleet, InProcess, Presence};
+pub use fleet::{ParticipationStats, Call, Delivery, Fleet, InProcess, Reachability};
 pub use histories::{HistoryFile, HistoryFileError, HistorySource, HistoryWriter, Page};
-pub use hosting::{Hosted, Hosting};
+pub use hosting::{HostedFederation, FederationBuilder};
 pub use observer::{Observer, RoundReport, RowUpdates};
-pub use plan::{Configuration, Plan, Population};
-pub use profile::Profile;
-pub use protecting::{Guardian, Sampling, Spent};
+pub use schedule::{Configuration, Schedule, Population};
+pub use profile::SimulatedFigures;
+pub use with_privacy::{PrivacyEngine, Sampling, PrivacySpent};
 pub use recording::Recorder;
 pub use rounds::{EpochReport, Federation, Setup};
 pub use simulated::Streaming;
 pub use strategy::{
-    Adam, AdamSettings, Adaptive, AdaptiveMean, AdaptiveMeanSettings, Damped, Descent, Mean, OfMeans, OfRows,
-    Over, Squares, Strategy, Sum,
+    Adam, AdamSettings, AdaptiveSum, AdaptiveMean, AdaptiveMeanSettings, DampedSum, Sgd, Mean, OfMeans, OfRows,
+    MeanOver, SecondMoment, Strategy, Sum,
 };
-pub use tally::{Tally, TallyError};
+pub use tally::{OrderedAggregator, OrderedAggregatorError};
 pub use uploads::{RoundWriter, StoredUploads, UploadWriter, UploadsError};

@@ -1,13 +1,13 @@
 //! All models: trained in one place, and trained in a federation.
 
-use crate::autoencoder::{self, FedVae};
+use crate::fed_vae::{self, FedVae};
 use crate::fcf::{self, Fcf};
 use crate::fpl::{self, Fpl};
-use crate::gmf::{self, FedGmf};
+use crate::fed_gmf::{self, FedGmf};
 use crate::hosting;
 use crate::kgflex::{self, KgFlex};
 use crate::simulated::{self, FederatedModel};
-use crate::{FederationError, Hosted, Hosting, Recorder, Streaming};
+use crate::{FederationError, HostedFederation, FederationBuilder, Recorder, Streaming};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{ModelError, Recommender, central};
@@ -18,7 +18,7 @@ struct Federated {
     model: Model,
     streaming: fn(&Settings) -> Box<dyn Streaming>,
     recorded: fn(&Settings, Arc<dyn Recorder>) -> Box<dyn Recommender>,
-    host: fn(&Settings, &Hosting) -> Result<Hosted, HostError>,
+    host: fn(&Settings, &FederationBuilder) -> Result<HostedFederation, HostError>,
 }
 
 impl Federated {
@@ -32,12 +32,12 @@ impl Federated {
     }
 }
 
-/// In the order in which they are shown.
+/// In the order in which they are disclosed.
 static FEDERATED: &[Federated] = &[
     Federated::of::<Fpl>(fpl::MODEL),
     Federated::of::<Fcf>(fcf::MODEL),
-    Federated::of::<FedGmf>(gmf::MODEL),
-    Federated::of::<FedVae>(autoencoder::MODEL),
+    Federated::of::<FedGmf>(fed_gmf::MODEL),
+    Federated::of::<FedVae>(fed_vae::MODEL),
     Federated::of::<KgFlex>(kgflex::MODEL),
 ];
 
@@ -46,12 +46,12 @@ static FEDERATED_MODELS: LazyLock<Vec<Model>> =
 
 static ALL: LazyLock<Vec<Model>> = LazyLock::new(|| [central::MODELS, federated()].concat());
 
-/// The models that are trained in a federation, in the order in which they are shown.
+/// The models that are trained in a federation, in the order in which they are disclosed.
 pub fn federated() -> &'static [Model] {
     &FEDERATED_MODELS
 }
 
-/// All models, in the order in which they are shown.
+/// All models, in the order in which they are disclosed.
 pub fn all() -> &'static [Model] {
     &ALL
 }
@@ -87,8 +87,8 @@ pub fn recorded(
 pub fn host<'a>(
     name: &str,
     given: impl IntoIterator<Item = (&'a str, Value)>,
-    hosting: &Hosting,
-) -> Result<Hosted, HostError> {
+    hosting: &FederationBuilder,
+) -> Result<HostedFederation, HostError> {
     let given: Vec<(&str, Value)> = given.into_iter().collect();
     if let Some((key, _)) = given.iter().find(|(key, _)| hosting::is_of_devices(key)) {
         return Err(HostError::NotTheServers((*key).to_owned()));

@@ -12,8 +12,8 @@ mod keeping;
 
 pub use keeping::{RoundWriter, UploadWriter};
 
-use crate::lane::as_seen;
-use crate::{Collected, Recorder};
+use crate::worker::as_seen;
+use crate::{Aggregate, Recorder};
 use sottovoce_privacy::{PrivacyMechanism, PrivacyConfig};
 use sottovoce_protocol::{Received, RoundTerms, SharedModel, codec};
 use std::fs;
@@ -113,7 +113,7 @@ impl StoredUploads {
     /// If a file is damaged, or an upload is not one.
     pub fn replay(&self, recorder: &dyn Recorder) -> Result<(), UploadsError> {
         let layout = self.model.parameters.layout();
-        let mut reading = Reading { received: Received::new(&layout), sum: Collected::new(&layout) };
+        let mut reading = Reading { received: Received::new(&layout), sum: Aggregate::new(&layout) };
         for (round, path) in &self.rounds {
             let bytes = fs::read(path).map_err(unread(path))?;
             let stored = parse(&bytes, *round).map_err(|what| wrong(path, what))?;
@@ -126,7 +126,7 @@ impl StoredUploads {
 /// Memory that one round after the other is read in.
 struct Reading {
     received: Received,
-    sum: Collected,
+    sum: Aggregate,
 }
 
 impl Reading {
@@ -161,7 +161,7 @@ impl Reading {
                 }
             }
         }
-        self.sum.settle();
+        self.sum.finish();
         recorder.sum(round, &self.sum);
         self.sum.clear();
         Ok(())
@@ -248,8 +248,8 @@ mod tests {
 
         fn sealed(&self, _: u64, _: u32) {}
 
-        fn sum(&self, _: u64, collected: &Collected) {
-            self.0.lock().unwrap().push(format!("{} uploads", collected.updates));
+        fn sum(&self, _: u64, aggregate: &Aggregate) {
+            self.0.lock().unwrap().push(format!("{} uploads", aggregate.updates));
         }
     }
 

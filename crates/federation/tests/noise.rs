@@ -3,7 +3,7 @@
 mod common;
 
 use common::people;
-use sottovoce_federation::{Coordinator, Hosted, Hosting, registry};
+use sottovoce_federation::{Coordinator, HostedFederation, FederationBuilder, registry};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Fit, Quiet, Summary, TensorData};
 use sottovoce_privacy::dp::accountant::{Accountant, Round};
@@ -27,7 +27,7 @@ fn adapting(more: &[(&'static str, Value)]) -> Coordinator {
         ("clip_quantile", Value::Real(0.5)),
     ];
     settings.extend_from_slice(more);
-    let hosting = Hosting {
+    let hosting = FederationBuilder {
         federation: FederationId(5),
         items: 6,
         facts: None,
@@ -39,7 +39,7 @@ fn adapting(more: &[(&'static str, Value)]) -> Coordinator {
         noise: None,
         key_digest: None,
     };
-    let Hosted { mut coordinator, .. } = registry::host("fpl", settings, &hosting).unwrap();
+    let HostedFederation { mut coordinator, .. } = registry::host("fpl", settings, &hosting).unwrap();
     coordinator.ask_among((0..1000).collect());
     coordinator
 }
@@ -51,14 +51,14 @@ fn clip(coordinator: &mut Coordinator) -> f32 {
 
 /// A round of updates of lengths from 0 to `longest`, evenly.
 fn round(coordinator: &mut Coordinator, longest: f32) {
-    let (round, mut collected) = (coordinator.round(), coordinator.collected());
+    let (round, mut aggregate) = (coordinator.round(), coordinator.aggregate());
     for device in 0..COHORT {
         let mut update = Trained::new(coordinator.layout());
         let length = longest * (device as f32 + 0.5) / COHORT as f32;
         update.push_row(0, device % 6, RowOrigin::Other).unwrap()[(device % 3) as usize] = length;
-        collected.add(update.update());
+        aggregate.add(update.update());
     }
-    coordinator.absorb(round, &mut collected).unwrap();
+    coordinator.apply(round, &mut aggregate).unwrap();
     coordinator.skip();
 }
 
@@ -144,14 +144,14 @@ fn sgd(more: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
 
 #[test]
 fn interactions_are_accounted_for_by_the_rounds_of_their_device() {
-    for (model, rate) in [("fpl", 1.0), ("fpl", 0.25), ("fed-gmf", 0.25)] {
+    for (model, rate) in [("fpl", 1.0), ("fpl", 0.25), ("fed-fed_gmf", 0.25)] {
         let (summary, values) = train(model, &sgd(&[("interactions", Value::Real(rate))])).unwrap();
         let spent = summary.privacy.unwrap();
         assert_eq!((spent.hides, spent.placement, spent.clip), ("an interaction", "sgd", Some(1.0)));
         let each = if rate < 1.0 { Round::Poisson { rate, multiplier: 1.0 } } else { Round::full(1.0) };
-        let mut accounts = Accountant::default();
-        accounts.record(each, spent.rounds).unwrap();
-        assert_eq!(accounts.epsilon(1e-5).unwrap().tight, spent.epsilon);
+        let mut accountant = Accountant::default();
+        accountant.record(each, spent.rounds).unwrap();
+        assert_eq!(accountant.epsilon(1e-5).unwrap().tight, spent.epsilon);
         assert!(spent.rounds > 1 && spent.rounds < summary.turnout.rounds, "{} rounds", spent.rounds);
         assert!(values.iter().all(|value| value.is_finite()));
     }
@@ -244,9 +244,9 @@ fn laplace_noise_has_accounts_of_its_own_and_goes_with_few() {
     for (noise, rate) in [("central", 20.0 / 69.0), ("local", 1.0)] {
         let (summary, values) = with(&[("noise", word(noise))]).unwrap();
         let spent = summary.privacy.unwrap();
-        let mut accounts = Accountant::default();
-        accounts.record(Round::Laplace { rate, scale: 1.0 }, spent.rounds).unwrap();
-        assert_eq!(accounts.epsilon(1e-5).unwrap().tight, spent.epsilon);
+        let mut accountant = Accountant::default();
+        accountant.record(Round::Laplace { rate, scale: 1.0 }, spent.rounds).unwrap();
+        assert_eq!(accountant.epsilon(1e-5).unwrap().tight, spent.epsilon);
         assert_eq!((spent.shape, spent.placement), ("laplace", noise));
         assert!(values.iter().all(|value| value.is_finite()));
         let (_, gaussian) = with(&[("noise", word(noise)), ("noise_shape", word("gaussian"))]).unwrap();

@@ -1,7 +1,7 @@
 //! Steps whose length a table's values find by themselves.
 
 use super::Strategy;
-use crate::Collected;
+use crate::Aggregate;
 use crate::state::{put_f32s, put_f64s, put_u64s, take_f32s, take_f64s, take_numbers, unfit};
 use sottovoce_protocol::{Parameters, Table};
 use std::io::{self, Read, Write};
@@ -11,34 +11,34 @@ use std::io::{self, Read, Write};
 /// value += step * sum / sqrt(own + mean)
 /// ```
 /// where `own` adds up the squares of the value's sums so far, this round's included, and `mean` is the mean of `own` over
-/// its column.
+/// its slab.
 ///
 /// Twice as many devices make twice the sum and twice the root, so that a step does not grow with the population. The mean
 /// keeps rows that few devices send from running as fast as those that many agree on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Adaptive {
+pub struct AdaptiveSum {
     step: f32,
-    tables: Vec<Squares>,
+    tables: Vec<SecondMoment>,
 }
 
-/// Squares of one table's sums.
+/// SecondMoment of one table's sums.
 #[derive(Clone, Debug, PartialEq)]
-struct Squares {
+struct SecondMoment {
     /// As long as the table.
     own: Vec<f32>,
-    /// One a column; in double precision, because small squares are added to large sums of very many.
+    /// One a slab; in double precision, because small squares are added to large sums of very many.
     columns: Vec<f64>,
     means: Vec<f32>,
 }
 
-impl Adaptive {
+impl AdaptiveSum {
     /// Before the first round. No single step is longer than `step`.
     pub fn new(step: f32) -> Self {
         Self { step, tables: Vec::new() }
     }
 }
 
-impl Squares {
+impl SecondMoment {
     fn of(table: &Table) -> Self {
         let columns = table.shape().cols as usize;
         Self {
@@ -50,31 +50,31 @@ impl Squares {
 
     fn add(&mut self, row: usize, sum: &[f32]) {
         let own = &mut self.own[row * sum.len()..][..sum.len()];
-        for ((own, column), sum) in own.iter_mut().zip(&mut self.columns).zip(sum) {
+        for ((own, slab), sum) in own.iter_mut().zip(&mut self.columns).zip(sum) {
             *own += sum * sum;
-            *column += f64::from(sum * sum);
+            *slab += f64::from(sum * sum);
         }
     }
 
     fn take_means(&mut self, rows: u32) {
-        for (mean, column) in self.means.iter_mut().zip(&self.columns) {
-            *mean = (column / f64::from(rows)) as f32;
+        for (mean, slab) in self.means.iter_mut().zip(&self.columns) {
+            *mean = (slab / f64::from(rows)) as f32;
         }
     }
 
     fn step(&self, step: f32, row: usize, sum: &[f32], values: &mut [f32]) {
         let own = &self.own[row * sum.len()..][..sum.len()];
         for (((value, sum), own), mean) in values.iter_mut().zip(sum).zip(own).zip(&self.means) {
-            // Squares of sums under 1e-19 are lost: those values stay where they are.
+            // SecondMoment of sums under 1e-19 are lost: those values stay where they are.
             *value += step * sum / (own + mean).max(f32::MIN_POSITIVE).sqrt();
         }
     }
 }
 
-impl Strategy for Adaptive {
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+impl Strategy for AdaptiveSum {
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         if self.tables.is_empty() {
-            self.tables = shared.tables().iter().map(Squares::of).collect();
+            self.tables = shared.tables().iter().map(SecondMoment::of).collect();
         }
         for ((table, sums), squares) in
             shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.tables)
@@ -106,7 +106,7 @@ impl Strategy for Adaptive {
                 shared.tables().len()
             )));
         }
-        self.tables = shared.tables().iter().take(tables as usize).map(Squares::of).collect();
+        self.tables = shared.tables().iter().take(tables as usize).map(SecondMoment::of).collect();
         self.tables.iter_mut().try_for_each(|squares| {
             take_f32s(from, &mut squares.own)?;
             take_f64s(from, &mut squares.columns)
@@ -116,14 +116,14 @@ impl Strategy for Adaptive {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{collected, shared};
+    use super::super::example::{aggregate, shared};
     use super::*;
 
     /// Three rounds in which everything is sent by so many devices; values whose sums are exact.
     fn after(devices: usize) -> Parameters {
-        let (mut strategy, mut shared) = (Adaptive::new(0.2), shared());
+        let (mut strategy, mut shared) = (AdaptiveSum::new(0.2), shared());
         for rows in [&[(0, [0.5, -0.25]), (2, [3.0, 1.5])][..], &[(2, [-0.375, 2.0])], &[(0, [1.0, 0.0])]] {
-            strategy.absorb(&mut shared, &collected(rows, devices));
+            strategy.apply(&mut shared, &aggregate(rows, devices));
         }
         shared
     }
@@ -136,28 +136,28 @@ mod tests {
 
     #[test]
     fn what_was_put_down_is_taken_up() {
-        let (mut strategy, mut shared) = (Adaptive::new(0.2), shared());
-        let round = |strategy: &mut Adaptive, shared: &mut Parameters, first| {
-            strategy.absorb(shared, &collected(&[(0, [first, -0.25]), (3, [3.0, 1.5])], 2));
+        let (mut strategy, mut shared) = (AdaptiveSum::new(0.2), shared());
+        let round = |strategy: &mut AdaptiveSum, shared: &mut Parameters, first| {
+            strategy.apply(shared, &aggregate(&[(0, [first, -0.25]), (3, [3.0, 1.5])], 2));
         };
         round(&mut strategy, &mut shared, 0.5);
         let mut state = Vec::new();
         strategy.save(&mut state).unwrap();
-        let (mut other, mut other_shared) = (Adaptive::new(0.2), shared.clone());
+        let (mut other, mut other_shared) = (AdaptiveSum::new(0.2), shared.clone());
         other.restore(&shared, &mut &state[..]).unwrap();
         round(&mut strategy, &mut shared, -2.0);
         round(&mut other, &mut other_shared, -2.0);
         assert_eq!((shared, strategy), (other_shared, other));
-        assert!(Adaptive::new(0.2).restore(&after(1), &mut &state[..20]).is_err());
+        assert!(AdaptiveSum::new(0.2).restore(&after(1), &mut &state[..20]).is_err());
     }
 
     #[test]
     fn steps_are_as_written() {
         let found = after(3);
-        // Row 0, column 0: sums 1.5, then 3; row 2: 9, -1.125. Four rows.
+        // Row 0, slab 0: sums 1.5, then 3; row 2: 9, -1.125. Four rows.
         let [first, last] =
             [(1.5f64, 1.5f64 * 1.5, 2.25 + 81.0), (3.0, 2.25 + 9.0, 2.25 + 81.0 + 1.265_625 + 9.0)]
-                .map(|(sum, own, column)| 0.2 * sum / (own + column / 4.0).sqrt());
+                .map(|(sum, own, slab)| 0.2 * sum / (own + slab / 4.0).sqrt());
         let expected = f64::from(shared().tables()[0].row(0)[0]) + first + last;
         assert!((f64::from(found.tables()[0].row(0)[0]) - expected).abs() < 1e-6, "{found:?} {expected}");
         assert_eq!(found.tables()[0].row(1), shared().tables()[0].row(1));

@@ -8,23 +8,23 @@ mod of_means;
 mod of_rows;
 mod rows;
 
-pub use adaptive::Adaptive;
-pub use adaptive_mean::{AdaptiveMean, AdaptiveMeanSettings, Squares};
-pub use gradient::{Adam, AdamSettings, Descent};
-pub use mean::{Mean, Over};
+pub use adaptive::AdaptiveSum;
+pub use adaptive_mean::{AdaptiveMean, AdaptiveMeanSettings, SecondMoment};
+pub use gradient::{Adam, AdamSettings, Sgd};
+pub use mean::{Mean, MeanOver};
 pub use of_means::OfMeans;
 pub use of_rows::OfRows;
-pub use rows::{Damped, Sum};
+pub use rows::{DampedSum, Sum};
 
-use crate::Collected;
+use crate::Aggregate;
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
 
-/// Turns what a round collected into the next shared model.
+/// Turns what a round aggregate into the next shared model.
 pub trait Strategy: Send + Sync {
-    /// Changes the shared model, which has the layout of what was collected; only rows that were sent, because what devices
+    /// Changes the shared model, which has the layout of what was aggregate; only rows that were sent, because what devices
     /// hold follows those.
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected);
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate);
 
     /// What to change when the shared model grows without bound.
     fn advice(&self) -> String;
@@ -60,13 +60,13 @@ mod example {
     }
 
     /// A round in which so many devices send the same rows.
-    pub(super) fn collected(rows: &[(u32, [f32; 2])], devices: usize) -> Collected {
+    pub(super) fn aggregate(rows: &[(u32, [f32; 2])], devices: usize) -> Aggregate {
         let layout = shared().layout();
-        let (mut trained, mut collected) = (Trained::new(&layout), Collected::new(&layout));
+        let (mut trained, mut aggregate) = (Trained::new(&layout), Aggregate::new(&layout));
         for (row, values) in rows {
             trained.push_row(0, *row, RowOrigin::Other).unwrap().copy_from_slice(values);
         }
-        (0..devices).for_each(|_| collected.add(trained.update()));
-        collected
+        (0..devices).for_each(|_| aggregate.add(trained.update()));
+        aggregate
     }
 }

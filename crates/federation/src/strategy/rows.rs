@@ -1,7 +1,7 @@
 //! Steps along the sum of what devices propose for a row.
 
 use super::Strategy;
-use crate::Collected;
+use crate::Aggregate;
 use sottovoce_core::math;
 use sottovoce_protocol::Parameters;
 
@@ -19,7 +19,7 @@ pub struct Sum {
 /// many they are. So the step of a row has a bound that does not depend on the population, and one setting serves 1,000
 /// devices and 1,000,000; rare items still learn at full speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Damped {
+pub struct DampedSum {
     /// alpha.
     pub rate: f32,
     /// c: devices beyond which a row hardly moves further.
@@ -27,7 +27,7 @@ pub struct Damped {
 }
 
 impl Strategy for Sum {
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         add_rows(shared, round, |_| self.rate);
     }
 
@@ -39,9 +39,9 @@ impl Strategy for Sum {
     }
 }
 
-impl Strategy for Damped {
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
-        let Damped { rate, devices } = *self;
+impl Strategy for DampedSum {
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
+        let DampedSum { rate, devices } = *self;
         add_rows(shared, round, |count| rate * (devices / (devices + (count - 1) as f32)));
     }
 
@@ -50,7 +50,7 @@ impl Strategy for Damped {
     }
 }
 
-fn add_rows(shared: &mut Parameters, round: &Collected, step: impl Fn(u32) -> f32) {
+fn add_rows(shared: &mut Parameters, round: &Aggregate, step: impl Fn(u32) -> f32) {
     for (table, sums) in shared.tables_mut().iter_mut().zip(round.tables()) {
         for (row, count, sum) in sums.rows() {
             math::add_scaled(table.row_mut(row), step(count), sum);

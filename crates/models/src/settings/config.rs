@@ -314,6 +314,7 @@ macro_rules! config {
             }
 
             fn read(settings: &$crate::settings::Settings) -> Self {
+                #[allow(unused_variables)]
                 let default = Self::default();
                 Self {
                     $( $field: settings

@@ -43,8 +43,8 @@ impl Client {
     /// Each interaction that is taken, followed by its negatives. One without a chance has no part even in what is drawn.
     fn draw_each(&self, history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<u32> {
         let mut samples = Vec::new();
-        for &item in history.iter().filter(|&&item| chance(item) > 0.0) {
-            let (taken, before) = (rng.chance(chance(item)), samples.len());
+        for &item in history.iter().filter(|&&item| probability(item) > 0.0) {
+            let (taken, before) = (rng.chance(probability(item)), samples.len());
             samples.push(item);
             samples.extend((0..self.negatives).map(|_| rng.below(items)));
             if !taken {

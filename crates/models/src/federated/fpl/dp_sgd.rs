@@ -65,10 +65,10 @@ impl Client {
 /// Triples of the interactions that are taken. One without a chance has no part even in what is drawn.
 fn draw(history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<[u32; 2]> {
     let taken = |&item: &u32| {
-        let (taken, other) = (rng.chance(chance(item)), rng.below(items));
+        let (taken, other) = (rng.chance(probability(item)), rng.below(items));
         taken.then_some([item, other])
     };
-    history.iter().filter(|&&item| chance(item) > 0.0).filter_map(taken).collect()
+    history.iter().filter(|&&item| probability(item) > 0.0).filter_map(taken).collect()
 }
 
 #[cfg(test)]
