@@ -24,7 +24,7 @@ use crate::loss::Loss;
 use crate::registry::CentralModel;
 use crate::settings::Config;
 use crate::{Fit, ModelError, Summary, config};
-use sottovoce_core::{Histories, Rng, SimdKernel, simd_dispatch, math};
+use sottovoce_core::{Histories, Rng, SimdKernel, math, simd_dispatch};
 use wide::f32x4;
 
 /// The registry's entry.

@@ -115,7 +115,11 @@ impl Factorisation for MfConfig {
                 }
             });
             model.factors.changed();
-            Ok(EpochStats { triples: order.len(), loss: Some(loss.mean()), finite: model.factors.is_finite() })
+            Ok(EpochStats {
+                triples: order.len(),
+                loss: Some(loss.mean()),
+                finite: model.factors.is_finite(),
+            })
         })
     }
 }

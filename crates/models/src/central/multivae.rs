@@ -106,7 +106,8 @@ impl Recommender for MultiVae {
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        let tensors = self.network.iter().flat_map(|network| to_tensors(&network.layout, &network.parameters));
+        let tensors =
+            self.network.iter().flat_map(|network| to_tensors(&network.layout, &network.parameters));
         tensors.collect()
     }
 
@@ -284,7 +285,14 @@ impl Worker {
         let mut rng = batch.rng.stream("part", number as u64);
         self.samples.fill(batch, users, dropout, &mut rng);
         let scale = 1.0 / batch.users.len() as f64;
-        network.backpropagate(&self.samples, beta, scale, &mut rng, &mut self.gradients, &mut self.arena.space())
+        network.backpropagate(
+            &self.samples,
+            beta,
+            scale,
+            &mut rng,
+            &mut self.gradients,
+            &mut self.arena.space(),
+        )
     }
 }
 
@@ -394,7 +402,9 @@ mod tests {
         samples.fill(&batch, batch.users, 0.3, &mut Rng::new(4));
         let mut arena = Arena::new(network.space(3), 0).unwrap();
         let mut loss = |network: &Network, gradients: &mut [f32]| {
-            network.backpropagate(&samples, 0.5, 1.0, &mut Rng::new(5), gradients, &mut arena.space()).unwrap()
+            network
+                .backpropagate(&samples, 0.5, 1.0, &mut Rng::new(5), gradients, &mut arena.space())
+                .unwrap()
         };
         let mut gradients = network.layout.zeros();
         loss(&network, &mut gradients);

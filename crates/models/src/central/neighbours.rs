@@ -56,11 +56,7 @@ impl Neighbours {
     /// The `k` rows of `matrix` most similar to each, among those with an entry in common; ties by index.
     ///
     /// Rows of `matrix` must have no duplicates; `by_column` is its transpose.
-    pub(super) fn nearest(
-        matrix: &Histories,
-        by_column: &Histories,
-        config: &NeighbourConfig,
-    ) -> Self {
+    pub(super) fn nearest(matrix: &Histories, by_column: &Histories, config: &NeighbourConfig) -> Self {
         let lists: Vec<Vec<(u32, f32)>> = (0..matrix.users())
             .into_par_iter()
             .map_init(

@@ -88,7 +88,11 @@ pub(super) struct EmbeddingsOptimiser {
 }
 
 impl EmbeddingsOptimiser {
-    pub(super) fn new(embeddings: &Embeddings, learning_rate: f64, max_rows: usize) -> Result<Self, NeuralError> {
+    pub(super) fn new(
+        embeddings: &Embeddings,
+        learning_rate: f64,
+        max_rows: usize,
+    ) -> Result<Self, NeuralError> {
         Ok(Self {
             adam: Adam::new(learning_rate, embeddings.parameters.len()),
             product: embeddings.product.row_gradients(max_rows)?,
