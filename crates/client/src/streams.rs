@@ -47,6 +47,9 @@ pub const COHORT: &str = "cohort";
 /// The size of a cohort under Poisson sampling.
 pub const POISSON: &str = "turnout";
 
+/// A round of training for a user who was not in training; below a stream of the caller.
+pub const NEWCOMER: &str = "lesson";
+
 /// The root of a training run.
 pub fn root(seed: u64, model: &str) -> Rng {
     Rng::new(seed).stream(model, 0)

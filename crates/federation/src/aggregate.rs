@@ -1,6 +1,6 @@
 //! What a cohort sent, added up.
 
-use crate::aggregation::{Aggregation, RobustAggregator, Kept, BufferedUpdates, CriteriaSums, clipping};
+use crate::aggregation::{Aggregation, BufferedRows, BufferedUpdates, CriteriaSums, RobustAggregator, clipping};
 use crate::privacy::QuantizedSum;
 use sottovoce_core::{SimdKernel, simd_dispatch, math};
 use sottovoce_privacy::SecureRng;
@@ -12,23 +12,23 @@ use std::sync::Arc;
 /// number, so that any strategy can follow.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
-    tables: Vec<Sums>,
-    counting: Aggregation,
-    /// By table, where the guard keeps rows until all are there.
-    kept: Vec<Kept>,
+    tables: Vec<RowSums>,
+    aggregation: Aggregation,
+    /// By table, where the robust keeps rows until all are there.
+    buffered_rows: Vec<BufferedRows>,
     /// Where whole updates are kept until all are there.
-    updates_kept: BufferedUpdates,
+    buffered_updates: BufferedUpdates,
     /// Where updates are weighed by what they say.
-    layers: Option<Box<CriteriaSums>>,
+    criteria_sums: Option<Box<CriteriaSums>>,
     /// Where updates are protected: their sum as integers.
-    words: Option<Box<QuantizedSum>>,
+    quantized: Option<Box<QuantizedSum>>,
     /// Updates added.
     pub updates: u64,
 }
 
-/// Sums of one table's rows; rows that nobody sent are zero.
+/// RowSums of one table's rows; rows that nobody sent are zero.
 #[derive(Clone, Debug)]
-pub struct Sums {
+pub struct RowSums {
     cols: usize,
     values: Vec<f32>,
     /// Updates that had the row.
@@ -42,43 +42,43 @@ pub struct Sums {
 impl Aggregate {
     /// Nothing yet.
     pub fn new(layout: &Layout) -> Self {
-        Self::counting(layout, &Aggregation::default())
+        Self::with(layout, &Aggregation::default())
     }
 
     /// Nothing yet, to be added up so.
-    pub fn with_aggregation(layout: &Layout, counting: &Aggregation) -> Self {
-        let sums = layout.shapes().iter().map(|shape| Sums {
+    pub fn with(layout: &Layout, aggregation: &Aggregation) -> Self {
+        let sums = layout.shapes().iter().map(|shape| RowSums {
             cols: shape.cols as usize,
             values: vec![0.0; shape.values()],
             counts: vec![0; shape.rows as usize],
             weights: Vec::new(),
             touched: Vec::new(),
         });
-        let tables: Vec<Sums> = sums.collect();
-        let kept =
-            if counting.guard().keeps_rows() { vec![Kept::default(); tables.len()] } else { Vec::new() };
-        let weighed = counting.weighting().values() > 0 && !counting.keeps_updates();
-        let layers = weighed.then(|| Box::new(CriteriaSums::new(layout, counting.weighting())));
-        let updates_kept = BufferedUpdates::default();
-        let words = counting.protection().map(|protected| Box::new(QuantizedSum::new(protected)));
-        Self { tables, counting: counting.clone(), kept, updates_kept, layers, words, updates: 0 }
+        let tables: Vec<RowSums> = sums.collect();
+        let buffered_rows =
+            if aggregation.robust().buffers_rows() { vec![BufferedRows::default(); tables.len()] } else { Vec::new() };
+        let weighed = aggregation.weighting().values() > 0 && !aggregation.buffers_updates();
+        let criteria_sums = weighed.then(|| Box::new(CriteriaSums::new(layout, aggregation.weighting())));
+        let buffered_updates = BufferedUpdates::default();
+        let quantized = aggregation.quantized_sum().map(|protected| Box::new(QuantizedSum::new(protected)));
+        Self { tables, aggregation: aggregation.clone(), buffered_rows, buffered_updates, criteria_sums, quantized, updates: 0 }
     }
 
-    /// How it is added up.
-    pub(crate) fn how(&self) -> &Aggregation {
-        &self.counting
+    /// How updates are aggregated.
+    pub(crate) fn aggregation(&self) -> &Aggregation {
+        &self.aggregation
     }
 
     /// The tables, in layout order.
-    pub fn tables(&self) -> &[Sums] {
+    pub fn tables(&self) -> &[RowSums] {
         &self.tables
     }
 
     /// Adds an update of the same layout.
     pub fn add(&mut self, update: &Update) {
         self.updates += 1;
-        if !self.counting.is_plain() {
-            return self.add_counted(update);
+        if !self.aggregation.is_plain() {
+            return self.add_weighted(update);
         }
         for (sums, rows) in self.tables.iter_mut().zip(update.tables()) {
             add_table(sums, rows);
@@ -86,49 +86,49 @@ impl Aggregate {
     }
 
     /// Adds a device's words, noise and all, where updates are protected.
-    pub fn add_words(&mut self, words: &[u32]) {
+    pub fn add_quantized(&mut self, words: &[u32]) {
         self.updates += 1;
-        if let Some(sum) = &mut self.words {
-            sum.add_words(words);
+        if let Some(sum) = &mut self.quantized {
+            sum.add_quantized(words);
         }
     }
 
     /// Takes up the sum of so many devices' words, as a seal was opened to it.
-    pub fn take_sum(&mut self, words: &[u32], updates: u64) {
+    pub fn add_sum(&mut self, words: &[u32], updates: u64) {
         self.updates += updates;
-        if let Some(sum) = &mut self.words {
-            sum.add_words(words);
+        if let Some(sum) = &mut self.quantized {
+            sum.add_quantized(words);
         }
     }
 
-    fn add_counted(&mut self, update: &Update) {
-        if let Some(words) = &mut self.words {
+    fn add_weighted(&mut self, update: &Update) {
+        if let Some(words) = &mut self.quantized {
             return words.add(update);
         }
-        if self.counting.keeps_updates() {
-            return self.updates_kept.add(update, &self.counting);
+        if self.aggregation.buffers_updates() {
+            return self.buffered_updates.add(update, &self.aggregation);
         }
-        if self.counting.guard().keeps_rows() {
-            return self.kept.iter_mut().zip(update.tables()).for_each(|(kept, rows)| kept.add(rows));
+        if self.aggregation.robust().buffers_rows() {
+            return self.buffered_rows.iter_mut().zip(update.tables()).for_each(|(kept, rows)| kept.add(rows));
         }
-        let guard = self.counting.guard();
-        let whole = match guard {
+        let robust = self.aggregation.robust();
+        let whole = match robust {
             RobustAggregator::ClipUpdate(norm) => {
                 clipping(update.tables().iter().flat_map(Rows::values), norm).unwrap_or(1.0)
             }
             _ => 1.0,
         };
-        let layers = self.layers.as_mut();
-        let mut layers = layers.and_then(|layers| layers.begin(update).then_some(layers));
+        let criteria_sums = self.criteria_sums.as_mut();
+        let mut criteria_sums = criteria_sums.and_then(|criteria_sums| criteria_sums.begin(update).then_some(criteria_sums));
         for (table, (sums, rows)) in self.tables.iter_mut().zip(update.tables()).enumerate() {
             for (row, values) in rows.iter() {
-                let scale = match guard {
+                let scale = match robust {
                     RobustAggregator::Clip(norm) => clipping(values, norm).unwrap_or(1.0),
                     _ => whole,
                 };
                 sums.count(row, 1);
-                match &mut layers {
-                    Some(layers) => layers.add(table, row, scale, values),
+                match &mut criteria_sums {
+                    Some(criteria_sums) => criteria_sums.add(table, row, scale, values),
                     None => sums.add_scaled(row, scale, values),
                 }
             }
@@ -136,11 +136,11 @@ impl Aggregate {
     }
 
     /// Takes up how updates are protected now, before the first of a round: only the clip moves from round to round.
-    pub(crate) fn follow(&mut self, counting: &Aggregation) {
-        let (Some(words), Some(how)) = (&mut self.words, counting.protection()) else { return };
-        if !self.counting.protection().is_some_and(|kept| Arc::ptr_eq(kept, how)) {
-            words.follow(how);
-            self.counting = counting.clone();
+    pub(crate) fn renew(&mut self, aggregation: &Aggregation) {
+        let (Some(words), Some(how)) = (&mut self.quantized, aggregation.quantized_sum()) else { return };
+        if !self.aggregation.quantized_sum().is_some_and(|current| Arc::ptr_eq(current, how)) {
+            words.renew(how);
+            self.aggregation = aggregation.clone();
         }
     }
 
@@ -150,7 +150,7 @@ impl Aggregate {
     /// # Errors
     /// If the cohort touched more rows than its buckets hold.
     pub(crate) fn open(&mut self, generator: &mut SecureRng) -> Result<Option<i64>, BucketOverflow> {
-        let Some(words) = &mut self.words else { return Ok(None) };
+        let Some(words) = &mut self.quantized else { return Ok(None) };
         let tables = &mut self.tables;
         words.read(&mut self.updates, generator, |table, row, count, values| {
             tables[table].count(row, count);
@@ -160,16 +160,16 @@ impl Aggregate {
 
     /// Ends the adding up, where it needs all updates for it; does nothing the second time.
     pub fn finish(&mut self) {
-        self.settle_rows();
-        self.settle_updates();
-        self.settle_layers();
+        self.finish_rows();
+        self.finish_updates();
+        self.finish_criteria_sums();
     }
 
-    fn settle_rows(&mut self) {
-        let guard = self.counting.guard();
-        for (sums, kept) in self.tables.iter_mut().zip(&mut self.kept) {
+    fn finish_rows(&mut self) {
+        let robust = self.aggregation.robust();
+        for (sums, kept) in self.tables.iter_mut().zip(&mut self.buffered_rows) {
             let cols = sums.cols;
-            kept.sums(guard, cols, |row, updates, values| {
+            kept.sums(robust, cols, |row, updates, values| {
                 sums.count(row, updates);
                 sums.add(row, values);
             });
@@ -177,11 +177,11 @@ impl Aggregate {
         }
     }
 
-    fn settle_updates(&mut self) {
-        if !self.counting.keeps_updates() {
+    fn finish_updates(&mut self) {
+        if !self.aggregation.buffers_updates() {
             return;
         }
-        for (update, weight, scale) in self.updates_kept.weighed(&self.counting) {
+        for (update, weight, scale) in self.buffered_updates.weighed(&self.aggregation) {
             for (table, row, values) in update.rows() {
                 let sums = &mut self.tables[table];
                 sums.count(row, 1);
@@ -189,22 +189,22 @@ impl Aggregate {
                 sums.add_scaled(row, weight * scale, values);
             }
         }
-        self.updates_kept.clear();
+        self.buffered_updates.clear();
     }
 
-    fn settle_layers(&mut self) {
-        let Some(layers) = &mut self.layers else { return };
-        let Some(mixture) = layers.mixture() else { return };
+    fn finish_criteria_sums(&mut self) {
+        let Some(criteria_sums) = &mut self.criteria_sums else { return };
+        let Some(mixture) = criteria_sums.mixture() else { return };
         for (table, sums) in self.tables.iter_mut().enumerate() {
             for place in 0..sums.touched.len() {
                 let (row, cols) = (sums.touched[place] as usize, sums.cols);
                 let values = &mut sums.values[row * cols..][..cols];
-                let (weight, said) = layers.finish(&mixture, table, row, values);
+                let (weight, said) = criteria_sums.finish(&mixture, table, row, values);
                 sums.weigh(row, weight + (sums.counts[row] as f32 - said));
-                layers.clear_row(table, row, cols);
+                criteria_sums.clear_row(table, row, cols);
             }
         }
-        layers.clear_totals();
+        criteria_sums.clear_totals();
     }
 
     /// Adds what another aggregate, and empties that.
@@ -215,22 +215,22 @@ impl Aggregate {
             other.clear();
             return;
         }
-        if let (Some(layers), Some(others)) = (&mut self.layers, &mut other.layers) {
+        if let (Some(criteria_sums), Some(others)) = (&mut self.criteria_sums, &mut other.criteria_sums) {
             for (table, sums) in other.tables.iter().enumerate() {
                 for &row in &sums.touched {
-                    layers.drain_row(others, table, row as usize, sums.cols);
+                    criteria_sums.drain_row(others, table, row as usize, sums.cols);
                 }
             }
-            layers.drain_totals(others);
+            criteria_sums.drain_totals(others);
         }
         for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
             merge_table(sums, others);
         }
-        for (kept, others) in self.kept.iter_mut().zip(&mut other.kept) {
+        for (kept, others) in self.buffered_rows.iter_mut().zip(&mut other.buffered_rows) {
             kept.append(others);
         }
-        self.updates_kept.append(&mut other.updates_kept);
-        if let (Some(words), Some(others)) = (&mut self.words, &mut other.words) {
+        self.buffered_updates.append(&mut other.buffered_updates);
+        if let (Some(words), Some(others)) = (&mut self.quantized, &mut other.quantized) {
             words.merge(others);
         }
         self.updates += other.updates;
@@ -239,16 +239,16 @@ impl Aggregate {
 
     /// Back to nothing; takes a step for each row that was sent.
     pub fn clear(&mut self) {
-        if let Some(layers) = &mut self.layers {
+        if let Some(criteria_sums) = &mut self.criteria_sums {
             for (table, sums) in self.tables.iter().enumerate() {
-                sums.touched.iter().for_each(|&row| layers.clear_row(table, row as usize, sums.cols));
+                sums.touched.iter().for_each(|&row| criteria_sums.clear_row(table, row as usize, sums.cols));
             }
-            layers.clear_totals();
+            criteria_sums.clear_totals();
         }
-        self.tables.iter_mut().for_each(Sums::clear);
-        self.kept.iter_mut().for_each(Kept::clear);
-        self.updates_kept.clear();
-        if let Some(words) = &mut self.words {
+        self.tables.iter_mut().for_each(RowSums::clear);
+        self.buffered_rows.iter_mut().for_each(BufferedRows::clear);
+        self.buffered_updates.clear();
+        if let Some(words) = &mut self.quantized {
             words.clear();
         }
         self.updates = 0;
@@ -257,7 +257,7 @@ impl Aggregate {
 
 /// One table of an update, to be added; `C` is the number of columns, or 0 for one without a loop of its own.
 struct Adding<'a, const C: usize> {
-    sums: &'a mut Sums,
+    sums: &'a mut RowSums,
     rows: &'a Rows,
 }
 
@@ -290,10 +290,10 @@ impl<const C: usize> SimdKernel for Adding<'_, C> {
     }
 }
 
-/// Sums of one table, to be added to others and emptied; `C` as in [`Adding`].
+/// RowSums of one table, to be added to others and emptied; `C` as in [`Adding`].
 struct Merging<'a, const C: usize> {
-    sums: &'a mut Sums,
-    others: &'a mut Sums,
+    sums: &'a mut RowSums,
+    others: &'a mut RowSums,
 }
 
 impl<const C: usize> SimdKernel for Merging<'_, C> {
@@ -327,15 +327,15 @@ macro_rules! with_columns {
     };
 }
 
-fn add_table(sums: &mut Sums, rows: &Rows) {
+fn add_table(sums: &mut RowSums, rows: &Rows) {
     with_columns!(sums.cols, C => simd_dispatch(Adding::<C> { sums, rows }));
 }
 
-fn merge_table(sums: &mut Sums, others: &mut Sums) {
+fn merge_table(sums: &mut RowSums, others: &mut RowSums) {
     with_columns!(sums.cols, C => simd_dispatch(Merging::<C> { sums, others }));
 }
 
-impl Sums {
+impl RowSums {
     /// Rows that were sent: index, number of updates that had it, sum of their values. In no particular order, but in
     /// the same one on any number of threads.
     pub fn rows(&self) -> impl Iterator<Item = (usize, u32, &[f32])> {

@@ -1,12 +1,14 @@
-//! A federated model on a server, whose devices are somewhere else.
+//! Building the server's half of a federation whose devices are elsewhere.
 
-use crate::participation::ParticipationConfig;
-use crate::registry::HostError;
-use crate::simulated::{FederatedModel, check_bounds};
-use crate::{Coordinator, FederationError, Population};
-use sottovoce_core::{Catalog, Facts, Rng};
-use sottovoce_models::ServerModel;
-use sottovoce_models::settings::Settings;
+use crate::config::FederationConfig;
+use crate::simulation::check_dp_sgd;
+use crate::{Coordinator, FederationError, Population, strategy};
+use sottovoce_client::streams;
+use sottovoce_core::{Catalog, Facts};
+use sottovoce_models::ModelError;
+use sottovoce_models::federated;
+use sottovoce_models::registry::find_in;
+use sottovoce_models::settings::{Config, Value};
 use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::{CriterionRequest, FederationId, TermsDraft};
 use std::sync::Arc;
@@ -18,19 +20,19 @@ pub struct FederationBuilder {
     pub federation: FederationId,
     /// Items of the catalog.
     pub items: usize,
-    /// What is known of them, for models that go by it.
+    /// Facts about them, for models that need them.
     pub facts: Option<Arc<Facts>>,
     /// Devices that are expected to take part.
     pub devices: usize,
-    /// Determines the first shared model and the cohorts.
+    /// Determines the initial shared model and the cohorts.
     pub seed: u64,
-    /// Whether devices are asked how many samples they learnt from.
+    /// Whether devices are asked how many samples they trained on.
     pub samples: bool,
     /// Criteria that devices are asked for.
     pub criteria: Vec<CriterionRequest>,
     /// Rounds that will be held; `None`: as the settings say.
     pub rounds: Option<u64>,
-    /// What the server's noise follows from: fresh and secret. `None`: from the seed, to be held against the simulator.
+    /// Seed of the server's noise: fresh and secret. `None`: from `seed`, to be compared with the simulator.
     pub noise: Option<[u8; 32]>,
     /// Where updates are encrypted: the digest of the key that devices share.
     pub key_digest: Option<String>,
@@ -44,63 +46,81 @@ pub struct HostedFederation {
     pub rounds: u64,
 }
 
-/// Settings that are about simulated devices, or are their owners' to choose.
-pub(crate) fn is_of_devices(key: &str) -> bool {
-    let of_devices = ParticipationConfig::of_devices();
-    ["pi", "pi_spread", "pi_draw", "reporting"].contains(&key)
-        || of_devices.iter().any(|setting| setting.key == key)
+/// Why a server cannot host a federation.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// No such model, or wrong settings.
+    #[error(transparent)]
+    Settings(#[from] ModelError),
+    /// A setting of simulated devices.
+    #[error("setting {0} is about simulated devices or is their owners' to choose: a server has no say in it")]
+    NotTheServers(String),
+    /// There is no noise to be had.
+    #[error("the machine gives no random numbers: {0}")]
+    Randomness(String),
+    /// The model cannot be started.
+    #[error(transparent)]
+    Start(#[from] FederationError),
 }
 
-/// The server's half of a model, by its settings.
-pub(crate) fn host<M: FederatedModel>(settings: &Settings, hosting: &FederationBuilder) -> Result<HostedFederation, HostError> {
-    let mut model = M::new(settings);
-    let FederationBuilder {
-        federation,
-        items,
-        ref facts,
-        devices,
-        seed,
-        samples,
-        ref criteria,
-        noise,
-        ref key_digest,
-        ..
-    } = *hosting;
-    model.know(Some(&Catalog { facts: facts.clone(), ..Catalog::default() }))?;
-    let share = model.samples_a_device().ok_or(FederationError::Unhosted {
-        key: "triples",
-        why: "a server does not know how long histories are",
-    })?;
-    let population =
-        Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
-    let (schedule, common) = (model.schedule(&population), model.common());
-    let rng = Rng::new(seed).stream(M::NAME, 0);
-    let start = model.shared().start(items, &mut rng.stream("shared", 0)).map_err(FederationError::from)?;
-    let mut asked = common.counting.asked()?;
-    let weighed: Vec<String> = asked.iter().map(|asked| asked.name.clone()).collect();
-    asked.extend(criteria.iter().filter(|asked| !weighed.contains(&asked.name)).cloned());
-    let rules = common.attending.rules();
-    let terms = TermsDraft {
-        federation,
-        model: M::spec(&model.device(Some(&schedule))),
-        values: common.values,
-        deadline: rules.deadline.map_or(0, |seconds| seconds.ceil() as u32),
-        samples: samples || common.counting.samples(),
-        criteria: asked,
-        ..TermsDraft::default()
-    };
-    let rounds = (schedule.rounds * common.epochs) as u64;
-    let coordinator =
-        Coordinator::new(model.strategy(devices), start, terms, schedule.cohort, rng.stream("rounds", 0));
-    let expected = schedule.cohort.size(devices);
-    let generator = noise.map_or_else(|| SecureRng::simulated(&rng, "privacy_engine", 0), SecureRng::new);
-    let held = hosting.rounds.unwrap_or(rounds);
-    let privacy_engine = common.privacy_engine((expected, devices), held, key_digest.as_deref(), generator)?;
-    check_bounds::<M>(&model.device(Some(&schedule)), privacy_engine.as_ref())?;
-    let mut coordinator = coordinator.with_rules(rules).with_aggregation(common.counting.with_aggregation()?);
-    if let Some(privacy_engine) = privacy_engine {
-        coordinator = coordinator.with_privacy(privacy_engine)?;
+impl FederationBuilder {
+    /// The server's half of a federated model, with these settings over the defaults.
+    ///
+    /// # Errors
+    /// If there is no such model, a setting is wrong or not the server's, or the model cannot be started.
+    pub fn build<'a>(
+        &self,
+        model: &str,
+        given: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Result<HostedFederation, BuildError> {
+        let given: Vec<(&str, Value)> = given.into_iter().collect();
+        if let Some((key, _)) = given.iter().find(|(key, _)| FederationConfig::is_of_devices(key)) {
+            return Err(BuildError::NotTheServers((*key).to_owned()));
+        }
+        let settings = find_in(&crate::registry::federated(), model)?.settings(given)?;
+        let config = FederationConfig::read(&settings);
+        let entry = federated::find(model).map_err(|error| ModelError::Data(error.to_string()))?;
+        let mut model = entry.configure(&settings);
+        model.set_features(Some(&Catalog { facts: self.facts.clone(), ..Catalog::default() }))?;
+        let share = model.samples_per_device().ok_or(FederationError::NotHostable {
+            key: "triples",
+            why: "a server does not know how long histories are",
+        })?;
+        let devices = self.devices;
+        let population =
+            Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
+        let schedule = model.schedule(config.cohort(), &population);
+        let root = streams::root(self.seed, entry.info.name);
+        let start = model.init(self.items, &mut root.stream(streams::SHARED, 0)).map_err(FederationError::from)?;
+        let mut criteria = config.aggregation.requests()?;
+        let weighted: Vec<String> = criteria.iter().map(|request| request.name.clone()).collect();
+        criteria.extend(self.criteria.iter().filter(|request| !weighted.contains(&request.name)).cloned());
+        let rules = config.round.rules();
+        let terms = TermsDraft {
+            federation: self.federation,
+            model: model.spec(&schedule),
+            values: config.values(),
+            deadline: rules.deadline.map_or(0, |seconds| seconds.ceil() as u32),
+            samples: self.samples || config.aggregation.asks_samples(),
+            criteria,
+            ..TermsDraft::default()
+        };
+        let rounds = (schedule.rounds * config.epochs) as u64;
+        let strategy = strategy::build(model.aggregation(devices));
+        let coordinator =
+            Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0));
+        let expected = schedule.cohort.size(devices);
+        let simulated = || SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0);
+        let rng = self.noise.map_or_else(simulated, SecureRng::new);
+        let held = self.rounds.unwrap_or(rounds);
+        let engine = config.privacy_engine((expected, devices), held, self.key_digest.as_deref(), rng)?;
+        check_dp_sgd(entry.info.name, &model.client(Some(&schedule)), engine.as_ref())?;
+        let mut coordinator =
+            coordinator.with_rules(rules).with_aggregation(config.aggregation.aggregation()?);
+        if let Some(engine) = engine {
+            coordinator = coordinator.with_privacy(engine)?;
+        }
+        let coordinator = coordinator.with_downloads(config.downloads())?;
+        Ok(HostedFederation { coordinator, rounds })
     }
-    let coordinator = coordinator.with_downloads(common.downloads)?;
-    Ok(HostedFederation { coordinator, rounds })
 }

@@ -4,15 +4,15 @@
 //! model, private models, what the strategy remembers, clock, counts. A federation founded anew with the same settings,
 //! data and seed takes them back and goes on with the same bytes as one that was never interrupted.
 
-use crate::fleet::ParticipationStats;
+use crate::ParticipationStats;
 use crate::state::{put_f64s, put_u64s, take_numbers, take_reals, take_u64s, unfit};
-use crate::{EpochReport, Federation, Fleet};
+use crate::{EpochReport, Federation};
 use std::io::{self, Read, Write};
 
 /// Raised when what is written changes.
 const FORMAT: u64 = 2;
 
-impl<F: Fleet> Federation<F> {
+impl Federation {
     /// Writes the state.
     ///
     /// # Errors
@@ -23,7 +23,7 @@ impl<F: Fleet> Federation<F> {
         self.partial_epoch.report.save(out)?;
         self.coordinator.save(out)?;
         self.row_updates.tables().iter().try_for_each(|counts| put_u64s(out, counts))?;
-        self.fleet.save(out)
+        self.devices.save(out)
     }
 
     /// Takes back what [`save`](Self::save) wrote, of a federation founded alike. After an error this one is of no use.
@@ -46,7 +46,7 @@ impl<F: Fleet> Federation<F> {
         self.partial_epoch.report = EpochReport::restore(from)?;
         self.coordinator.restore(from)?;
         self.row_updates.tables_mut().iter_mut().try_for_each(|counts| take_u64s(from, counts))?;
-        self.fleet.restore(from)
+        self.devices.restore(from)
     }
 }
 

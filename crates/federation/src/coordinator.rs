@@ -11,6 +11,7 @@ use crate::{
     Cohort, Aggregate, Aggregation, Downloads, SelectedCohort, FederationError, PrivacyEngine, Offer, RoundRules, CohortSelector,
     PrivacySpent, Strategy, OrderedAggregator,
 };
+use sottovoce_client::streams;
 use sottovoce_core::{Rng, math};
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
@@ -27,7 +28,7 @@ pub struct Coordinator {
     pub(crate) announcement: RoundAnnouncement,
     pub(crate) selector: CohortSelector,
     pub(crate) rules: RoundRules,
-    counting: Aggregation,
+    aggregation: Aggregation,
     pub(crate) privacy_engine: Option<PrivacyEngine>,
     rng: Rng,
 }
@@ -52,7 +53,7 @@ impl Coordinator {
             announcement: RoundAnnouncement::new(terms),
             selector: CohortSelector::new(Vec::new()),
             rules: RoundRules::default(),
-            counting: Aggregation::default(),
+            aggregation: Aggregation::default(),
             privacy_engine: None,
             rng,
         }
@@ -67,8 +68,8 @@ impl Coordinator {
 
     /// The same with updates added up so.
     #[must_use]
-    pub fn with_aggregation(mut self, counting: Aggregation) -> Self {
-        self.counting = counting;
+    pub fn with_aggregation(mut self, aggregation: Aggregation) -> Self {
+        self.aggregation = aggregation;
         self
     }
 
@@ -85,21 +86,21 @@ impl Coordinator {
     /// Takes up how the privacy_engine protects updates, from the next round on.
     fn protect(&mut self) -> Result<(), FederationError> {
         let Some(privacy_engine) = &self.privacy_engine else { return Ok(()) };
-        if let Some(summed) = privacy_engine.summed(&self.layout)? {
-            self.counting = self.counting.clone().protected(Arc::new(summed))?;
+        if let Some(sum) = privacy_engine.quantized_sum(&self.layout)? {
+            self.aggregation = self.aggregation.clone().protected(Arc::new(sum))?;
         }
-        self.announcement.protect(privacy_engine.protection().terms());
+        self.announcement.protect(privacy_engine.config().terms());
         Ok(())
     }
 
     /// An empty sum for the next round's updates that was one of an earlier round.
     pub(crate) fn renew(&self, aggregate: &mut Aggregate) {
-        aggregate.follow(&self.counting);
+        aggregate.renew(&self.aggregation);
     }
 
     /// How updates are protected, if they are.
-    pub fn protected(&self) -> Option<&PrivacyMechanism> {
-        self.counting.protection().map(|summed| &summed.protected)
+    pub fn privacy(&self) -> Option<&PrivacyMechanism> {
+        self.aggregation.privacy()
     }
 
     /// Whether uploads do not say whose they are: a server then gives each device of a cohort one token.
@@ -116,7 +117,7 @@ impl Coordinator {
     }
 
     /// What was spent of differential privacy so far, if there is any.
-    pub fn spent(&self) -> Option<PrivacySpent> {
+    pub fn privacy_spent(&self) -> Option<PrivacySpent> {
         self.privacy_engine.as_ref().and_then(PrivacyEngine::spent)
     }
 
@@ -138,7 +139,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// If there is not one weight a device, or a weight is negative or not finite, or all are 0.
-    pub fn weigh(&mut self, weights: &[f64]) -> Result<(), FederationError> {
+    pub fn set_weights(&mut self, weights: &[f64]) -> Result<(), FederationError> {
         let selector = std::mem::replace(&mut self.selector, CohortSelector::new(Vec::new()));
         self.selector = selector.weighted(weights)?;
         Ok(())
@@ -198,16 +199,31 @@ impl Coordinator {
 
     /// Randomness of the next round.
     pub(crate) fn randomness(&self) -> Rng {
-        self.rng.stream("round", self.round().0)
+        self.rng.stream(streams::ROUND, self.round().0)
     }
 
     /// The cohort of the next round, of devices that can be reached.
     pub fn draw(&mut self, reachable: &dyn Fn(u32) -> bool) -> SelectedCohort<'_> {
-        // More than sums have room for would all have to stay away.
-        let integers = self.protected().and_then(|protected| protected.config().quantization);
-        let room = integers.map_or(usize::MAX, |integers| integers.devices as usize);
+        self.draw_attempt(0, reachable)
+    }
+
+    /// One attempt at the cohort of the next round. The only place where cohorts are drawn, simulated or deployed.
+    pub(crate) fn draw_attempt(&mut self, attempt: u64, reachable: &dyn Fn(u32) -> bool) -> SelectedCohort<'_> {
+        // Sums have room for so many devices; more would all have to be turned away.
+        let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
+        let room = quantization.map_or(usize::MAX, |quantization| quantization.devices as usize);
         let (ask, rng) = (self.rules.ask(self.wanted()).min(room), self.randomness());
-        self.selector.draw_reachable(ask, &mut rng.stream("cohort", 0), reachable)
+        self.selector.draw_reachable(ask, &mut rng.stream(streams::COHORT, attempt), reachable)
+    }
+
+    /// The cohort that was drawn last.
+    pub(crate) fn cohort(&self) -> &[u32] {
+        self.selector.drawn()
+    }
+
+    /// Who may be asked.
+    pub(crate) fn population(&self) -> &[u32] {
+        self.selector.population()
     }
 
     /// The terms of the next round for so many devices.
@@ -221,13 +237,13 @@ impl Coordinator {
     }
 
     /// An empty sum for a round's updates.
-    pub fn aggregate(&self) -> Aggregate {
-        Aggregate::with(&self.layout, &self.counting)
+    pub fn empty_aggregate(&self) -> Aggregate {
+        Aggregate::with(&self.layout, &self.aggregation)
     }
 
     /// To add up what a cohort sends, one device after the other.
-    pub fn tally<'a>(&self, cohort: &'a [u32]) -> OrderedAggregator<'a> {
-        OrderedAggregator::new(&self.layout, cohort, &self.counting)
+    pub fn ordered_aggregator<'a>(&self, cohort: &'a [u32]) -> OrderedAggregator<'a> {
+        OrderedAggregator::new(&self.layout, cohort, &self.aggregation)
     }
 
     /// What devices are given to train on.

@@ -1,38 +1,38 @@
 //! The devices' side of downloads in the simulator: which version each device has, and what the next one costs.
 
 use crate::state::{put_u64s, take_numbers, take_u64s, unfit};
-use crate::{Delivery, FederationError, Message, Offer};
+use crate::{Delivery, FederationError, DownloadMessage, Offer};
 use sottovoce_protocol::{ModelVersion, SharedModel, codec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 
 /// A version as a slab keeps it: 0 for none, else one more than the version.
-pub(crate) type Kept = u64;
+pub(crate) type HeldVersion = u64;
 
-fn kept(version: ModelVersion) -> Kept {
+fn held(version: ModelVersion) -> HeldVersion {
     version.0 + 1
 }
 
-fn version(kept: Kept) -> Option<ModelVersion> {
-    kept.checked_sub(1).map(ModelVersion)
+fn version(held: HeldVersion) -> Option<ModelVersion> {
+    held.checked_sub(1).map(ModelVersion)
 }
 
 /// What the round's model costs a device, by the version it has.
 #[derive(Debug, Default)]
 pub(crate) struct DownloadCosts {
     whole: u64,
-    by_version: BTreeMap<Kept, u64>,
-    current: Kept,
+    by_version: BTreeMap<HeldVersion, u64>,
+    current: HeldVersion,
 }
 
 impl DownloadCosts {
     /// Takes a device to the current version; returns the bytes of its download. Without a slab of versions every device
     /// gets all of the model.
-    pub(crate) fn charge(&self, has: Option<&mut Kept>) -> u64 {
+    pub(crate) fn charge(&self, has: Option<&mut HeldVersion>) -> u64 {
         let Some(has) = has else { return self.whole };
-        let price = self.by_version.get(has).copied().unwrap_or(self.whole);
+        let cost = self.by_version.get(has).copied().unwrap_or(self.whole);
         *has = self.current;
-        price
+        cost
     }
 }
 
@@ -40,9 +40,9 @@ impl DownloadCosts {
 #[derive(Debug, Default)]
 pub(crate) struct DeviceVersions {
     /// One a device; empty where it does not matter which version a device has.
-    pub(crate) versions: Vec<Kept>,
+    pub(crate) versions: Vec<HeldVersion>,
     /// For delivery by bytes: what devices hold that have a version.
-    copies: BTreeMap<Kept, SharedModel>,
+    copies: BTreeMap<HeldVersion, SharedModel>,
 }
 
 impl DeviceVersions {
@@ -64,38 +64,38 @@ impl DeviceVersions {
     }
 
     /// Readies a round: what its model costs each of the cohort, and, where it travels in bytes, what they hold then.
-    pub(crate) fn ready(
+    pub(crate) fn prepare(
         &mut self,
         offer: &Offer<'_>,
         (cohort, devices): (&[u32], usize),
         delivery: Delivery,
     ) -> Result<(DownloadCosts, Option<SharedModel>), FederationError> {
-        let whole = offer.bytes(&Message::Whole);
-        let mut prices = DownloadCosts { whole, by_version: BTreeMap::new(), current: kept(offer.model().version) };
+        let whole = offer.bytes(&DownloadMessage::Whole);
+        let mut costs = DownloadCosts { whole, by_version: BTreeMap::new(), current: held(offer.model().version) };
         if offer.by_rows() {
             self.versions.resize(devices, 0);
-            let present: BTreeSet<Kept> =
+            let present: BTreeSet<HeldVersion> =
                 cohort.iter().map(|&device| self.versions[device as usize]).collect();
             for has in present {
-                prices.by_version.insert(has, offer.bytes(&offer.message(version(has))?));
+                costs.by_version.insert(has, offer.bytes(&offer.message(version(has))?));
             }
         }
-        let received = if delivery == Delivery::Bytes { Some(self.receive(offer, &prices)?) } else { None };
-        Ok((prices, received))
+        let received = if delivery == Delivery::Bytes { Some(self.receive(offer, &costs)?) } else { None };
+        Ok((costs, received))
     }
 
     /// Carries every message of the round in bytes; returns what devices hold then, in whichever way they came to it.
-    fn receive(&mut self, offer: &Offer<'_>, prices: &DownloadCosts) -> Result<SharedModel, FederationError> {
+    fn receive(&mut self, offer: &Offer<'_>, costs: &DownloadCosts) -> Result<SharedModel, FederationError> {
         let mut bytes = Vec::new();
         codec::encode_model(offer.model(), offer.values(), &mut bytes)?;
-        prices.check(prices.whole, &bytes)?;
+        costs.check(costs.whole, &bytes)?;
         let whole = codec::decode_model(&bytes)?;
-        for (&has, &price) in &prices.by_version {
-            let Message::Difference(difference) = offer.message(version(has))? else { continue };
+        for (&has, &cost) in &costs.by_version {
+            let DownloadMessage::Difference(difference) = offer.message(version(has))? else { continue };
             let Some(copy) = self.copies.get(&has) else { continue };
             bytes.clear();
             codec::encode_difference(&difference, &mut bytes)?;
-            prices.check(price, &bytes)?;
+            costs.check(cost, &bytes)?;
             let mut copy = copy.clone();
             codec::apply_difference(&bytes, &mut copy)?;
             if copy.parameters.checksum() != whole.parameters.checksum() {
@@ -103,9 +103,9 @@ impl DeviceVersions {
             }
         }
         if offer.by_rows() {
-            let needed: BTreeSet<Kept> = self.versions.iter().copied().collect();
+            let needed: BTreeSet<HeldVersion> = self.versions.iter().copied().collect();
             self.copies.retain(|has, _| needed.contains(has));
-            self.copies.insert(prices.current, whole.clone());
+            self.copies.insert(costs.current, whole.clone());
         }
         Ok(whole)
     }

@@ -22,7 +22,7 @@ pub struct Downloads {
     /// rows share one scale, it gets all rows anyway.
     pub differences: bool,
     /// With differences: a row none of whose values moved by more than this share of the row's largest waits.
-    pub least_change: f32,
+    pub min_change: f32,
 }
 
 impl Downloads {
@@ -105,7 +105,7 @@ impl ModelDistribution {
         for (place, ((held, shared_table), sums)) in tables.zip(changed.tables()).enumerate() {
             for (row, ..) in sums.rows() {
                 let target = shared_table.row(row);
-                if waits(held.row(row), target, self.how.least_change) {
+                if waits(held.row(row), target, self.how.min_change) {
                     continue;
                 }
                 self.row.clear();
@@ -155,7 +155,7 @@ impl ModelDistribution {
     /// Whoever has another version than the current one gets all of it: the numbers before it are of another line.
     pub(crate) fn forget_past(&mut self) {
         let past = self.checksums.len().saturating_sub(1);
-        self.checksums.merge(..past);
+        self.checksums.drain(..past);
     }
 
     fn note(&mut self) {
@@ -195,14 +195,14 @@ fn round(
 }
 
 /// Whether a row hardly moved.
-fn waits(held: &[f32], target: &[f32], least_change: f32) -> bool {
-    if least_change == 0.0 {
+fn waits(held: &[f32], target: &[f32], min_change: f32) -> bool {
+    if min_change == 0.0 {
         return false;
     }
     let most =
         |values: &mut dyn Iterator<Item = f32>| values.fold(0.0f32, |most, value| most.max(value.abs()));
     let moved = most(&mut held.iter().zip(target).map(|(held, target)| target - held));
-    moved <= least_change * most(&mut target.iter().copied())
+    moved <= min_change * most(&mut target.iter().copied())
 }
 
 /// What a round offers to devices.
@@ -213,7 +213,7 @@ pub struct Offer<'a> {
 }
 
 /// What brings a device to the version of a round.
-pub enum Message {
+pub enum DownloadMessage {
     /// All of the model.
     Whole,
     /// The rows that changed since the version it has.
@@ -244,16 +244,16 @@ impl<'a> Offer<'a> {
     ///
     /// # Errors
     /// If a value cannot be encoded.
-    pub fn message(&self, has: Option<ModelVersion>) -> Result<Message, FederationError> {
+    pub fn message(&self, has: Option<ModelVersion>) -> Result<DownloadMessage, FederationError> {
         let ModelDistribution { how, since, .. } = self.distribution;
         let base = has.filter(|_| how.by_rows()).and_then(|version| {
             Some((version, self.distribution.checksum(version.0, self.model.version.0)?))
         });
-        let Some(base) = base else { return Ok(Message::Whole) };
+        let Some(base) = base else { return Ok(DownloadMessage::Whole) };
         let changed = |table: usize, row: usize| since[table][row] > base.0.0;
         let difference = Difference::since_version(self.model, base, how.values, changed)?;
         let shorter = codec::difference_bytes(&difference) < self.whole_bytes();
-        Ok(if shorter { Message::Difference(difference) } else { Message::Whole })
+        Ok(if shorter { DownloadMessage::Difference(difference) } else { DownloadMessage::Whole })
     }
 
     fn whole_bytes(&self) -> u64 {
@@ -261,10 +261,10 @@ impl<'a> Offer<'a> {
     }
 
     /// Bytes of a message on the wire.
-    pub fn bytes(&self, message: &Message) -> u64 {
+    pub fn bytes(&self, message: &DownloadMessage) -> u64 {
         match message {
-            Message::Whole => self.whole_bytes(),
-            Message::Difference(difference) => codec::difference_bytes(difference),
+            DownloadMessage::Whole => self.whole_bytes(),
+            DownloadMessage::Difference(difference) => codec::difference_bytes(difference),
         }
     }
 }

@@ -3,7 +3,8 @@
 use crate::{AggregationError, HistoryFileError, ProtectedAggregationError, WeightsError};
 use sottovoce_privacy::PrivacyError;
 use sottovoce_privacy::dp::DpError;
-use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError};
+use sottovoce_client::Declined;
+use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError};
 use std::fmt;
 use thiserror::Error;
 
@@ -33,7 +34,7 @@ impl fmt::Display for Stage {
 pub enum FederationError {
     /// A device's part failed.
     #[error("device {device}, {stage}: {reason}")]
-    Client {
+    Device {
         /// The device.
         device: u32,
         /// Where on its way.
@@ -67,7 +68,7 @@ pub enum FederationError {
     },
     /// A setting without which a server cannot schedule its rounds.
     #[error("setting {key} must be given: {why}")]
-    Unhosted {
+    NotHostable {
         /// The setting.
         key: &'static str,
         /// Why.
@@ -157,21 +158,21 @@ pub enum FederationError {
 }
 
 impl FederationError {
-    pub(crate) fn training(device: u32, error: &UpdateError) -> Self {
-        Self::Client { device, stage: Stage::Train, reason: error.to_string() }
+    pub(crate) fn training(device: u32, error: &Declined) -> Self {
+        Self::Device { device, stage: Stage::Train, reason: error.to_string() }
     }
 
     /// An update whose values cannot be written is the first sign of divergence that a device sees.
-    pub(crate) fn disclosing(device: u32, round: u64, error: &DisclosureError) -> Self {
+    pub(crate) fn disclosing(device: u32, round: u64, error: &Declined) -> Self {
         match error {
-            DisclosureError::Value(error) => {
+            Declined::Disclosure(DisclosureError::Value(error)) => {
                 Self::Diverged { round, what: format!("device {device}: {error}") }
             }
-            other => Self::Client { device, stage: Stage::Disclose, reason: other.to_string() },
+            other => Self::Device { device, stage: Stage::Disclose, reason: other.to_string() },
         }
     }
 
     pub(crate) fn receiving(device: u32, error: &DecodeError) -> Self {
-        Self::Client { device, stage: Stage::Receive, reason: error.to_string() }
+        Self::Device { device, stage: Stage::Receive, reason: error.to_string() }
     }
 }

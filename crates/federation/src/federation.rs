@@ -1,15 +1,15 @@
-//! The round loop of the simulator: a coordinator and a fleet.
+//! The simulator: a coordinator and simulated devices, round after round.
 
+use crate::devices::RoundCall;
 use crate::selection::select_cohort;
 use crate::{
-    ParticipationStats, Call, Aggregate, Coordinator, Aggregation, Downloads, FederationError, Fleet, PrivacyEngine,
-    Observer, Offer, Schedule, Population, RoundReport, RoundRules, RowUpdates, PrivacySpent, Strategy,
+    Aggregate, Aggregation, Coordinator, Downloads, FederationError, Offer, ParticipationStats, Population, PrivacyEngine,
+    PrivacySpent, RoundRules, RowUpdates, Schedule, SimulatedDevices, Strategy,
 };
 use sottovoce_core::Rng;
 use sottovoce_protocol::{CriterionRequest, ModelSpec, Parameters, TermsDraft, ValueEncoding};
 
-/// Times the mean loss of guessing from which on training counts as diverged. Of samples that are right or wrong guessing has
-/// ln 2 = 0.69; scores without bound, right or wrong by chance, come to 10.
+/// Training has diverged once the mean loss is this many times that of a model that knows nothing, ln 2 = 0.69 for pairs.
 const DIVERGED: f64 = 5.8;
 
 /// What an epoch came to.
@@ -58,8 +58,8 @@ pub struct Setup {
 }
 
 /// Server, devices, configuration: one training task. One that has failed is over: a failed round is not repeated.
-pub struct Federation<F> {
-    pub(crate) fleet: F,
+pub struct Federation {
+    pub(crate) devices: SimulatedDevices,
     pub(crate) coordinator: Coordinator,
     pub(crate) schedule: Schedule,
     baseline_loss: f64,
@@ -70,21 +70,21 @@ pub struct Federation<F> {
     pub(crate) partial_epoch: PartialEpoch,
 }
 
-impl<F: Fleet> Federation<F> {
+impl Federation {
     /// Before the first round.
-    pub fn new(fleet: F, setup: Setup, rng: Rng) -> Self {
+    pub fn new(devices: SimulatedDevices, setup: Setup, rng: Rng) -> Self {
         let Setup { strategy, schedule, population, start, model, values, samples, criteria, baseline_loss } =
             setup;
         let terms = TermsDraft { model, values, samples, criteria, ..TermsDraft::default() };
         let mut coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, rng);
         coordinator.ask_among(population.devices);
         Self {
-            fleet,
+            devices,
             schedule,
             baseline_loss,
             clock: 0.0,
             partial_epoch: PartialEpoch::default(),
-            aggregate: coordinator.aggregate(),
+            aggregate: coordinator.empty_aggregate(),
             row_updates: RowUpdates::new(coordinator.layout()),
             coordinator,
         }
@@ -99,9 +99,9 @@ impl<F: Fleet> Federation<F> {
 
     /// The same with updates added up so.
     #[must_use]
-    pub fn with_aggregation(mut self, counting: Aggregation) -> Self {
-        self.coordinator = self.coordinator.with_aggregation(counting);
-        self.aggregate = self.coordinator.aggregate();
+    pub fn with_aggregation(mut self, aggregation: Aggregation) -> Self {
+        self.coordinator = self.coordinator.with_aggregation(aggregation);
+        self.aggregate = self.coordinator.empty_aggregate();
         self
     }
 
@@ -112,14 +112,14 @@ impl<F: Fleet> Federation<F> {
     pub fn with_privacy(mut self, privacy_engine: Option<PrivacyEngine>) -> Result<Self, FederationError> {
         if let Some(privacy_engine) = privacy_engine {
             self.coordinator = self.coordinator.with_privacy(privacy_engine)?;
-            self.aggregate = self.coordinator.aggregate();
+            self.aggregate = self.coordinator.empty_aggregate();
         }
         Ok(self)
     }
 
     /// What was spent of differential privacy so far, if there is any.
-    pub fn spent(&self) -> Option<PrivacySpent> {
-        self.coordinator.spent()
+    pub fn privacy_spent(&self) -> Option<PrivacySpent> {
+        self.coordinator.privacy_spent()
     }
 
     /// The same with another way to bring the shared model to devices.
@@ -135,14 +135,14 @@ impl<F: Fleet> Federation<F> {
     ///
     /// # Errors
     /// If there is not one weight a device, or a weight is negative or not finite, or all are 0.
-    pub fn weighting(mut self, weights: &[f64]) -> Result<Self, FederationError> {
-        self.coordinator.weigh(weights)?;
+    pub fn with_weights(mut self, weights: &[f64]) -> Result<Self, FederationError> {
+        self.coordinator.set_weights(weights)?;
         Ok(self)
     }
 
-    /// The fleet.
-    pub fn fleet(&self) -> &F {
-        &self.fleet
+    /// The devices.
+    pub fn devices(&self) -> &SimulatedDevices {
+        &self.devices
     }
 
     /// The shared model.
@@ -170,10 +170,10 @@ impl<F: Fleet> Federation<F> {
         &self.row_updates
     }
 
-    /// Fleet and shared model as devices hold it, when training is over.
-    pub fn into_parts(self) -> (F, Parameters) {
+    /// The devices, and the shared model as they hold it, when training is over.
+    pub fn into_parts(self) -> (SimulatedDevices, Parameters) {
         let Coordinator { distribution, shared, .. } = self.coordinator;
-        (self.fleet, distribution.into_held(shared).parameters)
+        (self.devices, distribution.into_held(shared).parameters)
     }
 
     /// What to change after divergence.
@@ -186,68 +186,53 @@ impl<F: Fleet> Federation<F> {
     /// # Errors
     /// If a device fails, nobody can be reached any more, or the shared model is no longer finite.
     pub fn round(&mut self) -> Result<(ParticipationStats, u64), FederationError> {
-        self.round_before(&mut ())
-    }
-
-    fn round_before(&mut self, observer: &mut dyn Observer) -> Result<(ParticipationStats, u64), FederationError> {
         self.coordinator.check_budget()?;
-        let Self { fleet, coordinator: server, aggregate, .. } = self;
+        let Self { devices, coordinator: server, aggregate, .. } = self;
         server.renew(aggregate);
         let (round, rng, wanted) = (server.round(), server.randomness(), server.wanted());
-        let ask = server.rules.ask(wanted);
-        let gathered = select_cohort(&mut server.selector, fleet, ask, (round.0, self.clock), &rng)?;
-        let (cohort, now) = (gathered.drawn.cohort, self.clock + gathered.waited);
-        let call = Call { cohort, wanted, rules: server.rules, now };
-        let terms = server.announcement.freeze(server.shared.version, cohort.len())?;
+        let selected = select_cohort(server, devices.reachability(), self.clock)?;
+        let terms = server.announcement.freeze(server.shared.version, server.selector.drawn().len())?;
+        let now = self.clock + selected.waited;
+        let call = RoundCall { cohort: server.selector.drawn(), wanted, rules: server.rules, now };
         let offer = Offer::new(&server.distribution, &server.shared, &server.layout);
-        let participation = fleet.run(&terms, &call, &offer, &rng, aggregate);
+        let participation = devices.run(&terms, &call, &offer, &rng, aggregate);
         server.announcement.thaw(terms);
         let mut participation = participation?;
-        participation.unavailable = gathered.drawn.unavailable;
-        participation.seconds += gathered.waited;
+        participation.unavailable = selected.unavailable;
+        participation.seconds += selected.waited;
         self.clock += participation.seconds;
         let down = participation.asked * server.announcement.bytes() + participation.downloaded;
         if let Some(privacy_engine) = &mut server.privacy_engine {
-            privacy_engine.record_participants(cohort)?;
+            privacy_engine.record_participants(server.selector.drawn())?;
         }
         let changed = server.apply(round, aggregate);
-        let report = RoundReport { round: round.0, participation: &participation, down, aggregate };
-        self.row_updates.after_round(&report);
-        observer.after_round(&report);
-        if let Some(recorder) = fleet.recorder() {
+        self.row_updates.add(aggregate);
+        if let Some(recorder) = devices.recorder() {
             recorder.sum(round.0, aggregate);
         }
         aggregate.clear();
         changed.map(|()| (participation, down))
     }
 
-    /// The rest of an epoch's rounds; a whole epoch unless one is under way.
+    /// The rest of an epoch's rounds; a whole epoch unless one has begun.
     ///
     /// # Errors
     /// If a device fails, nobody can be reached any more, or training diverges: numbers without bound, or a mean loss far
-    /// above guessing.
+    /// above that of a model that knows nothing.
     pub fn epoch(&mut self) -> Result<EpochReport, FederationError> {
-        self.epoch_before(&mut ())
-    }
-
-    /// The same before the eyes of an observer.
-    ///
-    /// # Errors
-    /// As [`epoch`](Self::epoch).
-    pub fn epoch_before(&mut self, observer: &mut dyn Observer) -> Result<EpochReport, FederationError> {
         loop {
-            if let Some(report) = self.step(observer)? {
+            if let Some(report) = self.step()? {
                 return Ok(report);
             }
         }
     }
 
-    /// The next round of an epoch; returns what the epoch came to if that was its last.
+    /// The next round of an epoch; returns the epoch's report if that was its last.
     ///
     /// # Errors
     /// As [`epoch`](Self::epoch).
-    pub fn step(&mut self, observer: &mut dyn Observer) -> Result<Option<EpochReport>, FederationError> {
-        let (participation, down) = self.round_before(observer)?;
+    pub fn step(&mut self) -> Result<Option<EpochReport>, FederationError> {
+        let (participation, down) = self.round()?;
         self.partial_epoch.report.participation.add(&participation);
         self.partial_epoch.report.down += down;
         self.partial_epoch.rounds += 1;
@@ -257,14 +242,11 @@ impl<F: Fleet> Federation<F> {
         let report = std::mem::take(&mut self.partial_epoch).report;
         match report.loss() {
             Some(loss) if loss.is_nan() || loss > DIVERGED * self.baseline_loss => {
-                let what =
-                    format!("the mean loss is {loss:.2}, where guessing has {:.2}", self.baseline_loss);
+                let baseline = self.baseline_loss;
+                let what = format!("the mean loss is {loss:.2}, where a model that knows nothing has {baseline:.2}");
                 Err(FederationError::Diverged { round: self.rounds().saturating_sub(1), what })
             }
-            _ => {
-                observer.after_epoch(&report);
-                Ok(Some(report))
-            }
+            _ => Ok(Some(report)),
         }
     }
 }

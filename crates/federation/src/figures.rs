@@ -2,14 +2,16 @@
 
 use crate::FederationError;
 use sottovoce_core::{Catalog, Histories};
-use sottovoce_models::{TrainStats, criteria};
-use sottovoce_protocol::{RoundTerms, Trained, UpdateError};
+use sottovoce_client::Figures;
+use sottovoce_models::criteria;
 use std::collections::BTreeMap;
 
 /// Figures that stay the same from round to round, by criterion and device. Others are known when a device has trained.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimulatedFigures {
     columns: BTreeMap<String, Vec<f64>>,
+    /// Each device's most recent item, where AUC is asked for.
+    latest: Vec<Option<u32>>,
 }
 
 impl SimulatedFigures {
@@ -34,44 +36,49 @@ impl SimulatedFigures {
         histories: Option<&Histories>,
         catalog: Option<&Catalog>,
     ) -> Result<Self, FederationError> {
-        criteria.into_iter().try_fold(Self::new(), |profile, criterion| {
+        let mut figures = Self::new();
+        for criterion in criteria {
+            let lacking = |why| FederationError::Criterion { name: criterion.to_owned(), why };
             let values = match criterion {
-                criteria::SIZE | criteria::CLOSENESS | criteria::LOSS => return Ok(profile),
+                criteria::SIZE | criteria::CLOSENESS | criteria::LOSS => continue,
+                criteria::AUC => {
+                    figures.latest = latest(histories).map_err(lacking)?;
+                    continue;
+                }
                 criteria::DIVERSITY => diversities(histories, catalog),
                 criteria::RECENCY => recencies(histories),
-                _ => Err("simulated devices report size, diversity, closeness, recency and loss"),
+                _ => Err("devices report size, diversity, closeness, recency, loss and auc"),
             };
-            let lacking = |why| FederationError::Criterion { name: criterion.to_owned(), why };
-            Ok(profile.with(criterion, values.map_err(lacking)?))
-        })
+            figures = figures.with(criterion, values.map_err(lacking)?);
+        }
+        Ok(figures)
     }
 
-    /// Reports what the terms ask for and the device knows; the owner's policy comes after.
-    pub(crate) fn report(
-        &self,
-        terms: &RoundTerms,
-        (device, history): (u32, &[u32]),
-        stats: &TrainStats,
-        trained: &mut Trained,
-    ) -> Result<(), UpdateError> {
-        for (index, asked) in (0..).zip(&terms.criteria) {
-            let value = match asked.name.as_str() {
-                criteria::SIZE => Some(history.len() as f64),
-                criteria::CLOSENESS => Some(criteria::closeness(trained.update())),
-                criteria::LOSS => Some(stats.loss / stats.samples as f64),
-                name => self.columns.get(name).and_then(|slab| slab.get(device as usize)).copied(),
-            };
-            if let Some(value) = value {
-                trained.report(index, value)?;
-            }
-        }
-        Ok(())
+    /// Those of one device.
+    pub(crate) fn of_device(&self, device: u32) -> FiguresOf<'_> {
+        FiguresOf { figures: self, device: device as usize }
     }
 }
 
-type DeviceSlab = Result<Vec<f64>, &'static str>;
+/// The figures of one simulated device.
+pub(crate) struct FiguresOf<'a> {
+    figures: &'a SimulatedFigures,
+    device: usize,
+}
 
-fn diversities(histories: Option<&Histories>, catalog: Option<&Catalog>) -> DeviceSlab {
+impl Figures for FiguresOf<'_> {
+    fn latest(&self, _: &[u32]) -> Option<u32> {
+        self.figures.latest.get(self.device).copied().flatten()
+    }
+
+    fn value(&self, criterion: &str, _: &[u32]) -> Option<f64> {
+        self.figures.columns.get(criterion).and_then(|column| column.get(self.device)).copied()
+    }
+}
+
+type Column = Result<Vec<f64>, &'static str>;
+
+fn diversities(histories: Option<&Histories>, catalog: Option<&Catalog>) -> Column {
     let histories = histories.ok_or("it needs all histories in memory")?;
     let categories = catalog.and_then(|catalog| catalog.categories.as_ref());
     let categories = categories.ok_or("the items have no categories")?;
@@ -80,10 +87,23 @@ fn diversities(histories: Option<&Histories>, catalog: Option<&Catalog>) -> Devi
 }
 
 /// The newest interaction of all is now.
-fn recencies(histories: Option<&Histories>) -> DeviceSlab {
+fn recencies(histories: Option<&Histories>) -> Column {
     let histories = histories.ok_or("it needs all histories in memory")?;
     let latest = |user| histories.times_of(user).iter().max().copied();
     let now = (0..histories.users()).filter_map(latest).max().ok_or("the interactions have no times")?;
     let recency = |user| latest(user).map_or(0.0, |latest| criteria::recency(latest, now));
     Ok((0..histories.users()).map(recency).collect())
+}
+
+/// Each user's most recent item: by time, and of several at the same time the last.
+fn latest(histories: Option<&Histories>) -> Result<Vec<Option<u32>>, &'static str> {
+    let histories = histories.ok_or("it needs all histories in memory")?;
+    if histories.times().is_empty() {
+        return Err("the interactions have no times");
+    }
+    let latest = |user| {
+        let items = histories.of(user).iter().zip(histories.times_of(user));
+        items.max_by_key(|(_, time)| **time).map(|(item, _)| *item)
+    };
+    Ok((0..histories.users()).map(latest).collect())
 }

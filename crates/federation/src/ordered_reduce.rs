@@ -32,7 +32,7 @@ impl<'a> OrderedReduce<'a> {
     /// Of so many parts, to be added `into` an empty sum.
     pub(crate) fn new(parts: usize, pool: WorkerPool, into: &'a mut Aggregate) -> Self {
         let waiting = (0..parts).map(|_| None).collect();
-        Self(Mutex::new(ReduceState { pool: spare, waiting, next: 0, participation: Ok(ParticipationStats::default()), into }))
+        Self(Mutex::new(ReduceState { pool, waiting, next: 0, participation: Ok(ParticipationStats::default()), into }))
     }
 
     /// What a part needs, if it is there.

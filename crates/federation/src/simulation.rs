@@ -1,153 +1,50 @@
 //! A federated model as a recommender that is trained in the simulator.
-//!
-//! A model's own file says what its halves are and how it plans its rounds ([`FederatedModel`]); everything else that
-//! makes it a [`Recommender`] is here.
 
-use crate::settings::Common;
+use crate::config::FederationConfig;
 use crate::state::unfit;
 use crate::summaries;
-use crate::tensors::{self, Part};
 use crate::{
-    EpochReport, Federation, FederationError, PrivacyEngine, HistoryFile, HistorySource, InProcess, Page, Schedule,
-    Population, SimulatedFigures, Recorder, Setup, Strategy,
+    EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population, PrivacyEngine, Recorder, Setup,
+    SimulatedDevices, SimulatedFigures, strategy,
 };
+use sottovoce_client::streams;
 use sottovoce_core::{Catalog, Histories, Rng};
 use sottovoce_evaluate::communication::tcc;
-use sottovoce_models::settings::Settings;
+use sottovoce_models::federated::{DynClient, DynModel, Entry, EpochTraffic, ModelInfo};
+use sottovoce_models::settings::{Config, Settings};
 use sottovoce_models::{
-    ClientModel, Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, ServerModel, Summary, TrainInput,
-    Tensor, stored,
+    Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, Summary, Tensor, TrainInput, stored,
 };
 use sottovoce_privacy::SecureRng;
-use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Trained};
+use sottovoce_protocol::{Keyed, Parameters, Trained};
 use std::io::{self, Read};
 use std::sync::Arc;
-
-/// A recommender that can learn from histories that stay in a file.
-pub trait Streaming: Recommender {
-    /// Learns as [`Recommender::fit`] does, to the same bytes, and reads histories as they are needed.
-    ///
-    /// # Errors
-    /// As [`Recommender::fit`], and if the file cannot be read or is damaged.
-    fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError>;
-
-    /// Scores for somebody with this history (items ascending, each once) whom the model does not know: a private model that
-    /// begins anew and learns for so many lessons while the shared model is held still. It takes what everybody has who has
-    /// the shared model, and nothing else.
-    ///
-    /// # Errors
-    /// If the model was not fitted, or the history cannot be learnt from.
-    fn score_newcomer(
-        &self,
-        history: &[u32],
-        lessons: usize,
-        rng: &Rng,
-        into: &mut [f32],
-    ) -> Result<(), ModelError>;
-}
-
-/// What a model adds to what all federated ones have.
-pub(crate) trait FederatedModel: Send + Sync + Sized {
-    /// The server's half.
-    type Server: ServerModel;
-    /// The device's half.
-    type Client: ClientModel;
-
-    /// The name in the registry; names the model's random stream too.
-    const NAME: &'static str;
-
-    /// Takes up what is known of the items, before anything else is asked; models that go by histories alone do not care.
-    ///
-    /// # Errors
-    /// If the model goes by something that is not known.
-    fn know(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
-        let _ = catalog;
-        Ok(())
-    }
-
-    /// From checked settings.
-    fn new(settings: &Settings) -> Self;
-
-    /// Settings that all federated models have.
-    fn common(&self) -> &Common;
-
-    /// The server's half.
-    fn shared(&self) -> Self::Server;
-
-    /// How a population's epoch is partition into rounds.
-    fn schedule(&self, population: &Population) -> Schedule;
-
-    /// Samples that a device learns from in an epoch, as far as the settings say; `None` if that follows from histories, and
-    /// 1 if it is all that there is to learn from, whatever that is.
-    fn samples_a_device(&self) -> Option<usize> {
-        Some(1)
-    }
-
-    /// The device's half; without a schedule one that scores but does not train.
-    fn device(&self, schedule: Option<&Schedule>) -> Self::Client;
-
-    /// The model as round terms name it, with everything that a device needs to know.
-    fn spec(device: &Self::Client) -> ModelSpec;
-
-    /// How updates become the next shared model, in a population of this many devices that learn.
-    fn strategy(&self, devices: usize) -> Box<dyn Strategy>;
-
-    /// Mean loss of a sample for a model that guesses, with a catalog of this size.
-    fn baseline_loss(&self, items: usize) -> f64 {
-        let _ = items;
-        std::f64::consts::LN_2
-    }
-
-    /// Vectors that an epoch sends in a cohort of this size, as the papers count (CCE).
-    fn vectors(&self, schedule: &Schedule, cohort: usize, items: usize) -> f64;
-
-    /// The shared model as it is stored: all columns of all tables, by names other than [`USERS`].
-    fn parts(&self) -> Vec<Part>;
-}
-
-/// A model by its settings, to be trained in the simulator.
-pub(crate) fn build<M: FederatedModel + 'static>(settings: &Settings) -> Box<dyn Recommender> {
-    Box::new(Simulated::new(M::new(settings)))
-}
-
-/// The same, to learn from a file.
-pub(crate) fn streaming<M: FederatedModel + 'static>(settings: &Settings) -> Box<dyn Streaming> {
-    Box::new(Simulated::new(M::new(settings)))
-}
-
-/// The same before the eyes of somebody who is disclosed what the server sees.
-pub(crate) fn recorded<M: FederatedModel + 'static>(
-    settings: &Settings,
-    recorder: Arc<dyn Recorder>,
-) -> Box<dyn Recommender> {
-    Box::new(Simulated { recorder: Some(recorder), ..Simulated::new(M::new(settings)) })
-}
 
 /// The tensor of all private models.
 const USERS: &str = "users";
 
-/// A model, and what was learnt with it.
-pub(crate) struct Simulated<M: FederatedModel> {
-    model: M,
+/// A federated model with simulated devices. It trains as any [`Recommender`] does, or from histories that stay in a file.
+pub struct Simulation {
+    info: ModelInfo,
+    model: DynModel,
+    config: FederationConfig,
     /// For scores only.
-    device: M::Client,
-    learnt: Learnt<M::Client>,
+    client: DynClient,
+    state: State,
     recorder: Option<Arc<dyn Recorder>>,
 }
 
-type Simulation<D> = Federation<InProcess<D>>;
-
 /// Where the model is.
-enum Learnt<D: ClientModel> {
+enum State {
     /// In training.
-    Federation(Box<Simulation<D>>),
+    Training(Box<Federation>),
     /// At rest.
-    Parts(Parts),
+    Trained(TrainedModel),
 }
 
 /// A model at rest.
 #[derive(Default)]
-struct Parts {
+struct TrainedModel {
     /// Empty for an empty catalog.
     shared: Parameters,
     /// All private models.
@@ -155,99 +52,113 @@ struct Parts {
     histories: HistorySource,
 }
 
-impl<M: FederatedModel> Simulated<M> {
-    /// Before any training.
-    pub(crate) fn new(model: M) -> Self {
-        let device = model.device(None);
-        Self { model, device, learnt: Learnt::Parts(Parts::default()), recorder: None }
+impl Simulation {
+    /// Before any training, with checked settings.
+    pub fn new(entry: &Entry, settings: &Settings) -> Self {
+        let model = entry.configure(settings);
+        let (client, config) = (model.client(None), FederationConfig::read(settings));
+        let state = State::Trained(TrainedModel::default());
+        Self { info: entry.info, model, config, client, state, recorder: None }
+    }
+
+    /// The same with a recorder that is shown what the server sees.
+    #[must_use]
+    pub fn with_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
     }
 
     fn shared(&self) -> &Parameters {
-        match &self.learnt {
-            Learnt::Federation(federation) => federation.distributed(),
-            Learnt::Parts(parts) => &parts.shared,
+        match &self.state {
+            State::Training(federation) => federation.distributed(),
+            State::Trained(model) => &model.shared,
         }
     }
 
     fn private(&self) -> &[f32] {
-        match &self.learnt {
-            Learnt::Federation(federation) => federation.fleet().private(),
-            Learnt::Parts(parts) => &parts.private,
+        match &self.state {
+            State::Training(federation) => federation.devices().private(),
+            State::Trained(model) => &model.private,
         }
     }
 
     fn histories(&self) -> &HistorySource {
-        match &self.learnt {
-            Learnt::Federation(federation) => federation.fleet().histories(),
-            Learnt::Parts(parts) => &parts.histories,
+        match &self.state {
+            State::Training(federation) => federation.devices().histories(),
+            State::Trained(model) => &model.histories,
         }
     }
 
-    /// A person's private model and history.
+    /// A user's private model and history.
     fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> (&'a [f32], &'a [u32]) {
-        let width = self.device.private_values();
+        let width = self.client.private_values();
         let history = self.histories().of(user, page).unwrap_or_else(|error| panic!("{error}"));
         (&self.private()[user * width..][..width], history)
     }
 
     /// A federation of these people, and the vectors that its epochs send.
-    fn found(
+    fn federation(
         &self,
         train: HistorySource,
         people: Option<&Histories>,
         fit: &Fit<'_>,
-    ) -> Result<(Simulation<M::Client>, f64), FederationError> {
-        let (model, common) = (&self.model, self.model.common());
-        let rng = Rng::new(fit.seed).stream(M::NAME, 0);
+    ) -> Result<(Federation, f64), FederationError> {
+        let Self { model, config, .. } = self;
+        let root = streams::root(fit.seed, self.info.name);
         let (users, items) = (train.users(), train.catalog_size());
         let lengths = train.lengths()?;
         let population = Population::of_lengths(&lengths, items);
         let devices = population.devices.clone();
-        let schedule = model.schedule(&population);
+        let schedule = model.schedule(config.cohort(), &population);
         let cohort = schedule.cohort.size(devices.len());
-        let vectors = model.vectors(&schedule, cohort, items);
-        let rounds = (schedule.rounds * common.epochs) as u64;
-        let start = model.shared().start(items, &mut rng.stream("shared", 0))?;
-        let device = model.device(Some(&schedule));
-        let asked = common.counting.asked()?;
-        let (spec, disclosure) = (M::spec(&device), common.disclosure(users, &rng)?);
-        let parts = disclosure.parts_histories() && !asked.is_empty();
-        let disclosed = people.filter(|_| parts).map(|people| disclosure.disclosed(people)).transpose()?;
-        let asked_for = asked.iter().map(|asked| asked.name.as_str());
-        let profile = SimulatedFigures::of(asked_for, disclosed.as_ref().or(people), fit.catalog)?;
-        let fleet = InProcess::new(device, train, start.layout(), disclosure, &rng)
-            .with_device_profile(common.attending.profile()?, &rng)
-            .reporting(profile)
+        let features = model.features().features();
+        let traffic = EpochTraffic { schedule, cohort, items, features, pi: config.owners.pi };
+        let rounds = (schedule.rounds * config.epochs) as u64;
+        let start = model.init(items, &mut root.stream(streams::SHARED, 0))?;
+        let client = model.client(Some(&schedule));
+        let criteria = config.aggregation.requests()?;
+        let disclosure = config.disclosure(users, &root)?;
+        let withholds = disclosure.withholds_items() && !criteria.is_empty();
+        let disclosed =
+            people.filter(|_| withholds).map(|people| disclosure.disclosed_histories(people)).transpose()?;
+        let names = criteria.iter().map(|request| request.name.as_str());
+        let figures = SimulatedFigures::of(names, disclosed.as_ref().or(people), fit.catalog)?;
+        let profile = config.participation.device_profile()?;
+        let engine = config.privacy_engine(
+            (cohort, devices.len()),
+            rounds,
+            None,
+            SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0),
+        )?;
+        check_dp_sgd(self.info.name, &client, engine.as_ref())?;
+        let simulated = SimulatedDevices::new(client, train, start.layout(), disclosure, &root)
+            .with_device_profile(profile)
+            .with_figures(figures)
             .with_recorder(self.recorder.clone());
-        let (strategy, values) = (model.strategy(devices.len()), common.values);
-        let (samples, criteria) = (common.counting.samples(), asked);
-        let baseline_loss = model.baseline_loss(items);
         let setup = Setup {
-            strategy,
+            strategy: strategy::build(model.aggregation(devices.len())),
             schedule,
             population,
             start,
-            model: spec,
-            values,
-            samples,
+            model: model.spec(&schedule),
+            values: config.values(),
+            samples: config.aggregation.asks_samples(),
             criteria,
-            baseline_loss,
+            baseline_loss: model.baseline_loss(items),
         };
-        let federation = Federation::new(fleet, setup, rng.stream("rounds", 0));
-        let generator = SecureRng::simulated(&rng, "privacy_engine", 0);
-        let privacy_engine = common.privacy_engine((cohort, devices.len()), rounds, None, generator)?;
-        check_bounds::<M>(federation.fleet().device(), privacy_engine.as_ref())?;
-        let federation = federation
-            .with_aggregation(common.counting.with_aggregation()?)
-            .with_privacy(privacy_engine)?
-            .with_downloads(common.downloads)?;
-        Ok((common.attending.apply(federation, (&lengths, &devices), fit.watch.users())?, vectors))
+        let federation = Federation::new(simulated, setup, root.stream(streams::ROUNDS, 0))
+            .with_aggregation(config.aggregation.aggregation()?)
+            .with_privacy(engine)?
+            .with_downloads(config.downloads())?
+            .with_rules(config.round.rules());
+        let federation = config.participation.apply(federation, (&lengths, &devices), fit.watch.users())?;
+        Ok((federation, model.vectors_per_epoch(&traffic)))
     }
 
-    /// Takes up what is known of the items.
-    fn take_in(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
-        self.model.know(catalog)?;
-        self.device = self.model.device(None);
+    /// Takes the facts of a catalog.
+    fn set_features(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
+        self.model.set_features(catalog)?;
+        self.client = self.model.client(None);
         Ok(())
     }
 
@@ -258,40 +169,40 @@ impl<M: FederatedModel> Simulated<M> {
         people: Option<&Histories>,
         fit: &mut Fit<'_>,
     ) -> Result<Summary, ModelError> {
-        self.take_in(fit.catalog)?;
+        self.set_features(fit.catalog)?;
         if train.catalog_size() == 0 {
-            let private = vec![0.0; train.users() * self.device.private_values()];
-            self.learnt = Learnt::Parts(Parts { private, histories: train, ..Parts::default() });
+            let private = vec![0.0; train.users() * self.client.private_values()];
+            self.state = State::Trained(TrainedModel { private, histories: train, ..TrainedModel::default() });
             return Ok(Summary::default());
         }
-        let (federation, vectors) = self.found(train, people, fit).map_err(|error| failure(error, 0, ""))?;
-        self.learnt = Learnt::Federation(Box::new(federation));
-        let summary = self.learn(vectors, fit);
-        self.rest();
+        let (federation, vectors) = self.federation(train, people, fit).map_err(|error| failure(error, 0, ""))?;
+        self.state = State::Training(Box::new(federation));
+        let summary = self.train(vectors, fit);
+        self.finish_training();
         summary
     }
 
     /// Ends training: keeps the model and lets the rest go.
-    fn rest(&mut self) {
-        let nothing = Learnt::Parts(Parts::default());
-        self.learnt = match std::mem::replace(&mut self.learnt, nothing) {
-            Learnt::Federation(federation) => {
-                let (fleet, shared) = federation.into_parts();
-                let (histories, private) = fleet.into_parts();
-                Learnt::Parts(Parts { shared, private, histories })
+    fn finish_training(&mut self) {
+        let nothing = State::Trained(TrainedModel::default());
+        self.state = match std::mem::replace(&mut self.state, nothing) {
+            State::Training(federation) => {
+                let (devices, shared) = federation.into_parts();
+                let (histories, private) = devices.into_parts();
+                State::Trained(TrainedModel { shared, private, histories })
             }
-            rest => rest,
+            trained => trained,
         };
     }
 
-    /// Trains in `self.learnt`, so that the watch sees the model as it is.
-    fn learn(&mut self, vectors: f64, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        let epochs = self.model.common().epochs;
-        let (mut summary, mut ended) = (self.take_up(fit)?, None);
+    /// Trains in place, so that the watch sees the model as it is.
+    fn train(&mut self, vectors: f64, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let epochs = self.config.epochs;
+        let (mut summary, mut ended) = (self.resume(fit)?, None);
         while summary.epochs < epochs {
-            let Learnt::Federation(federation) = &mut self.learnt else { break };
+            let State::Training(federation) = &mut self.state else { break };
             let epoch = summary.epochs + 1;
-            let report = match federation.step(&mut ()) {
+            let report = match federation.step() {
                 Err(FederationError::Budget(why)) => {
                     ended = Some(why);
                     break;
@@ -311,12 +222,12 @@ impl<M: FederatedModel> Simulated<M> {
             let (epochs_done, last) = (summary.epochs, summary.epochs == epochs);
             let milestone = Milestone { epochs: epochs_done, rounds, epoch_over: report.is_some(), last };
             if fit.watch.due(&milestone) {
-                self.keep(&summary, &milestone, fit)?;
+                self.save_checkpoint(&summary, &milestone, fit)?;
             }
         }
-        if let Learnt::Federation(federation) = &self.learnt {
+        if let State::Training(federation) = &self.state {
             summary.turnout.rounds = federation.rounds();
-            summary.privacy = federation.spent().map(|spent| spent.told(ended));
+            summary.privacy = federation.privacy_spent().map(|spent| spent.summary(ended));
             let layout = federation.distributed().layout();
             let by_item = layout.shapes().iter().position(|shape| shape.keyed == Keyed::Items);
             summary.updates_by_item =
@@ -326,8 +237,8 @@ impl<M: FederatedModel> Simulated<M> {
     }
 
     /// Goes back to where an interrupted training was kept, if it was.
-    fn take_up(&mut self, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        let (Learnt::Federation(federation), Some(mut from)) = (&mut self.learnt, fit.watch.resume()?) else {
+    fn resume(&mut self, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let (State::Training(federation), Some(mut from)) = (&mut self.state, fit.watch.resume()?) else {
             return Ok(Summary::default());
         };
         let mut restore = || {
@@ -343,8 +254,8 @@ impl<M: FederatedModel> Simulated<M> {
         })
     }
 
-    fn keep(&self, summary: &Summary, milestone: &Milestone, fit: &mut Fit<'_>) -> Result<(), ModelError> {
-        let Learnt::Federation(federation) = &self.learnt else { return Ok(()) };
+    fn save_checkpoint(&self, summary: &Summary, milestone: &Milestone, fit: &mut Fit<'_>) -> Result<(), ModelError> {
+        let State::Training(federation) = &self.state else { return Ok(()) };
         fit.watch.keep(milestone, &mut |out| {
             summaries::save(summary, out)?;
             federation.save(out)
@@ -352,21 +263,21 @@ impl<M: FederatedModel> Simulated<M> {
     }
 }
 
-/// Checks that a model can learn under the noise that is asked for.
-pub(crate) fn check_bounds<M: FederatedModel>(
-    device: &M::Client,
-    privacy_engine: Option<&PrivacyEngine>,
+/// Checks that a model supports DP-SGD, where the settings ask for it.
+pub(crate) fn check_dp_sgd(
+    name: &str,
+    client: &DynClient,
+    engine: Option<&PrivacyEngine>,
 ) -> Result<(), FederationError> {
-    let each = privacy_engine.and_then(|privacy_engine| privacy_engine.protection().per_example());
-    if each.is_none() || device.bounds_interactions() {
+    let per_example = engine.and_then(|engine| engine.config().per_example());
+    if per_example.is_none() || client.supports_dp_sgd() {
         return Ok(());
     }
     Err(FederationError::Setting {
         key: "noise",
         found: "sgd".to_owned(),
         expected: format!(
-            "central, local or distributed: {} does not learn by a sum over interactions alone, so that one could be bounded by itself",
-            M::NAME
+            "central, local or distributed: the gradient of {name} is not a sum over interactions, so that single ones cannot be clipped"
         ),
     })
 }
@@ -398,15 +309,25 @@ fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
     }
 }
 
-impl<M: FederatedModel> Streaming for Simulated<M> {
-    fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+impl Simulation {
+    /// Learns as [`Recommender::fit`] does, to the same bytes, and reads histories as they are needed.
+    ///
+    /// # Errors
+    /// As [`Recommender::fit`], and if the file cannot be read or is damaged.
+    pub fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         self.fit_from(histories.into(), None, fit)
     }
 
-    fn score_newcomer(
+    /// Scores for somebody with this history (items ascending, each once) who was not in training: a new private model is
+    /// trained for so many rounds while the shared model is frozen. It takes no more than what everybody has who has the
+    /// shared model.
+    ///
+    /// # Errors
+    /// If the model was not fitted, or the history cannot be learnt from.
+    pub fn score_newcomer(
         &self,
         history: &[u32],
-        lessons: usize,
+        rounds: usize,
         rng: &Rng,
         into: &mut [f32],
     ) -> Result<(), ModelError> {
@@ -414,24 +335,25 @@ impl<M: FederatedModel> Streaming for Simulated<M> {
         if shared.tables().is_empty() || into.len() != items {
             return Err(ModelError::Data("a newcomer is scored by a model that was fitted".to_owned()));
         }
-        let unlearnable = |error: &dyn std::fmt::Display| ModelError::Data(format!("a newcomer: {error}"));
-        let lengths = self.histories().lengths().map_err(|error| unlearnable(&error))?;
-        let device = self.model.device(Some(&self.model.schedule(&Population::of_lengths(&lengths, items))));
-        let mut private = vec![0.0; device.private_values()];
-        device.start(&mut private, &mut rng.stream("private", 0));
-        let (prepared, mut scratch) = (device.prepare(shared), device.scratch(items));
-        for stats in 0..lessons as u64 {
+        let failed = |error: &dyn std::fmt::Display| ModelError::Data(format!("a newcomer: {error}"));
+        let lengths = self.histories().lengths().map_err(|error| failed(&error))?;
+        let population = Population::of_lengths(&lengths, items);
+        let client = self.model.client(Some(&self.model.schedule(self.config.cohort(), &population)));
+        let mut private = vec![0.0; client.private_values()];
+        client.init_private(&mut private, &mut rng.stream(streams::PRIVATE, 0));
+        let (prepared, mut scratch) = (client.prepare(shared), client.scratch(items));
+        for round in 0..rounds as u64 {
             let mut trained = Trained::new(&shared.layout());
-            let task = TrainInput { shared, prepared: &prepared, private: &mut private, history, hidden: &[] };
-            let mut rng = rng.stream("stats", stats);
-            device.train(task, &mut scratch, &mut rng, &mut trained).map_err(|error| unlearnable(&error))?;
+            let input = TrainInput { shared, prepared: &prepared, private: &mut private, history, hidden: &[] };
+            let mut rng = rng.stream(streams::NEWCOMER, round);
+            client.train(input, &mut scratch, &mut rng, &mut trained).map_err(|error| failed(&error))?;
         }
-        device.score(shared, &private, history, into);
+        client.score(shared, &private, history, into);
         Ok(())
     }
 }
 
-impl<M: FederatedModel> Recommender for Simulated<M> {
+impl Recommender for Simulation {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         self.fit_from(train.deduplicated().into(), Some(train), fit)
     }
@@ -439,33 +361,34 @@ impl<M: FederatedModel> Recommender for Simulated<M> {
     fn score(&self, user: usize, into: &mut [f32]) {
         let mut page = Page::default();
         let (private, history) = self.of(user, &mut page);
-        self.device.score(self.shared(), private, history, into);
+        self.client.score(self.shared(), private, history, into);
     }
 
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
         let mut page = Page::default();
         let (private, history) = self.of(user, &mut page);
-        self.device.reasons(self.shared(), private, history, item)
+        self.client.explain(self.shared(), private, history, item)
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
-        self.take_in(Some(catalog))
+        self.set_features(Some(catalog))
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        let (width, private) = (self.device.private_values(), self.private());
+        let (width, private) = (self.client.private_values(), self.private());
         let users = stored::floats(USERS, [private.len() / width, width], private.to_vec());
-        let parts = self.model.parts();
-        std::iter::once(users).chain(parts.iter().map(|part| part.store(self.shared()))).collect()
+        let slices = self.model.tensors();
+        std::iter::once(users).chain(slices.iter().map(|slice| slice.store(self.shared()))).collect()
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
-        let (width, items) = (self.device.private_values(), train.catalog_size());
+        let (width, items) = (self.client.private_values(), train.catalog_size());
         let private = stored::take_floats(tensors, USERS, &[train.users(), width])?.to_vec();
-        let layout = (items > 0).then(|| self.model.shared().layout(items)).transpose();
+        let layout = (items > 0).then(|| self.model.layout(items)).transpose();
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
-        let shared = tensors::restore(&self.model.parts(), tensors, layout.as_ref())?;
-        self.learnt = Learnt::Parts(Parts { shared, private, histories: train.deduplicated().into() });
+        let mut shared = layout.as_ref().map_or_else(Parameters::default, Parameters::zeros);
+        self.model.tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut shared))?;
+        self.state = State::Trained(TrainedModel { shared, private, histories: train.deduplicated().into() });
         Ok(())
     }
 }

@@ -8,9 +8,9 @@
 //! Terms, model and updates are messages of the wire format; numbers are little-endian. A file is written whole or not at
 //! all, and read strictly.
 
-mod keeping;
+mod writer;
 
-pub use keeping::{RoundWriter, UploadWriter};
+pub use writer::{RoundWriter, UploadWriter};
 
 use crate::worker::as_seen;
 use crate::{Aggregate, Recorder};

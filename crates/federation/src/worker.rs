@@ -120,14 +120,14 @@ impl Worker {
         into: &mut Aggregate,
         stats: &mut ParticipationStats,
     ) -> Result<(), FederationError> {
-        let SimulatedRound { client, root, rng, .. } = *round;
+        let SimulatedRound { client, root, rng, .. } = round;
         round.disclosure.become_of(device, &mut self.policy)?;
         let randomness = SimulatedRandomness { root, round: rng, user: u64::from(device) };
         let mut own = Device {
             private: state.private,
             disclosed: state.disclosed,
             history: round.histories.of(device as usize, &mut self.page)?,
-            figures: &round.figures.of(device),
+            figures: &round.figures.of_device(device),
             policy: &self.policy,
         };
         let session = match client.train(&mut own, &randomness, &mut self.buffers) {

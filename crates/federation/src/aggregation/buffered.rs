@@ -75,9 +75,9 @@ impl BufferedUpdate {
 }
 
 impl BufferedUpdates {
-    pub(crate) fn add(&mut self, update: &Update, counting: &Aggregation) {
+    pub(crate) fn add(&mut self, update: &Update, aggregation: &Aggregation) {
         let mut values = Vec::new();
-        let said = counting.weighting().said(update, &mut values).then_some(values);
+        let said = aggregation.weighting().said(update, &mut values).then_some(values);
         let tables = update.tables().iter().map(BufferedTable::of).collect();
         self.0.push(BufferedUpdate { tables, said });
     }
@@ -91,16 +91,16 @@ impl BufferedUpdates {
     }
 
     /// Each update, what it counts, and the factor of its values; what they count is 1 on average.
-    pub(crate) fn weighed(&self, counting: &Aggregation) -> impl Iterator<Item = (&BufferedUpdate, f32, f32)> {
-        let weights = match counting.guard() {
+    pub(crate) fn weighed(&self, aggregation: &Aggregation) -> impl Iterator<Item = (&BufferedUpdate, f32, f32)> {
+        let weights = match aggregation.robust() {
             RobustAggregator::Krum(share) => self.krum(share, 1),
             RobustAggregator::MultiKrum(share) => self.krum(share, self.0.len() - liars(self.0.len(), share)),
             _ => {
                 let said: Vec<_> = self.0.iter().map(|update| update.said.clone()).collect();
-                counting.weighting().weights(&said)
+                aggregation.weighting().weights(&said)
             }
         };
-        let scale = |update: &BufferedUpdate| match counting.guard() {
+        let scale = |update: &BufferedUpdate| match aggregation.robust() {
             RobustAggregator::ClipUpdate(norm) => update.clipping(norm),
             _ => 1.0,
         };

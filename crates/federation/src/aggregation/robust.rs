@@ -29,10 +29,6 @@ pub enum RobustAggregator {
 }
 
 impl RobustAggregator {
-    /// Names for settings; the first is the default.
-    pub const NAMES: &'static [&'static str] =
-        &["none", "clip", "median", "trimmed-mean", "clip-update", "krum", "multi-krum"];
-
     /// The name for settings.
     pub fn name(self) -> &'static str {
         match self {
@@ -47,12 +43,12 @@ impl RobustAggregator {
     }
 
     /// Whether all rows are kept until the round is over.
-    pub(crate) fn keeps_rows(self) -> bool {
+    pub(crate) fn buffers_rows(self) -> bool {
         matches!(self, RobustAggregator::Median | RobustAggregator::Trimmed(_))
     }
 
     /// Whether whole updates are kept until the round is over.
-    pub(crate) fn keeps_updates(self) -> bool {
+    pub(crate) fn buffers_updates(self) -> bool {
         matches!(self, RobustAggregator::Krum(_) | RobustAggregator::MultiKrum(_))
     }
 
@@ -80,12 +76,12 @@ pub(crate) fn clipping<'a>(values: impl IntoIterator<Item = &'a f32>, norm: f32)
 
 /// Rows of one table, kept one by one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct BufferedRows {
     rows: Vec<u32>,
     values: Vec<f32>,
 }
 
-impl Kept {
+impl BufferedRows {
     pub(crate) fn add(&mut self, rows: &Rows) {
         match rows.indices() {
             Some(indices) => self.rows.extend_from_slice(indices),
@@ -95,7 +91,7 @@ impl Kept {
     }
 
     /// Takes over what another one kept.
-    pub(crate) fn append(&mut self, other: &mut Kept) {
+    pub(crate) fn append(&mut self, other: &mut BufferedRows) {
         self.rows.append(&mut other.rows);
         self.values.append(&mut other.values);
     }
@@ -106,7 +102,7 @@ impl Kept {
     }
 
     /// Goes through the rows: which, how many devices sent it, and the guarded mean times that number.
-    pub(crate) fn sums(&self, guard: RobustAggregator, cols: usize, mut each: impl FnMut(usize, u32, &[f32])) {
+    pub(crate) fn sums(&self, robust: RobustAggregator, cols: usize, mut each: impl FnMut(usize, u32, &[f32])) {
         let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
         order.sort_by_key(|&place| self.rows[place as usize]);
         let (mut slab, mut sum) = (Vec::new(), vec![0.0; cols]);
@@ -114,7 +110,7 @@ impl Kept {
             for (col, sum) in sum.iter_mut().enumerate() {
                 slab.clear();
                 slab.extend(same.iter().map(|&place| self.values[place as usize * cols + col]));
-                *sum = guard.mean(&mut slab) * same.len() as f32;
+                *sum = robust.mean(&mut slab) * same.len() as f32;
             }
             each(self.rows[same[0] as usize] as usize, same.len() as u32, &sum);
         }
@@ -133,9 +129,9 @@ mod tests {
     }
 
     /// A round in which each device sends these rows.
-    fn aggregate(guard: RobustAggregator, devices: &[&[(u32, [f32; 2])]]) -> Vec<(usize, u32, Vec<f32>)> {
+    fn aggregate(robust: RobustAggregator, devices: &[&[(u32, [f32; 2])]]) -> Vec<(usize, u32, Vec<f32>)> {
         let layout = layout();
-        let mut parts: Vec<Aggregate> = (0..2).map(|_| Aggregate::with(&layout, &guard.into())).collect();
+        let mut parts: Vec<Aggregate> = (0..2).map(|_| Aggregate::with(&layout, &robust.into())).collect();
         for (place, rows) in devices.iter().enumerate() {
             let mut trained = Trained::new(&layout);
             for (row, values) in *rows {

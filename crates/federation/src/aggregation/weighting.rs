@@ -80,10 +80,6 @@ fn weighted(weights: &[f64], values: &[f64]) -> f64 {
 }
 
 impl Weighting {
-    /// Names for settings; the first is the default.
-    pub const NAMES: &'static [&'static str] =
-        &["equal", "samples", "prioritised", "mean", "weighted-mean", "owa"];
-
     /// The name for settings.
     pub fn name(&self) -> &'static str {
         match self {
@@ -97,7 +93,7 @@ impl Weighting {
     }
 
     /// Whether it needs all of a round's updates at once.
-    pub(crate) fn keeps_updates(&self) -> bool {
+    pub(crate) fn buffers_updates(&self) -> bool {
         matches!(self, Self::Criteria { score: CriteriaScore::Ordered(_), .. })
     }
 

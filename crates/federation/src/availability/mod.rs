@@ -6,12 +6,12 @@
 //! A device whose update is lost or late has trained all the same: its private model has changed, as on a phone that
 //! loses its connection after the work. Only the shared model does without it.
 
-mod availability;
+mod diurnal;
 mod trace;
 
 use crate::state::{put_u64s, take_numbers, unfit};
-use crate::{Closing, Reachability, RoundRules};
-pub use availability::{Availability, Diurnal};
+use crate::{Closing, RoundRules};
+pub use diurnal::{Availability, Diurnal};
 use sottovoce_core::{Rng, math};
 use std::io::{self, Read, Write};
 pub use trace::{Trace, TraceError};
@@ -54,7 +54,7 @@ pub(crate) enum UploadFate {
     Lost,
 }
 
-/// How a round went.
+/// How a round went in time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RoundTimeline {
     /// Devices whose update does not count, ascending.
@@ -83,7 +83,7 @@ struct Answer {
     lost: bool,
 }
 
-/// A population with these profile, through time.
+/// A population of this profile, through time.
 #[derive(Debug)]
 pub(crate) struct DeviceBehaviour {
     profile: DeviceProfile,
@@ -91,17 +91,17 @@ pub(crate) struct DeviceBehaviour {
     /// Devices that were still at work when their round was over, ascending, and until when.
     busy: Vec<(u32, f64)>,
     answers: Vec<Answer>,
-    course: RoundTimeline,
+    timeline: RoundTimeline,
 }
 
 impl DeviceBehaviour {
     pub(crate) fn new(profile: DeviceProfile, rng: &Rng) -> Self {
         let rng = rng.stream("behaviour", 0);
-        Self { profile, rng, busy: Vec::new(), answers: Vec::new(), course: RoundTimeline::default() }
+        Self { profile, rng, busy: Vec::new(), answers: Vec::new(), timeline: RoundTimeline::default() }
     }
 
     /// Whether everybody can always be asked.
-    pub(crate) fn always_there(&self) -> bool {
+    pub(crate) fn always_reachable(&self) -> bool {
         self.profile.availability == Availability::Always && self.busy.is_empty()
     }
 
@@ -128,7 +128,7 @@ impl DeviceBehaviour {
     }
 
     /// Plays a round in which a cohort was asked at `now`.
-    pub(crate) fn play(
+    pub(crate) fn simulate(
         &mut self,
         cohort: &[u32],
         wanted: usize,
@@ -137,13 +137,13 @@ impl DeviceBehaviour {
         round: &Rng,
     ) -> &RoundTimeline {
         self.busy.retain(|&(_, until)| until > now);
-        self.course.missing.clear();
+        self.timeline.missing.clear();
         if self.is_even()
             && cohort.len() <= wanted
             && rules.deadline.is_none_or(|end| self.profile.device_seconds <= end)
         {
-            self.course.seconds = if cohort.is_empty() { 0.0 } else { self.profile.device_seconds };
-            return &self.course;
+            self.timeline.seconds = if cohort.is_empty() { 0.0 } else { self.profile.device_seconds };
+            return &self.timeline;
         }
         self.answer(cohort, round);
         let mut closing = Closing::new(rules, wanted, cohort.len());
@@ -153,18 +153,18 @@ impl DeviceBehaviour {
                 if rules.deadline.is_none() {
                     closing.lost(at);
                 }
-                self.course.missing.push((device, UploadFate::Lost));
+                self.timeline.missing.push((device, UploadFate::Lost));
             } else if !closing.answered(at) {
-                self.course.missing.push((device, UploadFate::Late));
+                self.timeline.missing.push((device, UploadFate::Late));
             }
         }
         let end = closing.wait_until(f64::INFINITY).unwrap_or(0.0);
-        self.course.seconds = end;
-        self.course.missing.sort_unstable_by_key(|&(device, _)| device);
+        self.timeline.seconds = end;
+        self.timeline.missing.sort_unstable_by_key(|&(device, _)| device);
         let at_work = self.answers.iter().filter(|answer| answer.at > end);
         self.busy.extend(at_work.map(|answer| (answer.device, now + answer.at)));
         self.busy.sort_unstable_by_key(|&(device, _)| device);
-        &self.course
+        &self.timeline
     }
 
     /// When each device would answer, in order of time.
@@ -202,8 +202,9 @@ impl DeviceBehaviour {
     }
 }
 
-impl Reachability for DeviceBehaviour {
-    fn wait(&self, device: u32, at: f64) -> Option<f64> {
+impl DeviceBehaviour {
+    /// Seconds from `at` until a device can be asked, 0 if it can be; `None` if it never can.
+    pub(crate) fn wait(&self, device: u32, at: f64) -> Option<f64> {
         let place = self.busy.binary_search_by_key(&device, |&(device, _)| device);
         let free = place.map_or(at, |place| self.busy[place].1.max(at));
         let wait = self.profile.availability.wait(device, free, &self.rng)?;
@@ -218,7 +219,7 @@ mod tests {
     fn played(profile: DeviceProfile, rules: RoundRules, devices: u32, wanted: usize) -> (RoundTimeline, DeviceBehaviour) {
         let mut behaviour = DeviceBehaviour::new(profile, &Rng::new(4));
         let cohort: Vec<u32> = (0..devices).collect();
-        let course = behaviour.play(&cohort, wanted, &rules, 100.0, &Rng::new(9)).clone();
+        let course = behaviour.simulate(&cohort, wanted, &rules, 100.0, &Rng::new(9)).clone();
         (course, behaviour)
     }
 
@@ -236,7 +237,7 @@ mod tests {
         let (slow, until) = behaviour.busy()[0];
         assert!(until > 100.0 + course.seconds);
         assert_eq!(behaviour.wait(slow, 100.0 + course.seconds), Some(until - 100.0 - course.seconds));
-        assert!(!behaviour.always_there());
+        assert!(!behaviour.always_reachable());
         // Half of a log-normal lies below its median.
         let median = RoundRules { over_selection: 1.0, deadline: Some(10.0) };
         let (course, _) = played(profile, median, 4000, 4000);
@@ -252,7 +253,7 @@ mod tests {
         let mut lost = vec![0; 3000];
         for round in 0..20 {
             let rng = Rng::new(1).stream("round", round);
-            let course = behaviour.play(&cohort, 3000, &RoundRules::default(), 0.0, &rng);
+            let course = behaviour.simulate(&cohort, 3000, &RoundRules::default(), 0.0, &rng);
             assert_eq!(course.seconds, 60.0);
             cohort
                 .iter()

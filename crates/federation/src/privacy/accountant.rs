@@ -38,7 +38,7 @@ impl PrivacySpent {
     }
 
     /// For a summary; `ended` says why training ended early.
-    pub(crate) fn told(&self, ended: Option<String>) -> Privacy {
+    pub(crate) fn summary(&self, ended: Option<String>) -> Privacy {
         let PrivacySpent { epsilon, epsilon_rdp, delta, rounds, multiplier, clip, .. } = *self;
         let (hides, placement, shape) = (self.hides(), self.placement.name(), self.shape.name());
         Privacy { epsilon, epsilon_rdp, delta, rounds, placement, shape, hides, multiplier, clip, ended }

@@ -4,6 +4,7 @@ use super::QuantizedSumConfig;
 use super::accountant::{PrivacyAccountant, PrivacySpent};
 use crate::state::unfit;
 use crate::{Aggregate, FederationError};
+use sottovoce_client::streams;
 use sottovoce_core::{Rng, math};
 use sottovoce_privacy::dp::AdaptiveClip;
 use sottovoce_privacy::tokens::{BlindedElement, Token};
@@ -28,7 +29,7 @@ pub enum Sampling {
 
 /// Adds the server's noise, opens sums and keeps accountant.
 pub struct PrivacyEngine {
-    protection: PrivacyConfig,
+    config: PrivacyConfig,
     /// Updates expected a round.
     expected: usize,
     sampling: Sampling,
@@ -46,13 +47,13 @@ const CLIPS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 impl PrivacyEngine {
     /// With accountant where there is noise; `expected` updates come to a round. The generator's seed must be nobody else's.
     pub fn new(
-        protection: PrivacyConfig,
+        config: PrivacyConfig,
         expected: usize,
         sampling: Sampling,
         accountant: Option<PrivacyAccountant>,
         generator: SecureRng,
     ) -> Self {
-        Self { protection, expected, sampling, accountant, generator, anonymous: false, adaptive: None }
+        Self { config, expected, sampling, accountant, generator, anonymous: false, adaptive: None }
     }
 
     /// The same with a clip that follows the lengths of updates.
@@ -64,7 +65,7 @@ impl PrivacyEngine {
     }
 
     fn take_up_clip(&mut self) {
-        if let (Some(adaptive), Some(integers)) = (&self.adaptive, &mut self.protection.quantization) {
+        if let (Some(adaptive), Some(integers)) = (&self.adaptive, &mut self.config.quantization) {
             integers.clip = Some(adaptive.bound().clamp(*CLIPS.start(), *CLIPS.end()) as f32);
         }
     }
@@ -81,24 +82,24 @@ impl PrivacyEngine {
     }
 
     /// Which layers there are.
-    pub fn protection(&self) -> &PrivacyConfig {
-        &self.protection
+    pub fn config(&self) -> &PrivacyConfig {
+        &self.config
     }
 
     /// How updates of a layout are added up.
-    pub(crate) fn summed(&self, layout: &Layout) -> Result<Option<QuantizedSumConfig>, FederationError> {
-        let expected = self.protection.noise.map(|_| self.expected as u64);
-        let protected = PrivacyMechanism::new(&self.protection, layout, 1)?;
-        if let Some(protected) = &protected {
-            protected.quantizer().check_buckets().map_err(PrivacyError::from)?;
+    pub(crate) fn quantized_sum(&self, layout: &Layout) -> Result<Option<QuantizedSumConfig>, FederationError> {
+        let expected = self.config.noise.map(|_| self.expected as u64);
+        let mechanism = PrivacyMechanism::new(&self.config, layout, 1)?;
+        if let Some(mechanism) = &mechanism {
+            mechanism.quantizer().check_buckets().map_err(PrivacyError::from)?;
         }
-        let beside = if self.anonymous { TOKEN_BYTES } else { 0 };
-        Ok(protected.map(|protected| QuantizedSumConfig { protected, expected, beside }))
+        let token_bytes = if self.anonymous { TOKEN_BYTES } else { 0 };
+        Ok(mechanism.map(|mechanism| QuantizedSumConfig { mechanism, expected, token_bytes }))
     }
 
     /// Whether noise is accounted for a whole cohort at once, so that how it is drawn matters.
     fn hides_in_cohort(&self) -> bool {
-        self.protection.noise.is_some_and(|noise| noise.placement.protects_sums())
+        self.config.noise.is_some_and(|noise| noise.placement.protects_sums())
     }
 
     /// Devices to be asked: where each comes by its own chance, a number drawn anew for each round.
@@ -106,8 +107,8 @@ impl PrivacyEngine {
         if !self.hides_in_cohort() || self.sampling != Sampling::Poisson || size >= population {
             return size;
         }
-        let drawn = binomial(population, size as f64 / population as f64, &mut rng.stream("turnout", 0));
-        let room = self.protection.quantization.map_or(usize::MAX, |integers| integers.devices as usize);
+        let drawn = binomial(population, size as f64 / population as f64, &mut rng.stream(streams::POISSON, 0));
+        let room = self.config.quantization.map_or(usize::MAX, |integers| integers.devices as usize);
         drawn.min(room)
     }
 
@@ -161,8 +162,8 @@ impl PrivacyEngine {
 
     /// What was spent so far.
     pub fn spent(&self) -> Option<PrivacySpent> {
-        let clip = self.protection.quantization.and_then(|integers| integers.clip);
-        let each = self.protection.per_example().map(|each| each.clip);
+        let clip = self.config.quantization.and_then(|integers| integers.clip);
+        let each = self.config.per_example().map(|each| each.clip);
         self.accountant.as_ref().map(|accountant| PrivacySpent { clip: each.or(clip), ..accountant.spent() })
     }
 

@@ -4,11 +4,11 @@
 //! that is the server's to add, opens sums, draws cohorts as the accountant assume, and keeps those accountant.
 
 mod accountant;
-mod chosen;
-mod privacy_engine;
-mod words;
+mod config;
+mod engine;
+mod quantized_sum;
 
 pub use accountant::PrivacySpent;
-pub(crate) use chosen::{Chosen, Training};
-pub use privacy_engine::{PrivacyEngine, Sampling};
-pub(crate) use words::{QuantizedSumConfig, QuantizedSum};
+pub(crate) use config::{PrivacySettings, TrainingPlan};
+pub use engine::{PrivacyEngine, Sampling};
+pub(crate) use quantized_sum::{QuantizedSum, QuantizedSumConfig};

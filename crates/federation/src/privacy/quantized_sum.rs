@@ -8,11 +8,11 @@ use std::sync::Arc;
 /// How words are added up.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct QuantizedSumConfig {
-    pub(crate) protected: PrivacyMechanism,
+    pub(crate) mechanism: PrivacyMechanism,
     /// With noise: the updates that a mean is taken over, whoever came. `None`: as many as came.
     pub(crate) expected: Option<u64>,
     /// Bytes that a device sends beside its update, so that it need not say whose it is.
-    pub(crate) beside: u64,
+    pub(crate) token_bytes: u64,
 }
 
 /// QuantizedSum added modulo 2^32: in any order the same.
@@ -26,27 +26,27 @@ pub(crate) struct QuantizedSum {
 
 impl QuantizedSum {
     pub(crate) fn new(how: &Arc<QuantizedSumConfig>) -> Self {
-        Self { how: Arc::clone(how), sum: vec![0; how.protected.quantizer().length()], read: false }
+        Self { how: Arc::clone(how), sum: vec![0; how.mechanism.quantizer().length()], read: false }
     }
 
     pub(crate) fn add(&mut self, update: &Update) {
         let sum = &mut self.sum;
-        self.how.protected.quantizer().quantize(update, |place, word| sum[place] = sum[place].wrapping_add(word));
+        self.how.mechanism.quantizer().quantize(update, |place, word| sum[place] = sum[place].wrapping_add(word));
     }
 
-    pub(crate) fn add_words(&mut self, words: &[u32]) {
+    pub(crate) fn add_quantized(&mut self, words: &[u32]) {
         for (sum, word) in self.sum.iter_mut().zip(words) {
             *sum = sum.wrapping_add(*word);
         }
     }
 
     pub(crate) fn merge(&mut self, others: &mut Self) {
-        self.add_words(&others.sum);
+        self.add_quantized(&others.sum);
         others.clear();
     }
 
     /// From now on by other rules, of words of the same number.
-    pub(crate) fn follow(&mut self, how: &Arc<QuantizedSumConfig>) {
+    pub(crate) fn renew(&mut self, how: &Arc<QuantizedSumConfig>) {
         self.how = Arc::clone(how);
     }
 
@@ -63,7 +63,7 @@ impl QuantizedSum {
         }
         *updates = self.how.expected.unwrap_or(*updates);
         let count = u32::try_from(*updates).unwrap_or(u32::MAX);
-        self.how.protected.read(&self.sum, count, generator, each)
+        self.how.mechanism.read(&self.sum, count, generator, each)
     }
 
     pub(crate) fn clear(&mut self) {

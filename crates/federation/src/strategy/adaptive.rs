@@ -3,6 +3,7 @@
 use super::Strategy;
 use crate::Aggregate;
 use crate::state::{put_f32s, put_f64s, put_u64s, take_f32s, take_f64s, take_numbers, unfit};
+use sottovoce_models::federated::AdaptiveSum;
 use sottovoce_protocol::{Parameters, Table};
 use std::io::{self, Read, Write};
 
@@ -16,14 +17,14 @@ use std::io::{self, Read, Write};
 /// Twice as many devices make twice the sum and twice the root, so that a step does not grow with the population. The mean
 /// keeps rows that few devices send from running as fast as those that many agree on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AdaptiveSum {
+pub struct AdaptiveSumStrategy {
     step: f32,
-    tables: Vec<SecondMoment>,
+    tables: Vec<Squares>,
 }
 
-/// SecondMoment of one table's sums.
+/// Squares of one table's sums.
 #[derive(Clone, Debug, PartialEq)]
-struct SecondMoment {
+struct Squares {
     /// As long as the table.
     own: Vec<f32>,
     /// One a slab; in double precision, because small squares are added to large sums of very many.
@@ -31,14 +32,14 @@ struct SecondMoment {
     means: Vec<f32>,
 }
 
-impl AdaptiveSum {
+impl AdaptiveSumStrategy {
     /// Before the first round. No single step is longer than `step`.
-    pub fn new(step: f32) -> Self {
-        Self { step, tables: Vec::new() }
+    pub fn new(settings: AdaptiveSum) -> Self {
+        Self { step: settings.max_step, tables: Vec::new() }
     }
 }
 
-impl SecondMoment {
+impl Squares {
     fn of(table: &Table) -> Self {
         let columns = table.shape().cols as usize;
         Self {
@@ -65,16 +66,16 @@ impl SecondMoment {
     fn step(&self, step: f32, row: usize, sum: &[f32], values: &mut [f32]) {
         let own = &self.own[row * sum.len()..][..sum.len()];
         for (((value, sum), own), mean) in values.iter_mut().zip(sum).zip(own).zip(&self.means) {
-            // SecondMoment of sums under 1e-19 are lost: those values stay where they are.
+            // Squares of sums under 1e-19 are lost: those values stay where they are.
             *value += step * sum / (own + mean).max(f32::MIN_POSITIVE).sqrt();
         }
     }
 }
 
-impl Strategy for AdaptiveSum {
+impl Strategy for AdaptiveSumStrategy {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         if self.tables.is_empty() {
-            self.tables = shared.tables().iter().map(SecondMoment::of).collect();
+            self.tables = shared.tables().iter().map(Squares::of).collect();
         }
         for ((table, sums), squares) in
             shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.tables)
@@ -106,7 +107,7 @@ impl Strategy for AdaptiveSum {
                 shared.tables().len()
             )));
         }
-        self.tables = shared.tables().iter().take(tables as usize).map(SecondMoment::of).collect();
+        self.tables = shared.tables().iter().take(tables as usize).map(Squares::of).collect();
         self.tables.iter_mut().try_for_each(|squares| {
             take_f32s(from, &mut squares.own)?;
             take_f64s(from, &mut squares.columns)
@@ -121,7 +122,7 @@ mod tests {
 
     /// Three rounds in which everything is sent by so many devices; values whose sums are exact.
     fn after(devices: usize) -> Parameters {
-        let (mut strategy, mut shared) = (AdaptiveSum::new(0.2), shared());
+        let (mut strategy, mut shared) = (AdaptiveSumStrategy::new(0.2), shared());
         for rows in [&[(0, [0.5, -0.25]), (2, [3.0, 1.5])][..], &[(2, [-0.375, 2.0])], &[(0, [1.0, 0.0])]] {
             strategy.apply(&mut shared, &aggregate(rows, devices));
         }
@@ -136,19 +137,19 @@ mod tests {
 
     #[test]
     fn what_was_put_down_is_taken_up() {
-        let (mut strategy, mut shared) = (AdaptiveSum::new(0.2), shared());
-        let round = |strategy: &mut AdaptiveSum, shared: &mut Parameters, first| {
+        let (mut strategy, mut shared) = (AdaptiveSumStrategy::new(0.2), shared());
+        let round = |strategy: &mut AdaptiveSumStrategy, shared: &mut Parameters, first| {
             strategy.apply(shared, &aggregate(&[(0, [first, -0.25]), (3, [3.0, 1.5])], 2));
         };
         round(&mut strategy, &mut shared, 0.5);
         let mut state = Vec::new();
         strategy.save(&mut state).unwrap();
-        let (mut other, mut other_shared) = (AdaptiveSum::new(0.2), shared.clone());
+        let (mut other, mut other_shared) = (AdaptiveSumStrategy::new(0.2), shared.clone());
         other.restore(&shared, &mut &state[..]).unwrap();
         round(&mut strategy, &mut shared, -2.0);
         round(&mut other, &mut other_shared, -2.0);
         assert_eq!((shared, strategy), (other_shared, other));
-        assert!(AdaptiveSum::new(0.2).restore(&after(1), &mut &state[..20]).is_err());
+        assert!(AdaptiveSumStrategy::new(0.2).restore(&after(1), &mut &state[..20]).is_err());
     }
 
     #[test]

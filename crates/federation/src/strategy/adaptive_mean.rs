@@ -12,39 +12,13 @@
 //! m begins at 0, v at tau^2. As in the paper there is no correction for that. A row that nobody sent stays as it is, and so
 //! do its m and v.
 
-use super::{MeanOver, Strategy};
+use super::Strategy;
+use super::mean::mean_share;
 use crate::Aggregate;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
+use sottovoce_models::federated::{AdaptiveMeanSettings, SecondMoment};
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
-
-/// How squares are remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecondMoment {
-    /// All of them, added up.
-    Adagrad,
-    /// A mean that moves by a share of the newest.
-    Yogi,
-    /// A mean of the latest.
-    Adam,
-}
-
-/// Settings of [`AdaptiveMean`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdaptiveMeanSettings {
-    /// How squares are remembered.
-    pub squares: SecondMoment,
-    /// MeanOver whom the mean is taken.
-    pub over: MeanOver,
-    /// Length of the server's step.
-    pub rate: f32,
-    /// Share of the old mean of changes that is kept (b1).
-    pub momentum: f32,
-    /// Share of the old mean of squares that is kept (b2).
-    pub memory: f32,
-    /// Changes smaller than this make smaller steps (tau).
-    pub tau: f32,
-}
 
 /// FedAdagrad, FedAdam, FedYogi.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,24 +45,24 @@ impl AdaptiveMean {
 impl Strategy for AdaptiveMean {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.grow(shared);
-        let AdaptiveMeanSettings { squares, over, rate, momentum, memory, tau } = self.settings;
-        let remembered = |v: f32, square: f32| match squares {
+        let AdaptiveMeanSettings { second_moment, over, learning_rate: rate, beta1, beta2, tau } = self.settings;
+        let accumulated = |v: f32, square: f32| match second_moment {
             SecondMoment::Adagrad => v + square,
-            SecondMoment::Adam => memory * v + (1.0 - memory) * square,
-            SecondMoment::Yogi if v > square => v - (1.0 - memory) * square,
-            SecondMoment::Yogi if v < square => v + (1.0 - memory) * square,
+            SecondMoment::Adam => beta2 * v + (1.0 - beta2) * square,
+            SecondMoment::Yogi if v > square => v - (1.0 - beta2) * square,
+            SecondMoment::Yogi if v < square => v + (1.0 - beta2) * square,
             SecondMoment::Yogi => v,
         };
         for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.memory)
         {
             let cols = table.shape().cols as usize;
             for (row, _, sum) in sums.rows() {
-                let share = over.share(round, sums, row);
+                let share = mean_share(over, round, sums, row);
                 let means = &mut means[row * cols..][..cols];
                 for ((value, sum), [m, v]) in table.row_mut(row).iter_mut().zip(sum).zip(means) {
                     let change = share * sum;
-                    *m = momentum * *m + (1.0 - momentum) * change;
-                    *v = remembered(*v, change * change);
+                    *m = beta1 * *m + (1.0 - beta1) * change;
+                    *v = accumulated(*v, change * change);
                     *value += rate * *m / (v.sqrt() + tau);
                 }
             }
@@ -96,7 +70,7 @@ impl Strategy for AdaptiveMean {
     }
 
     fn advice(&self) -> String {
-        format!("take a smaller learning_rate on the devices, or a server_rate below {}", self.settings.rate)
+        format!("take a smaller learning_rate on the devices, or a server_learning_rate below {}", self.settings.learning_rate)
     }
 
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -9,25 +9,17 @@
 use super::Strategy;
 use crate::Aggregate;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
+use sottovoce_models::federated::{AdamSettings, Sgd};
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
 
-/// Gradient descent: `q -= rate * g`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sgd {
-    /// The step.
-    pub rate: f32,
-    /// Regularisation of a row to zero that belongs to one device (l).
-    pub pull: f32,
-}
-
 impl Strategy for Sgd {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
-        let back = self.pull * round.updates as f32;
+        let back = self.regularisation * round.updates as f32;
         for (table, sums) in shared.tables_mut().iter_mut().zip(round.tables()) {
             for (row, _, sum) in sums.rows() {
                 for (value, sum) in table.row_mut(row).iter_mut().zip(sum) {
-                    *value += 2.0 * self.rate * (sum - back * *value);
+                    *value += 2.0 * self.learning_rate * (sum - back * *value);
                 }
             }
         }
@@ -36,7 +28,7 @@ impl Strategy for Sgd {
     fn advice(&self) -> String {
         format!(
             "the step grows with the number of devices; take a learning_rate below {} or server = adam",
-            self.rate
+            self.learning_rate
         )
     }
 }
@@ -50,19 +42,6 @@ pub struct Adam {
     steps: i32,
     /// By table: the means of the gradient and of its square, without the factors -2 and 4.
     means: Vec<Vec<[f32; 2]>>,
-}
-
-/// Settings of [`Adam`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdamSettings {
-    /// The step.
-    pub rate: f32,
-    /// Share of the old mean of the gradient that is kept (beta 1).
-    pub momentum: f32,
-    /// Share of the old mean of its square that is kept (beta 2).
-    pub memory: f32,
-    /// Regularisation of a row to zero that belongs to one device (l).
-    pub pull: f32,
 }
 
 /// Keeps the division from zero (the paper's epsilon).
@@ -85,7 +64,7 @@ impl Strategy for Adam {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.grow(shared);
         self.steps = self.steps.saturating_add(1);
-        let AdamSettings { rate, momentum, memory, pull } = self.settings;
+        let AdamSettings { learning_rate: rate, beta1: momentum, beta2: memory, regularisation: pull } = self.settings;
         let back = pull * round.updates as f32;
         // What the means lack because they began at zero.
         let (first, second) = (1.0 - momentum.powi(self.steps), 1.0 - memory.powi(self.steps));
@@ -105,7 +84,7 @@ impl Strategy for Adam {
     }
 
     fn advice(&self) -> String {
-        format!("take a learning_rate below {}", self.settings.rate)
+        format!("take a learning_rate below {}", self.settings.learning_rate)
     }
 
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -9,59 +9,31 @@
 //! `g += (x - g) / (c + 1)`, and agrees with it but for rounding; unlike that, sums of parts of a cohort can be put together.
 
 use super::Strategy;
-use crate::{Aggregate, Sums};
+use crate::{Aggregate, RowSums};
 use sottovoce_core::math;
+use sottovoce_models::federated::{Mean, MeanOver};
 use sottovoce_protocol::Parameters;
 
-/// MeanOver whom a mean is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MeanOver {
-    /// All devices of the round: one that did not send a row leaves it as it is.
-    #[default]
-    All,
-    /// Those that sent the row, so that a row that few know moves as fast as others.
-    Senders,
-}
-
-impl MeanOver {
-    /// Names for settings; the first is the default.
-    pub const NAMES: &'static [&'static str] = &["all", "senders"];
-
-    /// By name; the first for a name that is none.
-    pub fn named(name: &str) -> Self {
-        if name == "senders" { Self::Senders } else { Self::All }
+/// What the sum of a row's values is multiplied with to get their mean.
+pub(super) fn mean_share(over: MeanOver, round: &Aggregate, sums: &RowSums, row: usize) -> f32 {
+    match over {
+        MeanOver::All => 1.0 / round.updates as f32,
+        MeanOver::Senders => 1.0 / sums.weight(row),
     }
-
-    /// What the sum of a row's values is multiplied with to get their mean.
-    pub(crate) fn share(self, round: &Aggregate, sums: &Sums, row: usize) -> f32 {
-        match self {
-            Self::All => 1.0 / round.updates as f32,
-            Self::Senders => 1.0 / sums.weight(row),
-        }
-    }
-}
-
-/// `row += rate * mean`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mean {
-    /// Length of the server's step; 1 puts the mean of the devices' models in the place of the shared one.
-    pub rate: f32,
-    /// MeanOver whom the mean is taken.
-    pub over: MeanOver,
 }
 
 impl Strategy for Mean {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         for (table, sums) in shared.tables_mut().iter_mut().zip(round.tables()) {
             for (row, _, sum) in sums.rows() {
-                let step = self.rate * self.over.share(round, sums, row);
+                let step = self.learning_rate * mean_share(self.over, round, sums, row);
                 math::add_scaled(table.row_mut(row), step, sum);
             }
         }
     }
 
     fn advice(&self) -> String {
-        format!("take a smaller learning_rate on the devices, or a server_rate below {}", self.rate)
+        format!("take a smaller learning_rate on the devices, or a server_rate below {}", self.learning_rate)
     }
 }
 

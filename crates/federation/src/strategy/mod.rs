@@ -4,21 +4,29 @@ mod adaptive;
 mod adaptive_mean;
 mod gradient;
 mod mean;
-mod of_means;
-mod of_rows;
 mod rows;
 
-pub use adaptive::AdaptiveSum;
-pub use adaptive_mean::{AdaptiveMean, AdaptiveMeanSettings, SecondMoment};
-pub use gradient::{Adam, AdamSettings, Sgd};
-pub use mean::{Mean, MeanOver};
-pub use of_means::OfMeans;
-pub use of_rows::OfRows;
-pub use rows::{DampedSum, Sum};
+pub use adaptive::AdaptiveSumStrategy;
+pub use adaptive_mean::AdaptiveMean;
+pub use gradient::Adam;
 
 use crate::Aggregate;
+use sottovoce_models::federated::AggregationSpec;
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
+
+/// The strategy that a model asks for, before the first round.
+pub fn build(spec: AggregationSpec) -> Box<dyn Strategy> {
+    match spec {
+        AggregationSpec::Sum(sum) => Box::new(sum),
+        AggregationSpec::AdaptiveSum(settings) => Box::new(AdaptiveSumStrategy::new(settings)),
+        AggregationSpec::DampedSum(damped) => Box::new(damped),
+        AggregationSpec::Mean(mean) => Box::new(mean),
+        AggregationSpec::AdaptiveMean(settings) => Box::new(AdaptiveMean::new(settings)),
+        AggregationSpec::Sgd(sgd) => Box::new(sgd),
+        AggregationSpec::Adam(settings) => Box::new(Adam::new(settings)),
+    }
+}
 
 /// Turns what a round aggregate into the next shared model.
 pub trait Strategy: Send + Sync {

@@ -29,9 +29,9 @@ pub enum OrderedAggregatorError {
 
 impl<'a> OrderedAggregator<'a> {
     /// Nothing yet, of a cohort that was asked; ascending.
-    pub fn new(layout: &Layout, cohort: &'a [u32], counting: &Aggregation) -> Self {
+    pub fn new(layout: &Layout, cohort: &'a [u32], aggregation: &Aggregation) -> Self {
         let partition = Partition::new(layout, cohort.len());
-        let [sums, all] = [(); 2].map(|()| Aggregate::with(layout, counting));
+        let [sums, all] = [(); 2].map(|()| Aggregate::with(layout, aggregation));
         Self { cohort, partition, part: 0, next: 0, sums, all }
     }
 
@@ -46,13 +46,13 @@ impl<'a> OrderedAggregator<'a> {
         }
         self.next = place + 1;
         while place >= self.partition.part(self.part).end {
-            self.merge();
+            self.merge_part();
         }
         self.sums.add(update);
         Ok(())
     }
 
-    fn merge(&mut self) {
+    fn merge_part(&mut self) {
         self.all.merge(&mut self.sums);
         self.part += 1;
     }
@@ -62,7 +62,7 @@ impl<'a> OrderedAggregator<'a> {
         if self.partition.parts() == 1 {
             return self.sums;
         }
-        self.merge();
+        self.merge_part();
         self.all
     }
 }
