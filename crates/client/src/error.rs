@@ -46,8 +46,16 @@ pub enum Declined {
     #[error("the owner's policy: {0}")]
     Policy(Refusal),
     /// The terms ask for something that this device cannot do.
-    #[error("{0}")]
-    Terms(String),
+    #[error("{why}")]
+    Terms {
+        /// What, for the owner.
+        why: String,
+        /// What the server is told.
+        refusal: Refusal,
+    },
+    /// The policy discloses none of the user's items.
+    #[error("none of the user's items is disclosed; training was for the owner's private model alone")]
+    NothingDisclosed,
     /// There is nothing to train on.
     #[error("nothing to train on")]
     NoHistory,
@@ -65,15 +73,15 @@ pub enum Declined {
 impl Declined {
     /// Terms that this device cannot follow.
     pub fn terms(why: impl std::fmt::Display) -> Self {
-        Self::Terms(why.to_string())
+        Self::Terms { why: why.to_string(), refusal: Refusal::NoReason }
     }
 
     /// What the server is told.
     pub fn refusal(&self) -> Refusal {
         match self {
-            Self::Policy(refusal) => refusal.clone(),
-            Self::NoHistory => Refusal::NoHistory,
-            Self::Terms(_) | Self::Training(_) | Self::Disclosure(_) | Self::NotFinite => Refusal::NoReason,
+            Self::Policy(refusal) | Self::Terms { refusal, .. } => refusal.clone(),
+            Self::NoHistory | Self::NothingDisclosed => Refusal::NoHistory,
+            Self::Training(_) | Self::Disclosure(_) | Self::NotFinite => Refusal::NoReason,
         }
     }
 }

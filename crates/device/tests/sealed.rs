@@ -51,30 +51,30 @@ impl Choir {
         work(&mut self.masks.lock().unwrap())
     }
 
-    fn hear(&self, seat: ClientIndex) -> Response {
+    fn hear(&self, client_index: ClientIndex) -> Response {
         let answer = |body: Vec<u8>| Response { status: 200, headers: Vec::new(), body };
         let (step, message, waits) =
-            self.masks(|masks| (masks.step(), masks.message_for(seat), masks.has(seat)));
+            self.masks(|masks| (masks.step(), masks.message_for(client_index), masks.has(client_index)));
         match (self.lie, step) {
-            (Some(lie), Step::Confirm) => self.lie(seat, lie).map_or(wait(), answer),
+            (Some(lie), Step::Confirm) => self.lie(client_index, lie).map_or(wait(), answer),
             _ if waits => wait(),
             _ => message.map_or_else(|| problem(409, "round-closed"), answer),
         }
     }
 
     /// First the list of survivors, then, when all who are left have said something, what they signed about this device.
-    fn lie(&self, seat: ClientIndex, lie: fn(Survivors) -> Survivors) -> Option<Vec<u8>> {
+    fn lie(&self, client_index: ClientIndex, lie: fn(Survivors) -> Survivors) -> Option<Vec<u8>> {
         let said = self.said.lock().unwrap();
-        match said.get(&seat).map_or(0, Vec::len) {
+        match said.get(&client_index).map_or(0, Vec::len) {
             0 => {
-                let told = self.masks(|masks| masks.message_for(seat)).unwrap();
+                let told = self.masks(|masks| masks.message_for(client_index)).unwrap();
                 Some(lie(Survivors::decode(&told).unwrap()).encode())
             }
             1 if said.len() == DEVICES as usize => {
-                let header = Header { client: seat, ..Confirm::decode(&said[&seat][0]).unwrap().header };
+                let header = Header { client: client_index, ..Confirm::decode(&said[&client_index][0]).unwrap().header };
                 let by = |(by, said): (&ClientIndex, &Vec<Vec<u8>>)| {
                     let confirm = Confirm::decode(&said[0]).unwrap();
-                    confirm.signatures.into_iter().find(|(about, _)| *about == seat).map(|(_, s)| (*by, s))
+                    confirm.signatures.into_iter().find(|(about, _)| *about == client_index).map(|(_, s)| (*by, s))
                 };
                 Some(Confirmations { header, signatures: said.iter().filter_map(by).collect() }.encode())
             }
@@ -82,12 +82,12 @@ impl Choir {
         }
     }
 
-    fn say(&self, seat: ClientIndex, body: &[u8]) -> Response {
+    fn say(&self, client_index: ClientIndex, body: &[u8]) -> Response {
         if self.lie.is_some() && self.masks(|masks| masks.step()) == Step::Confirm {
-            self.said.lock().unwrap().entry(seat).or_default().push(body.to_vec());
+            self.said.lock().unwrap().entry(client_index).or_default().push(body.to_vec());
             return Response { status: 204, ..Response::default() };
         }
-        match self.masks(|masks| masks.receive(seat, body)) {
+        match self.masks(|masks| masks.receive(client_index, body)) {
             Ok(_) => Response { status: 204, ..Response::default() },
             Err(_) => problem(400, "malformed"),
         }
@@ -109,13 +109,13 @@ fn wait() -> Response {
 impl Transport for Choir {
     fn send(&self, request: &Request) -> Result<Response, TransportError> {
         let bearer = request.bearer.clone().unwrap_or_default();
-        let seat = self.server.with(|world| world.devices.get(&bearer).copied()).unwrap_or(0) as ClientIndex;
+        let client_index = self.server.with(|world| world.devices.get(&bearer).copied()).unwrap_or(0) as ClientIndex;
         if request.path.ends_with("/seal") || request.path.ends_with("/updates") {
             let hears = request.method == Method::Get;
-            return Ok(if hears { self.hear(seat) } else { self.say(seat, &request.body) });
+            return Ok(if hears { self.hear(client_index) } else { self.say(client_index, &request.body) });
         }
         let mut response = self.server.send(request)?;
-        response.headers.push(("sottovoce-seat".to_owned(), seat.to_string()));
+        response.headers.push(("sottovoce-seat".to_owned(), client_index.to_string()));
         Ok(response)
     }
 }
@@ -201,7 +201,7 @@ fn who_drops_out_at_the_confirmation_is_still_counted_and_the_round_goes_on() {
     assert!(matches!(&all[2].ends, Some(Rest::Dropped { round: 0, why }) if why.contains("round-closed")));
 }
 
-/// Plays a device that the server made up, in the seat after the real ones.
+/// Plays a device that the server made up, in the client_index after the real ones.
 fn invented(choir: &Choir, identity: Option<Identity>) -> secagg::Device {
     let terms = choir.masks(|masks| masks.terms().clone());
     match identity {
@@ -213,8 +213,8 @@ fn invented(choir: &Choir, identity: Option<Identity>) -> secagg::Device {
 
 /// What the made-up device says in a step.
 fn play(choir: &Choir, device: &mut secagg::Device) {
-    let (step, seat) = (choir.masks(|masks| masks.step()), DEVICES - 1);
-    let down = choir.masks(|masks| masks.message_for(seat)).unwrap_or_default();
+    let (step, client_index) = (choir.masks(|masks| masks.step()), DEVICES - 1);
+    let down = choir.masks(|masks| masks.message_for(client_index)).unwrap_or_default();
     let up = match step {
         Step::Advertise => device.advertise().encode(),
         Step::Share => device.share(&Neighbours::decode(&down).unwrap()).unwrap().encode(),
@@ -224,7 +224,7 @@ fn play(choir: &Choir, device: &mut secagg::Device) {
         }
         _ => device.unmask(&Survivors::decode(&down).unwrap()).unwrap().encode(),
     };
-    choir.masks(|masks| masks.receive(seat, &up)).unwrap();
+    choir.masks(|masks| masks.receive(client_index, &up)).unwrap();
 }
 
 #[test]
@@ -262,12 +262,12 @@ fn without_identities_nobody_notices() {
     assert_eq!(choir.sum().unwrap().counted.len(), DEVICES as usize);
 }
 
-/// Counts a seat out for those for whom `of` says so.
-fn count_out(told: Survivors, seat: ClientIndex, of: impl Fn(ClientIndex) -> bool) -> Survivors {
-    if told.header.client == seat || !of(told.header.client) {
+/// Counts a client_index out for those for whom `of` says so.
+fn count_out(told: Survivors, client_index: ClientIndex, of: impl Fn(ClientIndex) -> bool) -> Survivors {
+    if told.header.client == client_index || !of(told.header.client) {
         return told;
     }
-    let (dropped, survived) = told.survived.iter().partition(|other| **other == seat);
+    let (dropped, survived) = told.survived.iter().partition(|other| **other == client_index);
     Survivors { survived, dropped, ..told }
 }
 
@@ -294,8 +294,8 @@ fn lied_to(lie: fn(Survivors) -> Survivors, about: ClientIndex) -> ([usize; 2], 
 #[test]
 fn a_server_that_tells_two_stories_of_the_survivors_opens_nothing_of_those_it_is_about() {
     let threshold = 3;
-    // Half of the others hear that seat 4 is in, half that it is not: neither of its secrets can be had, so no sum.
-    let (held, ends) = lied_to(|told| count_out(told, 4, |seat| seat < 2), 4);
+    // Half of the others hear that client_index 4 is in, half that it is not: neither of its secrets can be had, so no sum.
+    let (held, ends) = lied_to(|told| count_out(told, 4, |client_index| client_index < 2), 4);
     assert!(held.iter().all(|&shares| shares < threshold), "{held:?}");
     let said = "2 neighbours confirmed that they count this device in, but 3 are needed";
     assert_eq!(ends[4], Rest::Dropped { round: 0, why: said.to_owned() });

@@ -216,10 +216,6 @@ impl Coordinator {
         self.selector.draw_reachable(ask, &mut rng.stream(streams::COHORT, attempt), reachable)
     }
 
-    /// The cohort that was drawn last.
-    pub(crate) fn cohort(&self) -> &[u32] {
-        self.selector.drawn()
-    }
 
     /// Who may be asked.
     pub(crate) fn population(&self) -> &[u32] {

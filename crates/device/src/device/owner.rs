@@ -4,7 +4,8 @@ use super::{Device, check_length};
 use crate::DeviceError;
 use crate::history::Imported;
 use crate::state::Membership;
-use sottovoce_protocol::{LedgerEntry, Keyed, Ledger, RowDisclosures, DisclosedTable, Participation, DisclosureMode, Policy, PolicyError};
+use sottovoce_client::Randomness;
+use sottovoce_protocol::{RoundId, LedgerEntry, Keyed, Ledger, RowDisclosures, DisclosedTable, Participation, DisclosureMode, Policy, PolicyError};
 use std::sync::Arc;
 
 /// What left about one item.
@@ -19,14 +20,14 @@ pub struct ItemLeft {
     /// Whether the owner has it. The server cannot tell from one update: rows of other items leave too.
     pub had: bool,
     /// Whether the owner has it and shows it: whether it is learnt from, by the policy as it is now. A row of an item that is had and
-    /// not shown leaves as one of an item that is not had.
-    pub shown: bool,
+    /// not disclosed leaves as one of an item that is not had.
+    pub disclosed: bool,
     /// In how many updates, and the last of them.
     pub left: RowDisclosures,
 }
 
 /// What left in one round.
-pub type Told = LedgerEntry;
+pub type OwnerReport = LedgerEntry;
 
 impl Device {
     /// What the owner lets leave; hidden items are in rows of the catalog.
@@ -139,7 +140,7 @@ impl Device {
             };
             Ok(())
         })?;
-        self.phase = super::errands::Phase::Idle;
+        self.phase = super::requests::Phase::Idle;
         self.end_rest();
         Ok(())
     }
@@ -156,7 +157,7 @@ impl Device {
     }
 
     /// What left in each round, oldest first, as far as entries are kept one by one.
-    pub fn told(&self) -> impl Iterator<Item = Told> {
+    pub fn told(&self) -> impl Iterator<Item = OwnerReport> {
         self.state.ledger.entries()
     }
 
@@ -167,13 +168,13 @@ impl Device {
     pub fn items_left(&self) -> Result<Vec<ItemLeft>, DeviceError> {
         let items = self.items.as_ref().ok_or(DeviceError::NoCatalog)?;
         let mut sums = vec![RowDisclosures::default(); items.len()];
-        let (federation, shown) = (self.state.federation.unwrap_or_default(), self.shown());
+        let (federation, disclosed) = (self.state.federation.unwrap_or_default(), self.disclosed());
         for table in self.item_tables() {
             let left = self.state.ledger.by_row(federation, &table, items.len() as u32);
             sums.iter_mut().zip(left).for_each(|(sum, left)| add(sum, left));
         }
         let some = (0..).zip(sums).filter(|(_, left)| left.times > 0);
-        Ok(some.map(|(row, left)| self.item_left(items, row, left, shown.as_deref())).collect())
+        Ok(some.map(|(row, left)| self.item_left(items, row, left, disclosed.as_deref())).collect())
     }
 
     /// What left about one item.
@@ -188,30 +189,32 @@ impl Device {
         for table in self.item_tables() {
             add(&mut sum, self.state.ledger.row(federation, &table, row));
         }
-        Ok(self.item_left(items, row, sum, self.shown().as_deref()))
+        Ok(self.item_left(items, row, sum, self.disclosed().as_deref()))
     }
 
-    fn item_left(&self, items: &crate::Items, row: u32, left: RowDisclosures, shown: Option<&[u32]>) -> ItemLeft {
+    fn item_left(&self, items: &crate::Items, row: u32, left: RowDisclosures, disclosed: Option<&[u32]>) -> ItemLeft {
         let had = self.rows.rows.binary_search(&row).is_ok();
         ItemLeft {
             row,
             item: items.id(row as usize).to_owned(),
             title: items.title(row as usize).map(str::to_owned),
             had,
-            shown: shown.map_or(had && !self.policy.hides(row), |shown| shown.binary_search(&row).is_ok()),
+            disclosed: disclosed.map_or(had && !self.policy.hides(row), |disclosed| disclosed.binary_search(&row).is_ok()),
             left,
         }
     }
 
-    /// Rows of items that are shown: what leaves is learnt from these alone, in all rounds. `None` where it is drawn anew each round
+    /// Rows of items that are disclosed: what leaves is learnt from these alone, in all rounds. `None` where it is drawn anew each round
     /// what leaves, or before a catalog is there.
-    pub fn shown(&self) -> Option<Vec<u32>> {
+    pub fn disclosed(&self) -> Option<Vec<u32>> {
         if self.policy.disclosure != DisclosureMode::Fixed || self.items.is_none() {
             return None;
         }
         let model = self.state.private.as_ref().map_or("", |private| private.model.name.as_str());
-        let kept = self.state.seeds.kept(&self.state.parting, model);
-        Some(self.policy.disclosed_items(&self.rows.rows, kept).collect())
+        let state = &self.state;
+        let randomness = state.seeds.in_round(&state.secret, &state.disclosure_secret, model, RoundId(0));
+        let disclosed = self.policy.disclosed_items(&self.rows.rows, randomness.fixed_disclosure());
+        Some(disclosed.collect())
     }
 
     /// Names of the shared model's tables with a row an item.

@@ -6,7 +6,7 @@ pub mod http;
 
 use sottovoce_core::Rng;
 use sottovoce_device::{
-    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, Models, Next, Options, Pace, Request,
+    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, Next, Options, Timing, Request,
     Response, Secret, Seeds, Transport, TransportError,
 };
 use sottovoce_models::{Negatives, SharedPart, fpl};
@@ -156,11 +156,11 @@ impl Server {
 
     pub fn paths(&self) -> Vec<String> {
         self.with(|world| {
-            let shown = |request: &Request| {
+            let disclosed = |request: &Request| {
                 let path = request.path.trim_start_matches("/v1/federations/films");
                 format!("{} {path}", request.method.name())
             };
-            world.requests.drain(..).map(|request| shown(&request)).collect()
+            world.requests.drain(..).map(|request| disclosed(&request)).collect()
         })
     }
 }
@@ -344,11 +344,11 @@ pub fn enrolment(user: u64) -> Enrolment {
 pub type Kept = Arc<Mutex<MemoryStore>>;
 
 pub fn options() -> Options {
-    Options { pace: Pace { first: Duration::from_millis(10), ..Pace::default() }, ..Options::default() }
+    Options { timing: Timing { first: Duration::from_millis(10), ..Timing::default() }, ..Options::default() }
 }
 
-pub fn sharing(models: &Arc<impl Models + 'static>) -> Options {
-    let models: Arc<dyn Models> = models.clone();
+pub fn sharing(models: &Arc<impl ModelCache + 'static>) -> Options {
+    let models: Arc<dyn ModelCache> = models.clone();
     Options { models, bounds: Bounds { ledger_bytes: None, ..Bounds::default() }, ..options() }
 }
 

@@ -1,7 +1,7 @@
 //! Federated models without type parameters, for code that serves all of them.
 
 use super::{
-    AggregationSpec, ClientModel, Cohort, DpSgd, Entry, EpochTraffic, Exposure, FederatedModel, Population, Schedule,
+    AggregationSpec, ClientModel, Cohort, DpSgd, Entry, EpochTraffic, FederatedModel, Population, Schedule,
     ServerModel, TensorSlice, TrainInput, TrainStats,
 };
 use crate::settings::{Config, Settings, TermsError};
@@ -194,7 +194,6 @@ trait AnyModel: Send + Sync {
     fn schedule(&self, cohort: Option<Cohort>, population: &Population) -> Schedule;
     fn samples_per_device(&self) -> Option<usize>;
     fn aggregation(&self, devices: usize) -> AggregationSpec;
-    fn exposure(&self) -> Vec<Exposure>;
     fn vectors_per_epoch(&self, traffic: &EpochTraffic) -> f64;
     fn baseline_loss(&self, items: usize) -> f64;
 }
@@ -257,10 +256,6 @@ impl<M: FederatedModel> AnyModel for Configured<M> {
 
     fn aggregation(&self, devices: usize) -> AggregationSpec {
         M::aggregation(&self.config, devices)
-    }
-
-    fn exposure(&self) -> Vec<Exposure> {
-        M::exposure(&self.config)
     }
 
     fn vectors_per_epoch(&self, traffic: &EpochTraffic) -> f64 {
@@ -350,11 +345,6 @@ impl DynModel {
     /// See [`FederatedModel::aggregation`].
     pub fn aggregation(&self, devices: usize) -> AggregationSpec {
         self.0.aggregation(devices)
-    }
-
-    /// See [`FederatedModel::exposure`].
-    pub fn exposure(&self) -> Vec<Exposure> {
-        self.0.exposure()
     }
 
     /// See [`FederatedModel::vectors_per_epoch`].

@@ -77,7 +77,7 @@ pub trait FederatedModel: Send + Sync + 'static {
     fn aggregation(config: &Self::Config, devices: usize) -> AggregationSpec;
 
     /// What the rows of an update say about a person. The audit reads them accordingly.
-    fn exposure(config: &Self::Config) -> Vec<Exposure>;
+    fn exposure() -> Vec<Exposure>;
 
     /// Vectors sent in an epoch, as the papers count communication (CCE).
     fn vectors_per_epoch(config: &Self::Config, traffic: &EpochTraffic) -> f64;

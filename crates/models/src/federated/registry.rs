@@ -1,6 +1,6 @@
 //! The federated models that are known by name.
 
-use super::{DynModel, Epochs, FederatedModel, MODELS, ModelInfo};
+use super::{DynModel, Epochs, Exposure, FederatedModel, MODELS, ModelInfo};
 use crate::settings::{Config, Setting, Settings, TermsError};
 use sottovoce_core::Facts;
 use sottovoce_protocol::ModelSpec;
@@ -14,6 +14,7 @@ pub struct Entry {
     /// What an epoch is.
     pub epochs: Epochs,
     schema: fn() -> Vec<Setting>,
+    exposure: fn() -> Vec<Exposure>,
     pub(super) configure: fn(&Settings) -> DynModel,
     pub(super) from_terms: fn(&ModelSpec, Option<&Arc<Facts>>) -> Result<DynModel, TermsError>,
 }
@@ -25,6 +26,7 @@ impl Entry {
             info: M::INFO,
             epochs: M::EPOCHS,
             schema: || M::Config::default().schema(),
+            exposure: M::exposure,
             configure: DynModel::new::<M>,
             from_terms: DynModel::from_terms::<M>,
         }
@@ -33,6 +35,11 @@ impl Entry {
     /// Its own settings, without those that all federated models share.
     pub fn schema(&self) -> Vec<Setting> {
         (self.schema)()
+    }
+
+    /// What the rows of its updates say about a person.
+    pub fn exposure(&self) -> Vec<Exposure> {
+        (self.exposure)()
     }
 }
 

@@ -84,7 +84,7 @@ impl FederatedModel for Fcf {
         }
     }
 
-    fn exposure(_: &FcfConfig) -> Vec<Exposure> {
+    fn exposure() -> Vec<Exposure> {
         vec![Exposure { table: 0, rows: RowMeaning::Items, bias: false }]
     }
 

@@ -78,7 +78,7 @@ impl FederatedModel for FedGmf {
         config.aggregation.spec()
     }
 
-    fn exposure(_: &FedGmfConfig) -> Vec<Exposure> {
+    fn exposure() -> Vec<Exposure> {
         vec![Exposure { table: 0, rows: RowMeaning::Items, bias: false }]
     }
 

@@ -88,7 +88,7 @@ impl FederatedModel for FedVae {
 
     /// Rows of the encoder leave for the user's own items only; rows of the output leave for all items, and their bias moves
     /// up for the user's own.
-    fn exposure(_: &FedVaeConfig) -> Vec<Exposure> {
+    fn exposure() -> Vec<Exposure> {
         vec![
             Exposure { table: 0, rows: RowMeaning::Items, bias: false },
             Exposure { table: 1, rows: RowMeaning::Items, bias: true },

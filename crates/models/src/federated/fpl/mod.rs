@@ -96,7 +96,7 @@ impl FederatedModel for Fpl {
         config.aggregation.spec(config.learning_rate)
     }
 
-    fn exposure(_: &FplConfig) -> Vec<Exposure> {
+    fn exposure() -> Vec<Exposure> {
         vec![Exposure { table: 0, rows: RowMeaning::Items, bias: true }]
     }
 

@@ -96,7 +96,7 @@ impl FederatedModel for KgFlex {
         config.aggregation.spec(config.model.learning_rate)
     }
 
-    fn exposure(_: &KgFlexConfig) -> Vec<Exposure> {
+    fn exposure() -> Vec<Exposure> {
         vec![Exposure { table: 0, rows: RowMeaning::Features, bias: true }]
     }
 

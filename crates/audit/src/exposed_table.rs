@@ -1,37 +1,58 @@
-//! What the rows of an update mean to somebody who reads them.
+//! What the rows of an update mean to a server that reads them.
 
 use crate::AuditError;
 use sottovoce_core::{Facts, math};
-use sottovoce_models::{fcf, fpl, gmf, kgflex};
-use sottovoce_protocol::{Parameters, Rows, Update};
+use sottovoce_models::federated::{self, Exposure, RowMeaning};
+use sottovoce_protocol::{Parameters, Rows, Table, Update};
 use std::sync::Arc;
 
-/// Models whose updates are understood.
-pub const MODELS: &[&str] = &[fpl::NAME, fcf::NAME, gmf::NAME, kgflex::NAME];
-
-/// Which table is read, and what its rows are.
+/// All tables of a model whose rows say something about the person who sends them.
 #[derive(Clone, Debug)]
-pub struct Surface {
-    /// Of rows that are features: which items have them.
-    facts: Option<Arc<Facts>>,
-    /// Whether the last column is a bias, whose change has the sign of the person's liking.
-    bias: bool,
-}
+pub struct ExposedTables(Vec<ExposedTable>);
 
-impl Surface {
+impl ExposedTables {
     /// Of a model by its name; `facts` as its catalog has them.
     ///
     /// # Errors
-    /// If the model's updates are not understood, or need facts that are not there.
+    /// If it is not a federated model, exposes nothing, or needs facts that are not there.
     pub fn of(model: &str, facts: Option<&Arc<Facts>>) -> Result<Self, AuditError> {
-        if !MODELS.contains(&model) {
-            return Err(AuditError::Model { model: model.to_owned() });
-        }
+        let unknown = || AuditError::Model { model: model.to_owned() };
+        let exposures = federated::find(model).map_err(|_| unknown())?.exposure();
         let no_facts = || AuditError::NoFacts { model: model.to_owned() };
-        let facts = if model == kgflex::NAME { Some(facts.ok_or_else(no_facts)?.clone()) } else { None };
-        Ok(Self { facts, bias: [fpl::NAME, kgflex::NAME].contains(&model) })
+        let table = |exposure: &Exposure| {
+            let facts = match exposure.rows {
+                RowMeaning::Items => None,
+                RowMeaning::Features => Some(facts.ok_or_else(no_facts)?.clone()),
+            };
+            Ok(ExposedTable { index: exposure.table, facts, bias: exposure.bias })
+        };
+        let tables = exposures.iter().map(table).collect::<Result<Vec<_>, AuditError>>()?;
+        if tables.is_empty() { Err(unknown()) } else { Ok(Self(tables)) }
     }
 
+    /// The tables, at least one.
+    pub fn tables(&self) -> &[ExposedTable] {
+        &self.0
+    }
+
+    /// The first table, whose vectors are the items'.
+    pub fn first(&self) -> &ExposedTable {
+        &self.0[0]
+    }
+}
+
+/// One such table, and what its rows are.
+#[derive(Clone, Debug)]
+pub struct ExposedTable {
+    /// Index in the layout.
+    index: usize,
+    /// Of rows that are features: which items have them.
+    facts: Option<Arc<Facts>>,
+    /// Whether the last column is a bias, whose change is positive for the person's items.
+    bias: bool,
+}
+
+impl ExposedTable {
     /// Whether rows are features of items and not items.
     pub fn is_of_features(&self) -> bool {
         self.facts.is_some()
@@ -42,9 +63,19 @@ impl Surface {
         self.bias
     }
 
+    /// This table of a shared model.
+    pub fn of<'a>(&self, shared: &'a Parameters) -> Option<&'a Table> {
+        shared.tables().get(self.index)
+    }
+
+    /// Its index in the layout.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
     /// The rows that are read.
     pub fn rows<'a>(&self, update: &'a Update) -> Option<&'a Rows> {
-        update.tables().first()
+        update.tables().get(self.index)
     }
 
     /// The part of a row that is a vector.
@@ -54,7 +85,7 @@ impl Surface {
 
     /// Number of rows of the shared model that are read.
     pub fn height(&self, shared: &Parameters) -> usize {
-        shared.tables().first().map_or(0, |table| table.shape().rows as usize)
+        self.of(shared).map_or(0, |table| table.shape().rows as usize)
     }
 
     /// Turns a number a row into a number an item: itself, or the mean over the item's features, rare ones counting more.
@@ -73,7 +104,7 @@ impl Surface {
 
     /// The vector that the shared model has of each item: its row, or the mean of its features' rows.
     pub fn item_vectors(&self, shared: &Parameters) -> Vec<Vec<f32>> {
-        let Some(table) = shared.tables().first() else { return Vec::new() };
+        let Some(table) = self.of(shared) else { return Vec::new() };
         let row = |row: usize| self.vector(table.row(row));
         let Some(facts) = &self.facts else {
             return (0..table.shape().rows as usize).map(|item| row(item).to_vec()).collect();

@@ -16,7 +16,7 @@ pub struct Rebuilt {
 
 /// Judges scores of candidates, of which some are in the history; `None` without either kind. Items of the same score come in
 /// any order, and what is given is the mean over all of them.
-pub fn judge(scores: &[f32], had: &[bool]) -> Option<Rebuilt> {
+pub fn evaluate(scores: &[f32], had: &[bool]) -> Option<Rebuilt> {
     let all = had.iter().filter(|&&had| had).count();
     let others = had.len() - all;
     if all == 0 || others == 0 {
@@ -76,13 +76,13 @@ mod tests {
     #[test]
     fn perfect_useless_and_wrong_scores_are_told_apart() {
         let had = [true, true, false, false, false, false];
-        let perfect = judge(&[3.0, 2.0, 1.0, 0.0, 0.5, 0.1], &had).unwrap();
+        let perfect = evaluate(&[3.0, 2.0, 1.0, 0.0, 0.5, 0.1], &had).unwrap();
         assert_eq!(perfect, Rebuilt { auc: 1.0, precision: 1.0, recall: 1.0 });
-        let useless = judge(&[1.0; 6], &had).unwrap();
+        let useless = evaluate(&[1.0; 6], &had).unwrap();
         assert_eq!(useless.auc, 0.5);
         assert!((useless.precision - 1.0 / 3.0).abs() < 1e-12 && (useless.recall - 2.0 / 3.0).abs() < 1e-12);
-        assert_eq!(judge(&[0.0, 0.0, 1.0, 1.0, 1.0, 1.0], &had).unwrap().auc, 0.0);
-        assert_eq!(judge(&[1.0, 2.0], &[true, true]), None);
+        assert_eq!(evaluate(&[0.0, 0.0, 1.0, 1.0, 1.0, 1.0], &had).unwrap().auc, 0.0);
+        assert_eq!(evaluate(&[1.0, 2.0], &[true, true]), None);
     }
 
     proptest! {
@@ -92,12 +92,12 @@ mod tests {
         ) {
             let had = &had[..scores.len()];
             let tied: Vec<f32> = scores.iter().map(|&score| f32::from(score)).collect();
-            let Some(found) = judge(&tied, had) else { return Ok(()) };
+            let Some(found) = evaluate(&tied, had) else { return Ok(()) };
             let mut rng = Rng::new(1);
             let (mut sum, orders) = (Rebuilt::default(), 4000);
             for _ in 0..orders {
                 let broken: Vec<f32> = tied.iter().map(|score| score + 0.5 * rng.unit() as f32).collect();
-                let one = judge(&broken, had).unwrap();
+                let one = evaluate(&broken, had).unwrap();
                 sum.auc += one.auc / f64::from(orders);
                 sum.precision += one.precision / f64::from(orders);
                 sum.recall += one.recall / f64::from(orders);

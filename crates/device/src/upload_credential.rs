@@ -1,7 +1,7 @@
 //! An update that leaves without saying whose it is: the one-time token that it needs instead of the credential.
 
-use crate::bytes::{Read, Reader, Writer};
-use crate::seeds::Secret;
+use sottovoce_client::bytes::{Read, Reader, Writer};
+use sottovoce_client::Secret;
 use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::tokens::{TokenResponse, PublicKey, TokenRequest, Scope, Token, TokenError, to_hex};
 use sottovoce_protocol::{FederationId, RoundId};
@@ -9,14 +9,14 @@ use sottovoce_protocol::{FederationId, RoundId};
 /// A token that is to be asked for, or is there. It is asked for with numbers that follow from the device's secret and the
 /// round, so that a device that was killed asks for the very same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
+pub(crate) struct UploadCredential {
     federation: FederationId,
     /// The key in the round's terms, which the token must have been made with.
     key: PublicKey,
     token: Option<Token>,
 }
 
-impl Ticket {
+impl UploadCredential {
     pub(crate) fn new(federation: FederationId, key: PublicKey) -> Self {
         Self { federation, key, token: None }
     }
@@ -72,19 +72,19 @@ pub(crate) mod tests {
     #[test]
     fn a_killed_device_asks_for_the_same_token_and_takes_none_of_another_key() {
         let (secret, round) = (Secret::new([7; 32]), RoundId(9));
-        let (issuer, ticket) = (issuer(9), Ticket::new(FederationId(3), issuer(9).key()));
-        let blinded = ticket.blinded(&secret, round);
-        assert_eq!(ticket.blinded(&secret, round), blinded);
-        assert_ne!(ticket.blinded(&secret, RoundId(10)), blinded);
+        let (issuer, upload_credential) = (issuer(9), UploadCredential::new(FederationId(3), issuer(9).key()));
+        let blinded = upload_credential.blinded(&secret, round);
+        assert_eq!(upload_credential.blinded(&secret, round), blinded);
+        assert_ne!(upload_credential.blinded(&secret, RoundId(10)), blinded);
         let evaluate = |seed: u8| {
             let blinded = BlindedElement::from_bytes(&blinded).unwrap();
             issuer.evaluate(&blinded, &mut SecureRng::new([seed; 32])).to_bytes()
         };
-        let got = ticket.finish(&secret, round, &evaluate(1)).unwrap();
-        assert_eq!(ticket.finish(&secret, round, &evaluate(2)).unwrap(), got);
+        let got = upload_credential.finish(&secret, round, &evaluate(1)).unwrap();
+        assert_eq!(upload_credential.finish(&secret, round, &evaluate(2)).unwrap(), got);
         issuer.check(&got.token.unwrap()).unwrap();
-        let other = Ticket::new(FederationId(3), tests::issuer(8).key());
+        let other = UploadCredential::new(FederationId(3), tests::issuer(8).key());
         assert_eq!(other.finish(&secret, round, &evaluate(1)), Err(TokenError::WrongKey));
-        assert!(ticket.finish(&secret, round, b"").is_err());
+        assert!(upload_credential.finish(&secret, round, b"").is_err());
     }
 }

@@ -1,11 +1,11 @@
 //! Sees what a server sees, keeps what attacks need, and tells how far they get.
 
 use crate::attacks::{self, Attack, Disaggregation};
-use crate::findings::{self, Findings, Moment};
-use crate::sums::Sums;
-use crate::{AuditError, Evidence, Subjects, Surface};
+use crate::findings::{self, Findings, Checkpoint};
+use crate::sums::{Round, Sums};
+use crate::{AuditError, Evidence, ExposedTables, Subjects};
 use rayon::prelude::*;
-use sottovoce_federation::{Collected, Recorder};
+use sottovoce_federation::{Aggregate, Recorder};
 use sottovoce_protocol::{Parameters, Update};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -54,87 +54,95 @@ impl std::str::FromStr for View {
 const NOBODY: u32 = u32::MAX;
 
 /// A [`Recorder`] that plays the curious server.
-pub struct Witness {
-    surface: Surface,
+pub struct CuriousServer {
+    tables: ExposedTables,
     subjects: Subjects,
     view: View,
     /// Numbers of rounds after which it is told how far attacks get, ascending.
-    moments: Vec<u64>,
+    checkpoints: Vec<u64>,
     /// By device, the place among the subjects.
-    places: Vec<u32>,
-    people: Vec<Mutex<Evidence>>,
+    subject_index: Vec<u32>,
+    people: Vec<Mutex<Vec<Evidence>>>,
     /// The shared model as devices were given it last.
     shared: RwLock<Parameters>,
-    heard: Mutex<Heard>,
+    observations: Mutex<Observations>,
     /// Whether anybody sent anything, audited or not.
     somebody_sent: AtomicBool,
 }
 
 /// What belongs to no person alone.
 #[derive(Default)]
-struct Heard {
+struct Observations {
     rounds: u64,
     /// Devices whose upload came in the round under way.
     present: Vec<u32>,
-    sums: Sums,
-    course: Vec<Moment>,
+    /// By exposed table.
+    sums: Vec<Sums>,
+    over_rounds: Vec<Checkpoint>,
     /// Whether uploads were sealed, so that there are sums and nothing else.
     sealed: bool,
+}
+
+impl Observations {
+    /// The rounds of which there are sums, oldest first.
+    fn rounds_seen(&self) -> impl Iterator<Item = &Round> {
+        self.sums.first().into_iter().flat_map(Sums::rounds)
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Witness {
-    /// Before the first round; `moments` are the numbers of rounds after which to look how far attacks get, ascending.
-    pub fn new(surface: Surface, subjects: Subjects, view: View, moments: Vec<u64>) -> Self {
+impl CuriousServer {
+    /// Before the first round; `checkpoints` are the numbers of rounds after which to look how far attacks get, ascending.
+    pub fn new(tables: ExposedTables, subjects: Subjects, view: View, checkpoints: Vec<u64>) -> Self {
         let devices = subjects.devices();
-        let mut places = vec![NOBODY; devices.last().map_or(0, |&last| last as usize + 1)];
-        (0..).zip(devices).for_each(|(place, &device)| places[device as usize] = place);
-        let people = devices.iter().map(|_| Mutex::default()).collect();
-        let (shared, heard, somebody_sent) = Default::default();
-        Self { surface, subjects, view, moments, places, people, shared, heard, somebody_sent }
+        let mut subject_index = vec![NOBODY; devices.last().map_or(0, |&last| last as usize + 1)];
+        (0..).zip(devices).for_each(|(place, &device)| subject_index[device as usize] = place);
+        let people = devices.iter().map(|_| Mutex::new(vec![Evidence::default(); tables.tables().len()])).collect();
+        let (shared, observations, somebody_sent) = Default::default();
+        Self { tables, subjects, view, checkpoints, subject_index, people, shared, observations, somebody_sent }
     }
 
     /// The place of a device among the subjects.
     fn place(&self, device: u32) -> Option<usize> {
-        self.places.get(device as usize).filter(|&&place| place != NOBODY).map(|&place| place as usize)
+        self.subject_index.get(device as usize).filter(|&&place| place != NOBODY).map(|&place| place as usize)
     }
 
     /// What can be seen, which is less than was to be looked at where uploads are sealed.
-    fn seen(&self, heard: &Heard) -> View {
-        if heard.sealed { View::Sums } else { self.view }
+    fn seen(&self, observations: &Observations) -> View {
+        if observations.sealed { View::Sums } else { self.view }
     }
 
     /// Scores of all items for each subject that sent anything, by each attack that the view allows. Where none of them did, no
     /// attack can tell items apart.
-    fn scores(&self, heard: &Heard) -> Vec<Option<Vec<Vec<f32>>>> {
-        let scores = self.scores_of_senders(heard);
+    fn scores(&self, observations: &Observations) -> Vec<Option<Vec<Vec<f32>>>> {
+        let scores = self.scores_of_senders(observations);
         if scores.iter().any(Option::is_some) {
             return scores;
         }
-        let attacks = self.seen(heard).attacks().len();
+        let attacks = self.seen(observations).attacks().len();
         vec![Some(vec![vec![0.0; self.subjects.popularity().len()]; attacks]); scores.len()]
     }
 
-    fn scores_of_senders(&self, heard: &Heard) -> Vec<Option<Vec<Vec<f32>>>> {
-        let (surface, devices) = (&self.surface, self.subjects.devices());
-        if self.seen(heard) == View::Sums {
+    fn scores_of_senders(&self, observations: &Observations) -> Vec<Option<Vec<Vec<f32>>>> {
+        let (tables, devices) = (&self.tables, self.subjects.devices());
+        if self.seen(observations) == View::Sums {
             let took_part =
-                |person: &u32| heard.sums.rounds().any(|round| round.present.binary_search(person).is_ok());
-            let taken_apart = Disaggregation::of(&heard.sums);
+                |person: &u32| observations.rounds_seen().any(|round| round.present.binary_search(person).is_ok());
+            let disaggregation: Vec<_> = observations.sums.iter().map(Disaggregation::of).collect();
             let of = |person: &u32| {
                 took_part(person)
-                    .then(|| attacks::on_sums(surface, &heard.sums, &taken_apart, *person).into())
+                    .then(|| attacks::on_sums(tables, &observations.sums, &disaggregation, *person).into())
             };
             return devices.par_iter().map(of).collect();
         }
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-        let of = |person: &Mutex<Evidence>| {
+        let of = |person: &Mutex<Vec<Evidence>>| {
             let evidence = lock(person);
-            let scores = |attack: &Attack| attacks::on_uploads(*attack, surface, &evidence, &shared);
-            (evidence.uploads > 0).then(|| Attack::ON_UPLOADS.iter().map(scores).collect())
+            let scores = |attack: &Attack| attacks::on_uploads(*attack, tables, &evidence, &shared);
+            (evidence[0].uploads > 0).then(|| Attack::ON_UPLOADS.iter().map(scores).collect())
         };
         self.people.par_iter().map(of).collect()
     }
@@ -144,19 +152,19 @@ impl Witness {
     /// # Errors
     /// If no round was recorded, or others sent updates and no audited person did: then the wrong people are audited, or too few.
     pub fn conclude(&self) -> Result<Findings, AuditError> {
-        let heard = lock(&self.heard);
-        if heard.rounds == 0 {
+        let observations = lock(&self.observations);
+        if observations.rounds == 0 {
             return Err(AuditError::Nothing);
         }
-        let scores = self.scores(&heard);
+        let scores = self.scores(&observations);
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-        let view = self.seen(&heard);
-        let vectors = self.surface.item_vectors(&shared);
+        let view = self.seen(&observations);
+        let vectors = self.tables.first().item_vectors(&shared);
         let uploads: u64 = match view {
-            View::Uploads => self.people.iter().map(|person| u64::from(lock(person).uploads)).sum(),
+            View::Uploads => self.people.iter().map(|person| u64::from(lock(person)[0].uploads)).sum(),
             View::Sums => {
                 let of = |person: &&u32| {
-                    heard.sums.rounds().filter(|round| round.present.binary_search(person).is_ok()).count()
+                    observations.rounds_seen().filter(|round| round.present.binary_search(person).is_ok()).count()
                 };
                 self.subjects.devices().iter().map(|person| of(&person) as u64).sum()
             }
@@ -164,12 +172,12 @@ impl Witness {
         if uploads == 0 && self.somebody_sent.load(Relaxed) {
             return Err(AuditError::Nothing);
         }
-        let counted = findings::Counted { rounds: heard.rounds, uploads };
-        Ok(findings::conclude(&self.subjects, view, scores, &vectors, counted, heard.course.clone()))
+        let totals = findings::Totals { rounds: observations.rounds, uploads };
+        Ok(findings::conclude(&self.subjects, view, scores, &vectors, totals, observations.over_rounds.clone()))
     }
 }
 
-impl Recorder for Witness {
+impl Recorder for CuriousServer {
     fn begin(&self, _: u64, shared: &Parameters, cohort: &[u32]) {
         let mut known = self.shared.write().unwrap_or_else(PoisonError::into_inner);
         let concerned = || cohort.iter().any(|&device| self.place(device).is_some());
@@ -181,36 +189,42 @@ impl Recorder for Witness {
     fn upload(&self, _: u64, device: u32, update: &Update) {
         self.somebody_sent.store(true, Relaxed);
         if self.view == View::Sums {
-            lock(&self.heard).present.push(device);
+            lock(&self.observations).present.push(device);
             return;
         }
         let Some(place) = self.place(device) else { return };
-        let Some(rows) = self.surface.rows(update) else { return };
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-        lock(&self.people[place]).take(&self.surface, rows, &shared);
+        for (table, evidence) in self.tables.tables().iter().zip(&mut *lock(&self.people[place])) {
+            if let Some(rows) = table.rows(update) {
+                evidence.take(table, rows, &shared);
+            }
+        }
     }
 
     fn sealed(&self, _: u64, device: u32) {
         self.somebody_sent.store(true, Relaxed);
-        let mut heard = lock(&self.heard);
-        heard.sealed = true;
-        heard.present.push(device);
+        let mut observations = lock(&self.observations);
+        observations.sealed = true;
+        observations.present.push(device);
     }
 
-    fn sum(&self, round: u64, collected: &Collected) {
-        let mut heard = lock(&self.heard);
-        heard.rounds = round + 1;
-        let mut present = std::mem::take(&mut heard.present);
-        if self.seen(&heard) == View::Sums {
+    fn sum(&self, round: u64, aggregate: &Aggregate) {
+        let mut observations = lock(&self.observations);
+        observations.rounds = round + 1;
+        let mut present = std::mem::take(&mut observations.present);
+        if self.seen(&observations) == View::Sums {
             present.sort_unstable();
             let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-            heard.sums.keep(&self.surface, present, collected, self.surface.height(&shared));
+            observations.sums.resize_with(self.tables.tables().len(), Sums::default);
+            for (table, sums) in self.tables.tables().iter().zip(&mut observations.sums) {
+                sums.record(table, present.clone(), aggregate, table.height(&shared));
+            }
         }
-        if self.moments.binary_search(&heard.rounds).is_ok() {
-            let scores = self.scores(&heard);
-            let attacks = self.seen(&heard).attacks();
-            let moment = findings::moment(&self.subjects, heard.rounds, attacks, &scores);
-            heard.course.push(moment);
+        if self.checkpoints.binary_search(&observations.rounds).is_ok() {
+            let scores = self.scores(&observations);
+            let attacks = self.seen(&observations).attacks();
+            let checkpoint = findings::checkpoint(&self.subjects, observations.rounds, attacks, &scores);
+            observations.over_rounds.push(checkpoint);
         }
     }
 }

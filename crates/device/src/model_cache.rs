@@ -1,8 +1,8 @@
 //! Decoded models and working memory, which the devices of one process can share.
 
 use sottovoce_core::Facts;
-use sottovoce_models::SpecError;
-use sottovoce_models::learner::{Learner, learner};
+use sottovoce_client::LoadedModel;
+use sottovoce_models::settings::TermsError;
 use sottovoce_protocol::{ModelSpec, Parameters, SharedModel};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,56 +39,56 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// What devices of one process can share: decoded models, and learners with their working memory.
-pub trait Models: Send + Sync {
+/// What devices of one process can share: decoded models, and loaded with their working memory.
+pub trait ModelCache: Send + Sync {
     /// A model that was kept.
     fn find(&self, digest: &Digest) -> Option<Arc<SharedModel>>;
 
     /// Keeps a model for others. What it was asked to find and is no longer needed it may forget.
     fn keep(&self, digest: &Digest, model: &Arc<SharedModel>);
 
-    /// A learner for these settings and what is known of the items, to be given back.
+    /// A model for these settings and what is known of the items, to be given back.
     ///
     /// # Errors
     /// If the settings are not those of a known model, or it goes by facts and there are none.
-    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<dyn Learner>, SpecError>;
+    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError>;
 
-    /// Takes a learner back.
-    fn give_back(&self, learner: Box<dyn Learner>);
+    /// Takes a model back.
+    fn give_back(&self, model: Box<LoadedModel>);
 }
 
-/// For a device by itself: it holds its model anyway, and makes a learner for each round.
+/// For a device by itself: it holds its model anyway, and makes a model for each round.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
+pub struct NoCache;
 
-impl Models for Alone {
+impl ModelCache for NoCache {
     fn find(&self, _: &Digest) -> Option<Arc<SharedModel>> {
         None
     }
 
     fn keep(&self, _: &Digest, _: &Arc<SharedModel>) {}
 
-    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<dyn Learner>, SpecError> {
-        learner(spec, facts)
+    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError> {
+        LoadedModel::load(spec, facts).map(Box::new)
     }
 
-    fn give_back(&self, _: Box<dyn Learner>) {}
+    fn give_back(&self, _: Box<LoadedModel>) {}
 }
 
-/// For many devices in one process: a few models, and as many learners as devices learn at one time.
+/// For many devices in one process: a few models, and as many loaded as devices learn at one time.
 #[derive(Default)]
-pub struct Together {
+pub struct SharedCache {
     models: Mutex<VecDeque<(Digest, Arc<SharedModel>)>>,
-    learners: Mutex<Vec<Box<dyn Learner>>>,
+    loaded: Mutex<Vec<Box<LoadedModel>>>,
 }
 
 /// Versions worth keeping: a round's, the one before, and one on the way.
-const VERSIONS: usize = 4;
+const MAX_VERSIONS: usize = 4;
 
 /// Learners that wait for work; as many as a large machine has threads.
-const LEARNERS: usize = 256;
+const MAX_LOADED: usize = 256;
 
-impl Together {
+impl SharedCache {
     /// Empty.
     pub fn new() -> Self {
         Self::default()
@@ -100,7 +100,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Models for Together {
+impl ModelCache for SharedCache {
     fn find(&self, digest: &Digest) -> Option<Arc<SharedModel>> {
         let models = locked(&self.models);
         models.iter().find(|(kept, _)| kept == digest).map(|(_, model)| Arc::clone(model))
@@ -112,32 +112,31 @@ impl Models for Together {
             return;
         }
         models.push_back((*digest, Arc::clone(model)));
-        if models.len() > VERSIONS {
+        if models.len() > MAX_VERSIONS {
             models.pop_front();
         }
     }
 
-    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<dyn Learner>, SpecError> {
-        let mut learners = locked(&self.learners);
-        // Devices of one process that share a catalog share its facts; a learner of other facts is another's.
-        let same = |of: &Arc<Facts>| facts.is_some_and(|facts| Arc::ptr_eq(of, facts));
-        let fits = |learner: &dyn Learner| learner.spec() == spec && learner.facts().is_none_or(same);
-        match learners.iter().rposition(|learner| fits(&**learner)) {
-            Some(place) => Ok(learners.swap_remove(place)),
+    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError> {
+        let mut loaded = locked(&self.loaded);
+        // Devices of one process that share a catalog share its facts.
+        let fits = |model: &LoadedModel| model.spec() == spec && model.uses(facts);
+        match loaded.iter().rposition(|model| fits(model)) {
+            Some(place) => Ok(loaded.swap_remove(place)),
             None => {
-                drop(learners);
-                learner(spec, facts)
+                drop(loaded);
+                LoadedModel::load(spec, facts).map(Box::new)
             }
         }
     }
 
-    fn give_back(&self, learner: Box<dyn Learner>) {
-        let mut learners = locked(&self.learners);
-        if learners.len() >= LEARNERS {
+    fn give_back(&self, model: Box<LoadedModel>) {
+        let mut loaded = locked(&self.loaded);
+        if loaded.len() >= MAX_LOADED {
             // The settings of earlier rounds make room for those of this one.
-            learners.clear();
+            loaded.clear();
         }
-        learners.push(learner);
+        loaded.push(model);
     }
 }
 
@@ -149,7 +148,7 @@ mod tests {
     #[test]
     fn a_few_versions_are_kept_and_found_by_their_values() {
         let layout = Layout::new(vec![Shape::new("items", 2, 1, Keyed::Items)]).unwrap();
-        let together = Together::new();
+        let together = SharedCache::new();
         let model = |version: u64| {
             let mut parameters = Parameters::zeros(&layout);
             parameters.tables_mut()[0].values_mut()[1] = version as f32;
