@@ -257,9 +257,9 @@ fn a_bounded_ledger_forgets_when_but_not_how_often() {
     assert_eq!(full.entries().count(), 50);
     assert_eq!((bounded.totals(), totals.totals()), (full.totals(), full.totals()));
     for row in [3, 4, 200] {
-        assert_eq!(bounded.about(FederationId(7), "items", row), full.about(FederationId(7), "items", row));
+        assert_eq!(bounded.row(FederationId(7), "items", row), full.row(FederationId(7), "items", row));
     }
-    assert_eq!(bounded.about(FederationId(7), "net", 0).times, 50);
+    assert_eq!(bounded.row(FederationId(7), "net", 0).times, 50);
     for (ledger, table) in [(&full, "items"), (&bounded, "items"), (&bounded, "net")] {
         let all = ledger.by_row(FederationId(7), table, 250);
         for (row, left) in (0..).zip(all) {
@@ -270,7 +270,7 @@ fn a_bounded_ledger_forgets_when_but_not_how_often() {
     bounded.encode(&mut bytes);
     assert!(bytes.len() < 500, "{} bytes", bytes.len());
     assert_eq!(Ledger::decode(&bytes).unwrap().bound_to(400), bounded);
-    assert_eq!(full.bound_to(400).about(FederationId(7), "items", 3).times, 50);
+    assert_eq!(full.bound_to(400).row(FederationId(7), "items", 3).times, 50);
 }
 
 proptest! {
