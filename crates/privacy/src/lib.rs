@@ -6,7 +6,11 @@ mod anonymous;
 pub mod dp;
 mod generator;
 pub mod he;
+mod key_digest;
+#[cfg(feature = "he")]
 mod lock;
+#[cfg(not(feature = "he"))]
+mod lock_absent;
 pub mod quantize;
 mod protected;
 mod protection;
@@ -15,7 +19,11 @@ pub mod tokens;
 
 pub use anonymous::{anonymous_key, anonymous_layer};
 pub use generator::SecureRng;
-pub use lock::{SumEncryption, EncryptedSum, key_digest};
+pub use key_digest::key_digest;
+#[cfg(feature = "he")]
+pub use lock::{EncryptedSum, SumEncryption};
+#[cfg(not(feature = "he"))]
+pub use lock_absent::{EncryptedSum, SumEncryption};
 pub use protected::PrivacyMechanism;
 pub use protection::{
     ANONYMOUS, ENCRYPTION, PerExample, IDENTITIES, QUANTIZATION, Quantization, UPLOAD_RETENTION, NOISE, Noise, Placement,

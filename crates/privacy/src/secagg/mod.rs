@@ -43,12 +43,11 @@ mod saved;
 mod server;
 mod sharing;
 mod terms;
-mod trial;
 mod unmasking;
 mod wire;
 
 #[cfg(test)]
-mod coalition;
+mod tests;
 
 pub use cost::overhead_bytes;
 pub use device::{Device, DeviceError};
@@ -62,7 +61,6 @@ pub use outcome::{AbortReason, Receipt, RejectedMessage, Step, Sum};
 pub use parameters::{ThreatModel, Parameters, ParametersError};
 pub use server::Server;
 pub use terms::{Config, ConfigError};
-pub use trial::{Figures, StepBytes, TrialError, trial};
 pub use wire::Malformed;
 #[doc(hidden)]
 pub use wire::Reader;
