@@ -19,26 +19,21 @@ pub enum DifferenceKind {
     Add = 1,
 }
 
-impl DifferenceKind {
-    pub(crate) fn from_code(code: u8) -> Option<Self> {
-        [DifferenceKind::Replace, DifferenceKind::Add].into_iter().find(|&how| how as u8 == code)
-    }
-}
-
-/// DifferenceKind a server brings devices to a new version.
+/// How a server describes a new version to devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DifferenceOptions {
     /// New values or changes.
-    pub how: DifferenceKind,
-    /// DifferenceKind values are written.
+    pub kind: DifferenceKind,
+    /// How values are encoded.
     pub encoding: ValueEncoding,
-    /// Rows none of whose values moved by more than this wait for a later difference; 0: none waits.
+    /// Rows none of whose values changed by more than this are left for a later difference; 0: none is.
     pub min_change: f32,
 }
 
 impl DifferenceOptions {
     /// New values as f32: devices get the server's bits.
-    pub const EXACT: DifferenceOptions = DifferenceOptions { how: DifferenceKind::Replace, encoding: ValueEncoding::F32, min_change: 0.0 };
+    pub const EXACT: Self =
+        Self { kind: DifferenceKind::Replace, encoding: ValueEncoding::F32, min_change: 0.0 };
 }
 
 /// The rows in which a version differs from another.
@@ -49,30 +44,29 @@ pub struct Difference {
     pub(crate) version: ModelVersion,
     pub(crate) layout: u32,
     pub(crate) base_checksum: u32,
-    pub(crate) how: DifferenceKind,
+    pub(crate) kind: DifferenceKind,
     pub(crate) encoding: ValueEncoding,
     pub(crate) tables: Vec<Rows>,
 }
 
 impl Difference {
-    /// What brings devices that hold `held` to `target`, or as near as the encoding and `min_change` let them.
-    /// Apply it to `held` too, and that is what they hold from then on.
+    /// From `held` to `target`, or as near as the encoding and `min_change` allow. Apply it to `held` too: that is what
+    /// devices then hold.
     ///
     /// # Errors
     /// If the two are not versions of one model, or a value cannot be encoded.
-    pub fn between(held: &SharedModel, target: &SharedModel, settle: DifferenceOptions) -> Result<Self, ModelError> {
+    pub fn between(
+        held: &SharedModel,
+        target: &SharedModel,
+        options: DifferenceOptions,
+    ) -> Result<Self, ModelError> {
         let layout = held.parameters.layout();
         target.parameters.check(&layout)?;
         let pairs = held.parameters.tables().iter().zip(target.parameters.tables());
         let mut tables = Vec::with_capacity(layout.shapes().len());
         for (table, (old, new)) in pairs.enumerate() {
-            let mut rows = changed_rows(old, new, settle);
-            if !settle.encoding.carries(rows.values()) {
-                return Err(ValueError { table, encoding: settle.encoding }.into());
-            }
-            // What is held here are the values as the wire carries them, so that both sides apply the same.
-            let cols = rows.cols();
-            settle.encoding.round(&mut rows.values, cols);
+            let mut rows = changed_rows(old, new, options);
+            round_as_sent(&mut rows, table, options.encoding)?;
             tables.push(rows);
         }
         Ok(Self {
@@ -81,15 +75,15 @@ impl Difference {
             version: target.version,
             layout: layout.fingerprint(),
             base_checksum: held.parameters.checksum(),
-            how: settle.how,
-            encoding: settle.encoding,
+            kind: options.kind,
+            encoding: options.encoding,
             tables,
         })
     }
 
-    /// What brings devices that hold an older version, of this checksum, to `held`, by new values of those rows that have
-    /// changed since; `changed` is asked by table and row. Both sides hold the same bits if these rows came from rounding
-    /// by the same encoding, each row by itself.
+    /// From an older version, given by its number and checksum, to `held`: the new values of the rows for which `changed`
+    /// (called with table and row) is true. Both sides hold the same bits if those rows were rounded by the same encoding,
+    /// each row by itself.
     ///
     /// # Errors
     /// If a value cannot be encoded.
@@ -106,14 +100,19 @@ impl Difference {
                 rows.indices.push(row);
                 rows.values.extend_from_slice(table.row(row as usize));
             }
-            if !encoding.carries(&rows.values) {
-                return Err(ValueError { table: index, encoding }.into());
-            }
-            let cols = rows.cols();
-            encoding.round(&mut rows.values, cols);
+            round_as_sent(rows, index, encoding)?;
         }
         let (federation, version, layout) = (held.federation, held.version, layout.fingerprint());
-        Ok(Self { federation, base, version, layout, base_checksum, how: DifferenceKind::Replace, encoding, tables })
+        Ok(Self {
+            federation,
+            base,
+            version,
+            layout,
+            base_checksum,
+            kind: DifferenceKind::Replace,
+            encoding,
+            tables,
+        })
     }
 
     /// The version it is made for.
@@ -154,23 +153,23 @@ impl Difference {
             return Err(ValueError { table, encoding: self.encoding }.into());
         }
         for (table, rows) in tables.iter_mut().zip(&self.tables) {
-            self.put(table, rows);
+            self.update_table(table, rows);
         }
         held.version = self.version;
         Ok(())
     }
 
     fn stays_finite(&self, table: &Table, rows: &Rows) -> bool {
-        self.how == DifferenceKind::Replace
+        self.kind == DifferenceKind::Replace
             || rows.iter().all(|(row, change)| {
                 table.row(row).iter().zip(change).all(|(value, change)| (value + change).is_finite())
             })
     }
 
-    fn put(&self, table: &mut Table, rows: &Rows) {
+    fn update_table(&self, table: &mut Table, rows: &Rows) {
         for (row, new) in rows.iter() {
             let held = table.row_mut(row);
-            match self.how {
+            match self.kind {
                 DifferenceKind::Replace => held.copy_from_slice(new),
                 DifferenceKind::Add => held.iter_mut().zip(new).for_each(|(value, change)| *value += change),
             }
@@ -178,22 +177,34 @@ impl Difference {
     }
 }
 
-fn changed_rows(old: &Table, new: &Table, settle: DifferenceOptions) -> Rows {
+/// Rounds values as the wire carries them, so that server and devices apply the same.
+fn round_as_sent(rows: &mut Rows, table: usize, encoding: ValueEncoding) -> Result<(), ValueError> {
+    if !encoding.carries(&rows.values) {
+        return Err(ValueError { table, encoding });
+    }
+    let cols = rows.cols();
+    encoding.round(&mut rows.values, cols);
+    Ok(())
+}
+
+fn changed_rows(old: &Table, new: &Table, options: DifferenceOptions) -> Rows {
     let mut rows = Rows::new(old.shape());
     let mut sent = Vec::with_capacity(rows.cols());
     for row in 0..old.shape().rows {
         let (was, is) = (old.row(row as usize), new.row(row as usize));
         sent.clear();
-        match settle.how {
+        match options.kind {
             DifferenceKind::Replace => sent.extend_from_slice(is),
             DifferenceKind::Add => sent.extend(is.iter().zip(was).map(|(is, was)| is - was)),
         }
-        if waits(was, is, settle.min_change) && all_finite(&sent) {
+        if waits(was, is, options.min_change) && all_finite(&sent) {
             continue;
         }
-        round_alone(&mut sent, settle.encoding);
-        let changes = match settle.how {
-            DifferenceKind::Replace => was.iter().zip(&sent).any(|(was, sent)| was.to_bits() != sent.to_bits()),
+        round_alone(&mut sent, options.encoding);
+        let changes = match options.kind {
+            DifferenceKind::Replace => {
+                was.iter().zip(&sent).any(|(was, sent)| was.to_bits() != sent.to_bits())
+            }
             DifferenceKind::Add => sent.iter().any(|&change| change != 0.0),
         };
         if changes {

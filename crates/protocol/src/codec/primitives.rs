@@ -4,28 +4,35 @@ use crate::error::DecodeError;
 use crate::limits;
 use sottovoce_core::{Work, fastest};
 
-/// A position in untrusted bytes. Every read names its field, so that errors can.
+/// A cursor over untrusted bytes. Every read names its field for the error message, checks its bounds and allocates nothing
+/// that the bytes do not hold.
 #[derive(Clone)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     all: &'a [u8],
     at: usize,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(all: &'a [u8]) -> Self {
+    /// At the first byte.
+    pub fn new(all: &'a [u8]) -> Self {
         Self { all, at: 0 }
     }
 
-    pub(crate) fn at(&self) -> usize {
+    /// Bytes read so far.
+    pub fn at(&self) -> usize {
         self.at
     }
 
-    pub(crate) fn left(&self) -> usize {
+    /// Bytes left.
+    pub fn left(&self) -> usize {
         self.all.len() - self.at
     }
 
-    /// The next `count` bytes; nothing is allocated for them.
-    pub(crate) fn bytes(&mut self, field: &'static str, count: u64) -> Result<&'a [u8], DecodeError> {
+    /// The next `count` bytes.
+    ///
+    /// # Errors
+    /// If there are fewer.
+    pub fn bytes(&mut self, field: &'static str, count: u64) -> Result<&'a [u8], DecodeError> {
         let (at, left) = (self.at, self.left());
         if count > left as u64 {
             return Err(DecodeError::Truncated { field, at, needed: count, left });
@@ -34,26 +41,70 @@ impl<'a> Reader<'a> {
         Ok(&self.all[at..self.at])
     }
 
-    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
-        let bytes = self.bytes(field, N as u64)?;
+    /// The next `N` bytes.
+    ///
+    /// # Errors
+    /// If there are fewer.
+    pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
         let mut array = [0; N];
-        array.copy_from_slice(bytes);
+        array.copy_from_slice(self.bytes(field, N as u64)?);
         Ok(array)
     }
 
-    pub(crate) fn byte(&mut self, field: &'static str) -> Result<u8, DecodeError> {
+    /// One byte.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn byte(&mut self, field: &'static str) -> Result<u8, DecodeError> {
         Ok(self.array::<1>(field)?[0])
     }
 
-    pub(crate) fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+    /// Four bytes, little-endian.
+    ///
+    /// # Errors
+    /// If there are fewer.
+    pub fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
         Ok(u32::from_le_bytes(self.array(field)?))
+    }
+
+    /// Eight bytes, little-endian.
+    ///
+    /// # Errors
+    /// If there are fewer.
+    pub fn u64(&mut self, field: &'static str) -> Result<u64, DecodeError> {
+        Ok(u64::from_le_bytes(self.array(field)?))
     }
 
     /// A finite f64.
     pub(crate) fn f64(&mut self, field: &'static str) -> Result<f64, DecodeError> {
         let at = self.at;
-        let value = f64::from_le_bytes(self.array(field)?);
+        let value = f64::from_bits(self.u64(field)?);
         if value.is_finite() { Ok(value) } else { Err(DecodeError::Value { field, at }) }
+    }
+
+    /// A byte of 0 or 1.
+    ///
+    /// # Errors
+    /// If it is another.
+    pub fn flag(&mut self, field: &'static str) -> Result<bool, DecodeError> {
+        self.code(field, |code| (code < 2).then_some(code == 1))
+    }
+
+    /// A number of entries of at least `size` bytes each, of which all must still lie ahead.
+    ///
+    /// # Errors
+    /// If there are more than `most`, or fewer bytes than that many entries take.
+    pub fn count(&mut self, field: &'static str, most: usize, size: usize) -> Result<usize, DecodeError> {
+        let at = self.at;
+        let (found, most) = (u64::from(self.u32(field)?), most as u64);
+        if found > most {
+            return Err(DecodeError::Limit { field, at, found, most });
+        }
+        let (at, needed, left) = (self.at, found * size as u64, self.left());
+        if needed > left as u64 {
+            return Err(DecodeError::Truncated { field, at, needed, left });
+        }
+        Ok(found as usize)
     }
 
     /// LEB128, in its shortest form only.
@@ -91,6 +142,11 @@ impl<'a> Reader<'a> {
         if found > most { Err(DecodeError::Limit { field, at, found, most }) } else { Ok(found) }
     }
 
+    /// A number that fits 32 bits.
+    pub(crate) fn number_u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+        self.number_to(field, u32::MAX.into()).map(|number| number as u32)
+    }
+
     /// A text of at most `most` bytes.
     pub(crate) fn text(&mut self, field: &'static str, most: u64) -> Result<&'a str, DecodeError> {
         let length = self.number_to(field, most)?;
@@ -100,6 +156,17 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn name(&mut self, field: &'static str) -> Result<String, DecodeError> {
         self.text(field, limits::NAME_BYTES).map(str::to_owned)
+    }
+
+    /// So many entries, at most `most`, each as `read` has it. Memory grows with the bytes read, not with what they claim.
+    pub(crate) fn list<T>(
+        &mut self,
+        field: &'static str,
+        most: u64,
+        mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let count = self.number_to(field, most)?;
+        (0..count).map(|_| read(self)).collect()
     }
 
     /// A code that `known` understands.
@@ -113,11 +180,14 @@ impl<'a> Reader<'a> {
         known(found).ok_or(DecodeError::Code { field, at, found })
     }
 
-    /// Nothing may follow.
-    pub(crate) fn end(self) -> Result<(), DecodeError> {
+    /// That nothing follows.
+    ///
+    /// # Errors
+    /// With the number of bytes that do.
+    pub fn end(self) -> Result<(), DecodeError> {
         match self.left() {
             0 => Ok(()),
-            bytes => Err(DecodeError::Trailing { bytes }),
+            bytes => Err(DecodeError::Trailing(bytes)),
         }
     }
 }
@@ -178,13 +248,13 @@ impl Work for AscendingBytes<'_> {
     }
 }
 
-/// Reads `count` ascending numbers below `end` and hands them out one by one.
+/// Reads `count` ascending numbers below `end` and appends them.
 pub(crate) fn read_ascending(
     from: &mut Reader<'_>,
     field: &'static str,
     count: u64,
     end: u64,
-    mut take: impl FnMut(u32),
+    into: &mut Vec<u32>,
 ) -> Result<(), DecodeError> {
     let mut next = 0;
     for _ in 0..count {
@@ -194,7 +264,7 @@ pub(crate) fn read_ascending(
         if found >= end {
             return Err(DecodeError::Limit { field, at, found, most: end.saturating_sub(1) });
         }
-        take(found as u32);
+        into.push(found as u32);
         next = found + 1;
     }
     Ok(())
@@ -207,7 +277,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_survive_and_their_length_is_known(value in any::<u64>(), shift in 0u32..64) {
+        fn numbers_round_trip_with_the_stated_length(value in any::<u64>(), shift in 0u32..64) {
             let value = value >> shift;
             let mut bytes = Vec::new();
             write_number(value, &mut bytes);
@@ -219,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_shortest_form_is_a_number() {
+    fn rejects_overlong_numbers() {
         let read = |bytes: &[u8]| Reader::new(bytes).number("n");
         assert_eq!(read(&[0x80, 0x01]), Ok(128));
         assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]), Ok(u64::MAX));

@@ -1,66 +1,69 @@
-//! What an owner demands of a round's privacy layers, in words.
+//! What an owner requires of a round's privacy layers.
 
 use crate::PrivacyLayer;
 
-/// One demand: `LAYER` for a layer that must be there, `LAYER.SETTING` for one with a setting that must be `true`, and
-/// `LAYER.SETTING=WORD`, `LAYER.SETTING>=NUMBER` or `LAYER.SETTING<=NUMBER` for one whose setting must be so.
+/// One requirement: `LAYER` for a layer that must be present, `LAYER.SETTING` for one with a setting that must be `true`, and
+/// `LAYER.SETTING=WORD`, `LAYER.SETTING>=NUMBER` or `LAYER.SETTING<=NUMBER` for a condition on a setting.
 ///
 /// ```
 /// use sottovoce_protocol::{LayerRequirement, PrivacyLayer};
-/// let demand = LayerRequirement::parse("secure-aggregation.colluding>=0.1").unwrap();
+/// let requirement = LayerRequirement::parse("secure-aggregation.colluding>=0.1").unwrap();
 /// let layer = PrivacyLayer {
 ///     name: "secure-aggregation".to_owned(),
 ///     settings: [("colluding".to_owned(), "0.05".to_owned())].into(),
 /// };
-/// assert!(!demand.is_met_by(&layer));
+/// assert!(!requirement.is_met_by(&layer));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerRequirement<'a> {
     layer: &'a str,
-    setting: Option<(&'a str, Is<'a>)>,
+    setting: Option<(&'a str, Condition<'a>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Is<'a> {
+enum Condition<'a> {
     Word(&'a str),
     AtLeast(f64),
     AtMost(f64),
 }
 
 impl<'a> LayerRequirement<'a> {
-    /// From its words; `None` if they are none.
+    /// From its text; `None` if that is no requirement.
     pub fn parse(text: &'a str) -> Option<Self> {
         let Some((layer, rest)) = text.split_once('.') else {
             return is_name(text).then_some(Self { layer: text, setting: None });
         };
         let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
-        let (setting, is) = match (rest.split_once(">="), rest.split_once("<="), rest.split_once('=')) {
-            (Some((setting, least)), ..) => (setting, Is::AtLeast(number(least)?)),
-            (_, Some((setting, most)), _) => (setting, Is::AtMost(number(most)?)),
-            (.., Some((setting, word))) => (setting, Is::Word(Some(word).filter(|word| is_word(word))?)),
-            _ => (rest, Is::Word("true")),
+        let (setting, condition) = match (rest.split_once(">="), rest.split_once("<="), rest.split_once('='))
+        {
+            (Some((setting, least)), ..) => (setting, Condition::AtLeast(number(least)?)),
+            (_, Some((setting, most)), _) => (setting, Condition::AtMost(number(most)?)),
+            (.., Some((setting, word))) => {
+                (setting, Condition::Word(Some(word).filter(|word| is_word(word))?))
+            }
+            _ => (rest, Condition::Word("true")),
         };
-        (is_name(layer) && is_name(setting)).then_some(Self { layer, setting: Some((setting, is)) })
+        (is_name(layer) && is_name(setting)).then_some(Self { layer, setting: Some((setting, condition)) })
     }
 
-    /// The layer it is about.
+    /// The name of the layer.
     pub fn layer(&self) -> &'a str {
         self.layer
     }
 
-    /// Whether this is the layer, and as it must be. A setting that the layer does not say, or says as something that is no
-    /// number where one is wanted, is not as it must be.
+    /// Whether this is the layer and its setting meets the condition. A missing setting, or one that is not a number where a
+    /// number is required, does not.
     pub fn is_met_by(&self, layer: &PrivacyLayer) -> bool {
-        let is_so = |(setting, is): (&str, Is<'_>)| {
+        let holds = |(setting, condition): (&str, Condition<'_>)| {
             let Some(value) = layer.settings.get(setting) else { return false };
             let number = || value.parse().unwrap_or(f64::NAN);
-            match is {
-                Is::Word(word) => value == word,
-                Is::AtLeast(least) => number() >= least,
-                Is::AtMost(most) => number() <= most,
+            match condition {
+                Condition::Word(word) => value == word,
+                Condition::AtLeast(least) => number() >= least,
+                Condition::AtMost(most) => number() <= most,
             }
         };
-        layer.name == self.layer && self.setting.is_none_or(is_so)
+        layer.name == self.layer && self.setting.is_none_or(holds)
     }
 }
 
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_must_be_there_and_its_settings_as_demanded() {
+    fn checks_layer_and_setting() {
         let layer = masks(&[("known", "true"), ("off", "false"), ("share", "0.25"), ("how", "fast")]);
         let met = |text: &str| LayerRequirement::parse(text).unwrap().is_met_by(&layer);
         for text in [
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_demand_is_none() {
+    fn rejects_malformed_requirements() {
         for text in [
             "", ".", "a.", ".b", "a b", "a.b>=", "a.b>=x", "a.b<=NaN", "a.b>=inf", "a.b.c", "a.=1", "a.b=>1",
             "a.b=",

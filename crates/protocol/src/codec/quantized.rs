@@ -1,48 +1,43 @@
-//! An update as integers, all words of it: what devices send that add noise themselves.
+//! Quantised updates: what devices send that add noise themselves.
 
-use super::envelope::{ENVELOPE_BYTES, Kind, open, seal};
-use super::update::check_layout;
-use super::wire::{number_bytes, write_number};
+use super::envelope::{Kind, open, seal};
+use super::primitives::{number_bytes, write_number};
+use super::update::{address_bytes, read_address, write_address};
 use crate::error::DecodeError;
 use crate::{Disclosed, FederationId, RoundId, limits};
 
-/// An update as integers, as it came: not to be trusted beyond its length.
+/// A quantised update as it came in: only its length is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantizedUpdate {
     /// The federation it says it is for.
     pub federation: FederationId,
     /// The round it says it is for.
     pub round: RoundId,
-    /// The words, to be added modulo 2^32.
+    /// Its integers, to be added modulo 2^32.
     pub words: Vec<u32>,
 }
 
-/// Appends the message: the words that were made of what its owner disclosed.
+/// Appends the message: the integers to which a disclosed update was quantised.
 pub fn encode_quantized(disclosed: &Disclosed, words: &[u32], out: &mut Vec<u8>) {
     seal(Kind::Quantized, out, |out| {
-        write_number(disclosed.federation.0, out);
-        write_number(disclosed.round.0, out);
-        out.extend_from_slice(&disclosed.update.layout.to_le_bytes());
+        write_address(disclosed, out);
         write_number(words.len() as u64, out);
         words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     });
 }
 
-/// Bytes that [`encode_quantized`] appends for so many words.
+/// Bytes that [`encode_quantized`] appends for so many integers.
 pub fn quantized_bytes(federation: FederationId, round: RoundId, words: usize) -> u64 {
-    let head = number_bytes(federation.0) + number_bytes(round.0) + 4 + number_bytes(words as u64);
-    ENVELOPE_BYTES + head + 4 * words as u64
+    address_bytes(federation, round) + number_bytes(words as u64) + 4 * words as u64
 }
 
-/// Reads one whole message of exactly so many words for a layout.
+/// Reads one whole message of exactly so many integers for a layout.
 ///
 /// # Errors
 /// Says what is wrong and where.
 pub fn decode_quantized(bytes: &[u8], layout: u32, expected: usize) -> Result<QuantizedUpdate, DecodeError> {
     let mut from = open(bytes, Kind::Quantized)?;
-    let federation = FederationId(from.number("federation")?);
-    let round = RoundId(from.number("round")?);
-    check_layout(&mut from, layout)?;
+    let (federation, round) = read_address(&mut from, layout)?;
     let found = from.number_to("words", limits::MESSAGE_BYTES / 4)?;
     if found != expected as u64 {
         return Err(DecodeError::Content(format!("{found} words, expected {expected}")));
@@ -74,11 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn words_come_back_and_other_lengths_do_not() {
+    fn round_trips_and_rejects_other_lengths() {
         let words = [0, 1, u32::MAX, 7];
         let (bytes, layout) = message(&words);
         let found = decode_quantized(&bytes, layout, 4).unwrap();
-        assert_eq!(found, QuantizedUpdate { federation: FederationId(7), round: RoundId(300), words: words.to_vec() });
+        assert_eq!(
+            found,
+            QuantizedUpdate { federation: FederationId(7), round: RoundId(300), words: words.to_vec() }
+        );
         let error = decode_quantized(&bytes, layout, 5).unwrap_err().to_string();
         assert!(error.contains("4 words, expected 5"), "{error}");
         assert!(matches!(decode_quantized(&bytes, layout ^ 1, 4), Err(DecodeError::Layout { .. })));

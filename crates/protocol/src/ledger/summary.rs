@@ -1,27 +1,27 @@
-//! What a ledger keeps of entries too old to be kept one by one.
+//! A ledger's totals of entries too old to be stored one by one.
 
 use super::{LedgerEntry, Totals};
 use crate::FederationId;
-use crate::codec::wire::{Reader, read_ascending, write_ascending, write_number, write_text};
+use crate::codec::primitives::{Reader, read_ascending, write_ascending, write_number, write_text};
 use crate::error::DecodeError;
 use crate::limits;
 use std::collections::BTreeMap;
 
-/// Sums over entries, by federation and table. Grows with the tables, not with time.
+/// Counts over entries, by federation and table. Grows with the tables, not with time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Folded {
+pub(super) struct Summary {
     totals: Totals,
-    tables: BTreeMap<(FederationId, String), Times>,
+    tables: BTreeMap<(FederationId, String), RowCounts>,
 }
 
 /// How often a table left whole, and each row by itself.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Times {
+struct RowCounts {
     whole: u64,
     rows: BTreeMap<u32, u64>,
 }
 
-impl Folded {
+impl Summary {
     pub(super) fn is_empty(&self) -> bool {
         self.totals.updates == 0
     }
@@ -66,28 +66,28 @@ impl Folded {
         let updates = from.number("updates")?;
         let rows = from.number("rows")?;
         let bytes = from.number("bytes")?;
-        let mut folded = Self { totals: Totals { updates, rows, bytes }, tables: BTreeMap::new() };
+        let mut summary = Self { totals: Totals { updates, rows, bytes }, tables: BTreeMap::new() };
         for _ in 0..from.number("tables")? {
             let at = from.at();
             let key = (FederationId(from.number("federation")?), from.name("table's name")?);
-            if folded.tables.last_key_value().is_some_and(|(last, _)| *last >= key) {
+            if summary.tables.last_key_value().is_some_and(|(last, _)| *last >= key) {
                 return Err(DecodeError::Order { field: "table", at });
             }
-            let times = read_times(&mut from, updates)?;
-            folded.tables.insert(key, times);
+            let times = read_counts(&mut from, updates)?;
+            summary.tables.insert(key, times);
         }
         from.end()?;
-        Ok(folded)
+        Ok(summary)
     }
 }
 
 /// No row can have left more often than there were updates.
-fn read_times(from: &mut Reader<'_>, updates: u64) -> Result<Times, DecodeError> {
+fn read_counts(from: &mut Reader<'_>, updates: u64) -> Result<RowCounts, DecodeError> {
     let whole = from.number_to("times", updates)?;
     let count = from.number_to("rows", limits::ROWS)?;
     let mut rows = Vec::new();
-    read_ascending(from, "row", count, limits::ROWS, |row| rows.push(row))?;
-    let mut times = Times { whole, rows: BTreeMap::new() };
+    read_ascending(from, "row", count, limits::ROWS, &mut rows)?;
+    let mut times = RowCounts { whole, rows: BTreeMap::new() };
     for row in rows {
         times.rows.insert(row, from.number_to("times", updates - whole)?);
     }
