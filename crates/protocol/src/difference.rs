@@ -7,7 +7,6 @@ use crate::error::{ModelError, ValueError};
 use crate::parameters::{SharedModel, Table};
 use crate::rows::Rows;
 use crate::{FederationId, ModelVersion, ValueEncoding};
-use sottovoce_core::math::all_finite;
 
 /// What the rows of a difference are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,23 +16,6 @@ pub enum DifferenceKind {
     Replace = 0,
     /// To be added (in f32) to the values held. What rounding leaves out is part of the next difference.
     Add = 1,
-}
-
-/// How a server describes a new version to devices.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DifferenceOptions {
-    /// New values or changes.
-    pub kind: DifferenceKind,
-    /// How values are encoded.
-    pub encoding: ValueEncoding,
-    /// Rows none of whose values changed by more than this are left for a later difference; 0: none is.
-    pub min_change: f32,
-}
-
-impl DifferenceOptions {
-    /// New values as f32: devices get the server's bits.
-    pub const EXACT: Self =
-        Self { kind: DifferenceKind::Replace, encoding: ValueEncoding::F32, min_change: 0.0 };
 }
 
 /// The rows in which a version differs from another.
@@ -50,37 +32,6 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// From `held` to `target`, or as near as the encoding and `min_change` allow. Apply it to `held` too: that is what
-    /// devices then hold.
-    ///
-    /// # Errors
-    /// If the two are not versions of one model, or a value cannot be encoded.
-    pub fn between(
-        held: &SharedModel,
-        target: &SharedModel,
-        options: DifferenceOptions,
-    ) -> Result<Self, ModelError> {
-        let layout = held.parameters.layout();
-        target.parameters.check(&layout)?;
-        let pairs = held.parameters.tables().iter().zip(target.parameters.tables());
-        let mut tables = Vec::with_capacity(layout.shapes().len());
-        for (table, (old, new)) in pairs.enumerate() {
-            let mut rows = changed_rows(old, new, options);
-            round_as_sent(&mut rows, table, options.encoding)?;
-            tables.push(rows);
-        }
-        Ok(Self {
-            federation: held.federation,
-            base: held.version,
-            version: target.version,
-            layout: layout.fingerprint(),
-            base_checksum: held.parameters.checksum(),
-            kind: options.kind,
-            encoding: options.encoding,
-            tables,
-        })
-    }
-
     /// From an older version, given by its number and checksum, to `held`: the new values of the rows for which `changed`
     /// (called with table and row) is true. Both sides hold the same bits if those rows were rounded by the same encoding,
     /// each row by itself.
@@ -100,7 +51,12 @@ impl Difference {
                 rows.indices.push(row);
                 rows.values.extend_from_slice(table.row(row as usize));
             }
-            round_as_sent(rows, index, encoding)?;
+            if !encoding.carries(&rows.values) {
+                return Err(ValueError { table: index, encoding }.into());
+            }
+            // As the wire carries them, so that server and devices apply the same.
+            let cols = rows.cols();
+            encoding.round(&mut rows.values, cols);
         }
         let (federation, version, layout) = (held.federation, held.version, layout.fingerprint());
         Ok(Self {
@@ -174,55 +130,5 @@ impl Difference {
                 DifferenceKind::Add => held.iter_mut().zip(new).for_each(|(value, change)| *value += change),
             }
         }
-    }
-}
-
-/// Rounds values as the wire carries them, so that server and devices apply the same.
-fn round_as_sent(rows: &mut Rows, table: usize, encoding: ValueEncoding) -> Result<(), ValueError> {
-    if !encoding.carries(&rows.values) {
-        return Err(ValueError { table, encoding });
-    }
-    let cols = rows.cols();
-    encoding.round(&mut rows.values, cols);
-    Ok(())
-}
-
-fn changed_rows(old: &Table, new: &Table, options: DifferenceOptions) -> Rows {
-    let mut rows = Rows::new(old.shape());
-    let mut sent = Vec::with_capacity(rows.cols());
-    for row in 0..old.shape().rows {
-        let (was, is) = (old.row(row as usize), new.row(row as usize));
-        sent.clear();
-        match options.kind {
-            DifferenceKind::Replace => sent.extend_from_slice(is),
-            DifferenceKind::Add => sent.extend(is.iter().zip(was).map(|(is, was)| is - was)),
-        }
-        if waits(was, is, options.min_change) && all_finite(&sent) {
-            continue;
-        }
-        round_alone(&mut sent, options.encoding);
-        let changes = match options.kind {
-            DifferenceKind::Replace => {
-                was.iter().zip(&sent).any(|(was, sent)| was.to_bits() != sent.to_bits())
-            }
-            DifferenceKind::Add => sent.iter().any(|&change| change != 0.0),
-        };
-        if changes {
-            rows.indices.push(row);
-            rows.values.extend_from_slice(&sent);
-        }
-    }
-    rows
-}
-
-fn waits(was: &[f32], is: &[f32], min_change: f32) -> bool {
-    min_change > 0.0 && was.iter().zip(is).all(|(was, is)| (is - was).abs() <= min_change)
-}
-
-/// Rounds a row as the wire will, where that does not depend on other rows.
-fn round_alone(row: &mut [f32], encoding: ValueEncoding) {
-    if encoding != ValueEncoding::I8Table && encoding.carries(row) {
-        let cols = row.len();
-        encoding.round(row, cols);
     }
 }

@@ -3,9 +3,10 @@
 use crate::error::DisclosureError;
 use crate::parameters::Keyed;
 use crate::policy::{DisclosureMode, Policy};
-use crate::update::{AddressedUpdate, Disclosed, PrivateRows, RowOrigin, Trained, Update};
+use crate::update::{Disclosed, PrivateRows, RowOrigin, Trained, Update};
 use crate::{Ledger, RoundTerms, codec, limits};
 use sottovoce_core::Rng;
+use std::marker::PhantomData;
 
 impl Trained {
     /// Applies the owner's policy and writes the ledger; the only way to a [`Disclosed`].
@@ -51,7 +52,7 @@ impl Trained {
         let Trained { update, mut private, .. } = self;
         private.iter_mut().for_each(PrivateRows::clear);
         let (federation, round, encoding) = (terms.federation, terms.round, terms.values);
-        let disclosed = Disclosed { inner: AddressedUpdate { update, private, federation, round, encoding } };
+        let disclosed = Disclosed { update, private, federation, round, encoding, state: PhantomData };
         let bytes = wrapped.unwrap_or_else(|| codec::update_bytes(&disclosed));
         if bytes > limits::MESSAGE_BYTES {
             return Err(DisclosureError::TooLarge { bytes, most: limits::MESSAGE_BYTES });

@@ -50,9 +50,9 @@
 //! let leaked = Disclosed(trained); // no tuple constructor
 //! ```
 //! ```compile_fail,E0451
-//! use sottovoce_protocol::{AddressedUpdate, Disclosed};
-//! fn leak(inner: AddressedUpdate) -> Disclosed {
-//!     Disclosed { inner } // the field is private
+//! use sottovoce_protocol::{Disclosed, Update};
+//! fn leak(update: Update) -> Disclosed {
+//!     Disclosed { update, ..panic!() } // fields are private
 //! }
 //! ```
 //! ```compile_fail,E0277
@@ -84,7 +84,7 @@ mod terms;
 mod update;
 mod values;
 
-pub use difference::{Difference, DifferenceKind, DifferenceOptions};
+pub use difference::{Difference, DifferenceKind};
 pub use disclosure::DisclosureSeeds;
 pub use error::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError, ValueError};
 pub use ids::{DeviceId, FederationId, ModelVersion, RoundId};
@@ -96,5 +96,5 @@ pub use rows::Rows;
 pub use terms::{
     CriterionRequest, ModelSpec, PrivacyLayer, PrivacyTerms, Refusal, RoundTerms, Settings, TermsDraft,
 };
-pub use update::{AddressedUpdate, Disclosed, Received, RowOrigin, Trained, Update};
+pub use update::{AddressedUpdate, AtDevice, AtServer, Disclosed, Received, RowOrigin, Trained, Update};
 pub use values::ValueEncoding;

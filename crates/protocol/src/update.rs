@@ -4,7 +4,7 @@ use crate::error::{UpdateError, ValueError};
 use crate::parameters::{Keyed, Layout};
 use crate::rows::Rows;
 use crate::{DecodeError, FederationId, Policy, RoundId, RoundTerms, ValueEncoding, limits};
-use std::ops::Deref;
+use std::marker::PhantomData;
 
 /// Why a row changed: private to the device, never encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,18 +307,33 @@ impl Trained {
     }
 }
 
-/// An update with the federation and round it is for: what [`Disclosed`] and [`Received`] have in common.
+/// An update with the federation and round it is for. `State` says how far it has come: see [`Disclosed`] and [`Received`].
 #[derive(Clone, Debug)]
-pub struct AddressedUpdate {
+pub struct AddressedUpdate<State> {
     pub(crate) update: Update,
     /// Empty; here for its memory.
     pub(crate) private: Vec<PrivateRows>,
     pub(crate) federation: FederationId,
     pub(crate) round: RoundId,
     pub(crate) encoding: ValueEncoding,
+    pub(crate) state: PhantomData<State>,
 }
 
-impl AddressedUpdate {
+/// Passed the owner's policy: the only thing the codec takes. Made by [`Trained::disclose`] and nothing else.
+pub type Disclosed = AddressedUpdate<AtDevice>;
+
+/// What came from outside: well-formed, finite and of the right shapes, but otherwise not to be trusted.
+pub type Received = AddressedUpdate<AtServer>;
+
+/// The state of an update that is about to leave a device.
+#[derive(Debug)]
+pub enum AtDevice {}
+
+/// The state of an update that has arrived.
+#[derive(Clone, Debug)]
+pub enum AtServer {}
+
+impl<State> AddressedUpdate<State> {
     /// The update itself.
     pub fn update(&self) -> &Update {
         &self.update
@@ -340,7 +355,7 @@ impl AddressedUpdate {
     }
 
     /// The emptied buffers, for the next device.
-    fn recycle(self) -> Trained {
+    pub fn recycle(self) -> Trained {
         let Self { update, private, .. } = self;
         let mut trained = Trained { update, private, discloses_everything: false, on_disclosed_items: false };
         trained.clear();
@@ -348,37 +363,11 @@ impl AddressedUpdate {
     }
 }
 
-/// Passed the owner's policy: the only thing the codec takes. Made by [`Trained::disclose`] and nothing else.
-#[derive(Debug)]
-pub struct Disclosed {
-    pub(crate) inner: AddressedUpdate,
-}
-
-impl Deref for Disclosed {
-    type Target = AddressedUpdate;
-
-    fn deref(&self) -> &AddressedUpdate {
-        &self.inner
-    }
-}
-
 impl Disclosed {
-    /// Changes values in place, table by table: clipping and noise. No row can be added.
-    ///
-    /// # Errors
-    /// If a value can no longer be encoded.
-    pub fn transform(mut self, mut change: impl FnMut(usize, &mut [f32])) -> Result<Self, ValueError> {
-        for (table, rows) in self.inner.update.tables.iter_mut().enumerate() {
-            change(table, &mut rows.values);
-        }
-        self.update.check_values(self.encoding)?;
-        Ok(self)
-    }
-
     /// What the server holds after encoding and decoding, without going through bytes: for the simulator.
-    pub fn into_received(mut self) -> Received {
-        let encoding = self.encoding;
-        for rows in &mut self.inner.update.tables {
+    pub fn into_received(self) -> Received {
+        let Self { mut update, private, federation, round, encoding, .. } = self;
+        for rows in &mut update.tables {
             encoding.round(&mut rows.values, rows.cols as usize);
             // The codec writes a full list of rows as a whole table.
             if rows.is_whole() {
@@ -386,26 +375,7 @@ impl Disclosed {
                 rows.indices.clear();
             }
         }
-        Received { inner: self.inner }
-    }
-
-    /// The emptied buffers, for the next device.
-    pub fn recycle(self) -> Trained {
-        self.inner.recycle()
-    }
-}
-
-/// What came from outside: well-formed, finite and of the right shapes, but otherwise not to be trusted.
-#[derive(Clone, Debug)]
-pub struct Received {
-    pub(crate) inner: AddressedUpdate,
-}
-
-impl Deref for Received {
-    type Target = AddressedUpdate;
-
-    fn deref(&self) -> &AddressedUpdate {
-        &self.inner
+        Received { update, private, federation, round, encoding, state: PhantomData }
     }
 }
 
@@ -413,8 +383,8 @@ impl Received {
     /// Empty buffers for updates of this layout.
     pub fn new(layout: &Layout) -> Self {
         let Trained { update, private, .. } = Trained::new(layout);
-        let (federation, round, encoding) = Default::default();
-        Self { inner: AddressedUpdate { update, private, federation, round, encoding } }
+        let (federation, round, encoding, state) = Default::default();
+        Self { update, private, federation, round, encoding, state }
     }
 
     /// That it answers these terms: federation, round, encoding, and nothing that was not asked for.
@@ -437,11 +407,6 @@ impl Received {
             return Ok(());
         };
         Err(DecodeError::Content(wrong))
-    }
-
-    /// The emptied buffers, for the next device of a simulator.
-    pub fn recycle(self) -> Trained {
-        self.inner.recycle()
     }
 }
 

@@ -112,40 +112,6 @@ proptest! {
     }
 
     #[test]
-    fn chained_differences_keep_both_sides_equal(
-        shapes in shapes(), seed in any::<u64>(), encoding in 0usize..4, add in any::<bool>(), wait in any::<bool>(),
-    ) {
-        let layout = Layout::new(shapes).unwrap();
-        let mut rng = Rng::new(seed);
-        let kind = if add { DifferenceKind::Add } else { DifferenceKind::Replace };
-        let min_change = if wait { 0.005 } else { 0.0 };
-        let options = DifferenceOptions { kind, encoding: ValueEncoding::ALL[encoding], min_change };
-        let mut server = random_model(&layout, 0, &mut rng);
-        let (mut held_by_server, mut device) = (server.clone(), server.clone());
-        for _ in 0..4 {
-            server = moved(&server, &mut rng);
-            let difference = Difference::between(&held_by_server, &server, options).unwrap();
-            let mut bytes = Vec::new();
-            codec::encode_difference(&difference, &mut bytes).unwrap();
-            prop_assert_eq!(bytes.len() as u64, codec::difference_bytes(&difference));
-            codec::apply_difference(&bytes, &mut device).unwrap();
-            difference.apply(&mut held_by_server).unwrap();
-            prop_assert_eq!(bits(&device.parameters), bits(&held_by_server.parameters));
-            prop_assert_eq!(device.version, server.version);
-        }
-        if options == DifferenceOptions::EXACT {
-            prop_assert_eq!(bits(&device.parameters), bits(&server.parameters));
-        }
-        // Changes carry over what rounding left out: the error stays that of one step, however long the chain.
-        if add && options.encoding != ValueEncoding::I8Table {
-            let far = device.parameters.tables().iter().zip(server.parameters.tables()).any(|(held, exact)| {
-                held.values().iter().zip(exact.values()).any(|(a, b)| (a - b).abs() > min_change + 1e-3)
-            });
-            prop_assert!(!far);
-        }
-    }
-
-    #[test]
     fn catching_up_over_versions_gives_the_same_bits(
         shapes in shapes(), seed in any::<u64>(), encoding in 0usize..3, missed in 1usize..5,
     ) {
@@ -171,6 +137,7 @@ proptest! {
         let difference = Difference::since_version(&held, base, encoding, changed).unwrap();
         let mut bytes = Vec::new();
         codec::encode_difference(&difference, &mut bytes).unwrap();
+        prop_assert_eq!(bytes.len() as u64, codec::difference_bytes(&difference));
         codec::apply_difference(&bytes, &mut device).unwrap();
         prop_assert_eq!(bits(&device.parameters), bits(&held.parameters));
         prop_assert_eq!(device.version, held.version);

@@ -18,7 +18,7 @@ pub struct SchemeFigures {
     pub open_seconds: f64,
     /// Bytes on the wire, by value.
     pub bytes_per_value: f64,
-    /// The largest difference between the opened and the true sum; 0 for the exact scheme.
+    /// The largest difference between the decrypted and the true sum; 0 for the exact scheme.
     pub error: f64,
 }
 
@@ -122,7 +122,7 @@ fn exact(
             (0..values).map(|_| i64::from(own.next_u32() % (2 * RANGE + 1)) - i64::from(RANGE)).collect();
         expected.iter_mut().zip(&input).for_each(|(sum, value)| *sum += value);
         let start = clock();
-        let bytes = key.seal(&input, &mut own)?.encode();
+        let bytes = key.encrypt(&input, &mut own)?.encode();
         times.sealed(clock() - start, bytes.len());
         let start = clock();
         let sealed = bfv::Ciphertext::decode(&bytes, &parameters)?;
@@ -133,9 +133,9 @@ fn exact(
         times.adding += clock() - start;
     }
     let start = clock();
-    let opened = sum.map(|sum| decryptor.open(&sum)).transpose()?.unwrap_or_default();
+    let decrypted = sum.map(|sum| decryptor.decrypt(&sum)).transpose()?.unwrap_or_default();
     times.opening = clock() - start;
-    let error = opened.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0) as f64;
+    let error = decrypted.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0) as f64;
     Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))
 }
 
@@ -155,7 +155,7 @@ fn real(
             (0..values).map(|_| f64::from(own.next_u32()) / f64::from(1u32 << 31) - 1.0).collect();
         expected.iter_mut().zip(&input).for_each(|(sum, value)| *sum += value);
         let start = clock();
-        let bytes = key.seal(&input, &mut own)?.encode();
+        let bytes = key.encrypt(&input, &mut own)?.encode();
         times.sealed(clock() - start, bytes.len());
         let start = clock();
         let sealed = ckks::Ciphertext::decode(&bytes, parameters)?;
@@ -167,9 +167,9 @@ fn real(
     }
     let start = clock();
     let mut noise = source.stream("ckks flooding", 0);
-    let opened = sum.map(|sum| decryptor.open(&sum, &mut noise)).transpose()?.unwrap_or_default();
+    let decrypted = sum.map(|sum| decryptor.decrypt(&sum, &mut noise)).transpose()?.unwrap_or_default();
     times.opening = clock() - start;
-    let error = opened.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let error = decrypted.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))
 }
 

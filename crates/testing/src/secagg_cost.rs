@@ -123,7 +123,7 @@ struct Round<'a> {
 
 impl Round<'_> {
     fn run(mut self) -> Result<Figures, CostError> {
-        let (n, length) = (self.devices.len() as u32, self.server.terms().length as usize);
+        let (n, length) = (self.devices.len() as u32, self.server.config().length as usize);
         self.step(0, 0..n, |device, _, _| Ok(device.advertise().encode()))?;
         self.close()?;
         self.step(1, 0..n, |device, bytes, _| Ok(device.share(&Neighbours::decode(bytes)?)?.encode()))?;
@@ -141,7 +141,7 @@ impl Round<'_> {
     }
 
     fn unmask(&mut self, clients: std::ops::Range<ClientIndex>) -> Result<(), CostError> {
-        if !self.server.terms().signed {
+        if !self.server.config().signed {
             return self
                 .step(4, clients, |device, bytes, _| Ok(device.unmask(&Survivors::decode(bytes)?)?.encode()));
         }
@@ -156,7 +156,7 @@ impl Round<'_> {
 
     fn input(&self, client: ClientIndex) -> Vec<u32> {
         let mut source = self.source.stream("input", client.into());
-        (0..self.server.terms().length).map(|_| source.next_u32()).collect()
+        (0..self.server.config().length).map(|_| source.next_u32()).collect()
     }
 
     /// One message down and one up for each device of a step.

@@ -1,24 +1,24 @@
-//! What a round of secure aggregation is agreed to be, before anybody sends anything.
+//! The configuration of a round of secure aggregation.
 
-use super::parameters::{ThreatModel, Parameters, ParametersError, devices_in};
-use super::wire::{Malformed, Reader};
-use sottovoce_protocol::{FederationId, RoundId};
+use super::parameters::{Parameters, ParametersError, ThreatModel, devices_in};
+use sottovoce_protocol::codec::Reader;
+use sottovoce_protocol::{DecodeError, FederationId, RoundId};
 
 /// The longest input, in values.
 pub(crate) const MOST_VALUES: u32 = 1 << 26;
 /// The most devices in a round.
 pub(crate) const MOST_DEVICES: u32 = 1 << 20;
 
-/// The terms of one round, the same for the server and every device.
+/// The configuration of one round, the same for the server and every device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Which federation.
+    /// The federation.
     pub federation: FederationId,
-    /// Which round of it.
+    /// The round.
     pub round: RoundId,
-    /// How many devices were asked; clients are below it.
+    /// How many devices were asked; indices are below it.
     pub devices: u32,
-    /// With fewer devices that advertised keys, nobody shares anything.
+    /// The fewest devices that must advertise keys; with fewer the round aborts.
     pub least: u32,
     /// Values of an input.
     pub length: u32,
@@ -26,13 +26,13 @@ pub struct Config {
     pub dropout: f64,
     /// The share of the devices that may pool what they know with the server.
     pub colluding: f64,
-    /// What server the round must be safe against; `None`: the worst for which there are parameters.
+    /// The server that the round must be secure against; `None`: the strongest for which there are parameters.
     pub threat_model: Option<ThreatModel>,
-    /// Whether keys are signed by identities known from elsewhere, and who was counted is confirmed.
+    /// Whether keys are signed by identities that devices know from a roster, and survivors are confirmed.
     pub signed: bool,
 }
 
-/// Why terms cannot be.
+/// Why a configuration is impossible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
     /// Too few or too many devices.
@@ -52,7 +52,7 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Config with 30 % drop-out, 10 % colluding, unsigned, and at least all but the drop-out share of the devices advertising.
+    /// With 30 % drop-out, 10 % colluding, without signatures; at least all but the drop-out share of the devices must advertise.
     pub fn new(federation: FederationId, round: RoundId, devices: u32, length: u32) -> Self {
         let dropout = 0.3;
         let least = (devices - devices_in(dropout, devices)).max(3);
@@ -69,13 +69,13 @@ impl Config {
         }
     }
 
-    /// The same with identities. Who asks for them reckons with a server that lies, so there must be parameters against one.
+    /// The same with identities, which are asked for against a malicious server: so there must be parameters against one.
     #[must_use]
     pub fn signed(self) -> Self {
         Self { signed: true, threat_model: Some(ThreatModel::Malicious), ..self }
     }
 
-    /// Whether a round can go by these terms.
+    /// That a round with this configuration is possible.
     pub fn check(&self) -> Result<(), ConfigError> {
         let (devices, least) = (self.devices, self.least);
         if least < 3 || devices < least || devices > MOST_DEVICES {
@@ -88,15 +88,12 @@ impl Config {
         Ok(())
     }
 
-    /// The graph and the threshold once it is known how many advertised keys. The same everywhere: devices check the server's.
+    /// Degree and threshold, given how many advertised keys. Devices compute the same and check the server's.
     pub fn parameters(&self, advertised: u32) -> Result<Parameters, ConfigError> {
         if advertised < self.least || advertised > self.devices {
             return Err(ConfigError::Devices { devices: advertised, least: self.least });
         }
-        Ok(match self.threat_model {
-            None => Parameters::choose(advertised, self.dropout, self.colluding)?,
-            Some(threat_model) => Parameters::choose_for_threat(advertised, self.dropout, self.colluding, threat_model)?,
-        })
+        Ok(Parameters::choose(advertised, self.dropout, self.colluding, self.threat_model)?)
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
@@ -107,11 +104,13 @@ impl Config {
         }
         out.extend(self.dropout.to_le_bytes());
         out.extend(self.colluding.to_le_bytes());
-        out.push(self.threat_model.map_or(0, |against| if against == ThreatModel::SemiHonest { 1 } else { 2 }));
+        out.push(
+            self.threat_model.map_or(0, |against| if against == ThreatModel::SemiHonest { 1 } else { 2 }),
+        );
         out.push(self.signed.into());
     }
 
-    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             federation: FederationId(from.u64("federation")?),
             round: RoundId(from.u64("round")?),
@@ -120,11 +119,13 @@ impl Config {
             length: from.u32("length")?,
             dropout: f64::from_bits(from.u64("drop-out share")?),
             colluding: f64::from_bits(from.u64("colluding share")?),
-            threat_model: match from.u8("against")? {
+            threat_model: match from.byte("threat model")? {
                 0 => None,
                 1 => Some(ThreatModel::SemiHonest),
                 2 => Some(ThreatModel::Malicious),
-                other => return Err(from.wrong("against", other.into(), "0, 1 or 2")),
+                found => {
+                    return Err(DecodeError::Code { field: "threat model", at: from.at() - 1, found });
+                }
             },
             signed: from.flag("signed")?,
         })

@@ -1,9 +1,9 @@
-//! What a server waits for, what becomes of messages, and what a round gives.
+//! The steps of a round, and how messages and rounds fail.
 
 use super::messages::Header;
-use super::{Malformed, ClientIndex, ConfigError};
+use super::{ClientIndex, ConfigError, Malformed};
 
-/// What the server is waiting for.
+/// The step of a round: which message the server is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// [`Advertise`](super::Advertise) of every device asked.
@@ -12,27 +12,27 @@ pub enum Step {
     Share,
     /// [`Masked`](super::Masked) of those who shared.
     Mask,
-    /// [`Confirm`](super::Confirm) of those whose input came, where the terms ask for signatures.
+    /// [`Confirm`](super::Confirm) of those whose input came, where the configuration asks for signatures.
     Confirm,
-    /// [`Unmask`](super::Unmask) of those whose input came, and who confirmed where the terms ask for signatures.
+    /// [`Unmask`](super::Unmask) of those whose input came, and who confirmed where the configuration asks for signatures.
     Unmask,
-    /// Nothing: the sum is there.
+    /// None: the sum is known.
     Done,
 }
 
-/// What became of a message that was taken.
+/// How a message was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
-    /// It counts from now on.
+    /// For the first time.
     New,
-    /// It was there already.
+    /// Again.
     Duplicate,
 }
 
-/// Why one message is not taken; the round goes on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a message is rejected; the round goes on.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RejectedMessage {
-    /// Bytes that are no message of this step.
+    /// Bytes that are not a message of this step.
     #[error("not a message of the step {step:?}: {why}")]
     Malformed {
         /// What the server is waiting for.
@@ -42,8 +42,8 @@ pub enum RejectedMessage {
     },
     /// For another federation or round, or in another device's name.
     #[error("a message of {found:?} from client {client} of {expected:?}")]
-    Elsewhere {
-        /// Where it belongs.
+    WrongSender {
+        /// Its header.
         found: Header,
         /// Who sent it.
         client: ClientIndex,
@@ -51,14 +51,14 @@ pub enum RejectedMessage {
         expected: Header,
     },
     /// From a device that is not, or no longer, in this step.
-    #[error("client {client} has no part in the step {step:?}")]
+    #[error("client {client} is not in the step {step:?}")]
     NotParticipating {
         /// Who.
         client: ClientIndex,
         /// Where.
         step: Step,
     },
-    /// Another message in the place of the first.
+    /// Another message after the first.
     #[error("client {client} sent another message before in the step {step:?}")]
     Changed {
         /// Who.
@@ -66,25 +66,25 @@ pub enum RejectedMessage {
         /// Where.
         step: Step,
     },
-    /// The key of another device too.
-    #[error("client {0} advertises a key that another device has")]
+    /// A key that another device advertised.
+    #[error("client {0} advertises a key of another device")]
     Key(ClientIndex),
-    /// Signed keys where none are asked for, or the other way round.
-    #[error("the keys of client {0} are signed where the terms ask for none, or the other way round")]
+    /// Signed keys where none are asked for, or the reverse.
+    #[error("the keys of client {0} are signed although the configuration asks for none, or the reverse")]
     Identity(ClientIndex),
     /// Keys or confirmations that the device's identity has not signed.
-    #[error("client {client}: its {list} do not bear the signature of its identity")]
+    #[error("client {client}: its identity did not sign its {list}")]
     Signature {
         /// Who.
         client: ClientIndex,
         /// Of what.
         list: &'static str,
     },
-    /// One identity in two clients.
-    #[error("the identity of client {0} has another client in this round")]
-    Twice(ClientIndex),
-    /// A list that is not of exactly those devices it must be of, in their order.
-    #[error("client {client}: its {list} are not of the devices they must be of")]
+    /// One identity for two clients.
+    #[error("the identity of client {0} is also another client's")]
+    DuplicateIdentity(ClientIndex),
+    /// A list that is not of exactly the expected devices, in order.
+    #[error("client {client}: its {list} are not those of the expected devices")]
     List {
         /// Who.
         client: ClientIndex,
@@ -92,7 +92,7 @@ pub enum RejectedMessage {
         list: &'static str,
     },
     /// An input of the wrong length.
-    #[error("client {client}: {found} values, but the terms say {expected}")]
+    #[error("client {client}: {found} values, but the configuration says {expected}")]
     Length {
         /// Who.
         client: ClientIndex,
@@ -103,7 +103,7 @@ pub enum RejectedMessage {
     },
 }
 
-/// Why a round ends without a sum. Nothing of any input is known then.
+/// Why a round ends without a sum. No input is revealed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AbortReason {
     /// Too few devices advertised, or no parameters for so many.
@@ -114,8 +114,10 @@ pub enum AbortReason {
         /// What is wrong.
         why: ConfigError,
     },
-    /// Some device has too few neighbours left.
-    #[error("after the step {step:?}, {left} neighbours of client {client} are left, but {threshold} are needed")]
+    /// A device has too few neighbours left.
+    #[error(
+        "after the step {step:?}, {left} neighbours of client {client} are left, but {threshold} are needed"
+    )]
     TooFew {
         /// Which step was closed.
         step: Step,
@@ -126,15 +128,15 @@ pub enum AbortReason {
         /// The threshold.
         threshold: u32,
     },
-    /// Shares that give no secret that fits what its owner said at first.
-    #[error("the shares of client {0} give no secret of its: some are false")]
+    /// Shares that do not reconstruct the secret that its owner committed to.
+    #[error("the shares of client {0} do not reconstruct its secret: some are false")]
     Shares(ClientIndex),
-    /// Nothing is left to close.
+    /// No step is left to close.
     #[error("the round is over")]
     Over,
 }
 
-/// What a round gives.
+/// The result of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum {
     /// The sum of the inputs, modulo 2^32.

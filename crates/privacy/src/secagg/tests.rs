@@ -7,7 +7,7 @@
 //! ciphers are ideal), so then the view says nothing of which of the two it was.
 
 use super::device::Device;
-use super::sharing::{self, Share};
+use super::shamir::{self, Share};
 use super::*;
 use crate::SecureRng;
 use proptest::prelude::*;
@@ -15,47 +15,47 @@ use sottovoce_protocol::{FederationId, RoundId};
 use std::collections::{BTreeMap, BTreeSet};
 
 const LENGTH: usize = 4;
-type Words = Vec<u32>;
-type Known = BTreeMap<ClientIndex, BTreeMap<u8, Share>>;
+type Input = Vec<u32>;
+type KnownShares = BTreeMap<ClientIndex, BTreeMap<u8, Share>>;
 
 /// A round up to its last message, and who is in it with the server.
 struct Transcript {
     server: Server,
     devices: Vec<Device>,
-    inputs: Vec<Words>,
+    inputs: Vec<Input>,
     colluding: BTreeSet<ClientIndex>,
-    masked: BTreeMap<ClientIndex, Words>,
+    masked: BTreeMap<ClientIndex, Input>,
     /// Shares that the coalition has: of own masks' seeds, and of mask keys.
-    own: Known,
-    keys: Known,
+    own: KnownShares,
+    keys: KnownShares,
 }
 
-fn random_inputs(n: u32, source: &mut SecureRng) -> Vec<Words> {
+fn random_inputs(n: u32, source: &mut SecureRng) -> Vec<Input> {
     (0..n).map(|_| (0..LENGTH).map(|_| source.next_u32()).collect()).collect()
 }
 
 impl Transcript {
-    /// `silent` share, and then send no input.
+    /// `dropped` share, and then send no input.
     fn new(
-        terms: &Config,
-        inputs: Vec<Words>,
-        silent: &BTreeSet<ClientIndex>,
+        config: &Config,
+        inputs: Vec<Input>,
+        dropped: &BTreeSet<ClientIndex>,
         colluding: BTreeSet<ClientIndex>,
         source: &SecureRng,
     ) -> Self {
         let device = |client: ClientIndex| {
-            Device::new(terms.clone(), client, source.stream("device", client.into()).seed()).unwrap()
+            Device::new(config.clone(), client, source.stream("device", client.into()).seed()).unwrap()
         };
-        let devices = (0..terms.devices).map(device).collect();
-        let server = Server::new(terms.clone(), source.stream("server", 0).seed()).unwrap();
+        let devices = (0..config.devices).map(device).collect();
+        let server = Server::new(config.clone(), source.stream("server", 0).seed()).unwrap();
         let (masked, own, keys) = Default::default();
         let mut whole = Self { server, devices, inputs, colluding, masked, own, keys };
-        whole.run(silent);
+        whole.run(dropped);
         whole.know_held();
         whole
     }
 
-    fn run(&mut self, silent: &BTreeSet<ClientIndex>) {
+    fn run(&mut self, dropped: &BTreeSet<ClientIndex>) {
         for client in 0..self.devices.len() as ClientIndex {
             self.server.receive(client, &self.devices[client as usize].advertise().encode()).unwrap();
         }
@@ -66,7 +66,7 @@ impl Transcript {
             self.server.receive(client, &up.encode()).unwrap();
         }
         self.server.close_step().unwrap();
-        for client in self.server.participants().into_iter().filter(|client| !silent.contains(client)) {
+        for client in self.server.participants().into_iter().filter(|client| !dropped.contains(client)) {
             let down = EncryptedShares::decode(&self.server.message_for(client).unwrap()).unwrap();
             let up = self.devices[client as usize].mask(&down, &self.inputs[client as usize]).unwrap();
             self.server.receive(client, &up.encode()).unwrap();
@@ -98,8 +98,8 @@ impl Transcript {
         for holder in &self.colluding {
             for held in self.devices[*holder as usize].held.iter().flatten() {
                 let point = graph::point(self.server.neighbours(held.client), *holder).unwrap();
-                self.own.entry(held.client).or_default().insert(point, held.own);
-                self.keys.entry(held.client).or_default().insert(point, held.mask);
+                self.own.entry(held.client).or_default().insert(point, held.self_mask);
+                self.keys.entry(held.client).or_default().insert(point, held.mask_key);
             }
         }
     }
@@ -108,10 +108,10 @@ impl Transcript {
         self.server.threshold() as usize
     }
 
-    fn opens(&self, known: &Known, owner: ClientIndex) -> Option<[u8; 32]> {
+    fn opens(&self, known: &KnownShares, owner: ClientIndex) -> Option<[u8; 32]> {
         let shares: Vec<(u8, Share)> =
             known.get(&owner)?.iter().map(|(point, share)| (*point, *share)).collect();
-        (shares.len() >= self.threshold()).then(|| sharing::combine(&shares[..self.threshold()]))?
+        (shares.len() >= self.threshold()).then(|| shamir::combine(&shares[..self.threshold()]))?
     }
 
     fn honest_counted(&self) -> Vec<ClientIndex> {
@@ -122,8 +122,9 @@ impl Transcript {
     /// first of each group, each with the one it was found from.
     fn groups(&self) -> Vec<Vec<(ClientIndex, Option<ClientIndex>)>> {
         let mut left: BTreeSet<ClientIndex> = self.honest_counted().into_iter().collect();
-        let hidden =
-            |a: ClientIndex, b: ClientIndex| self.opens(&self.keys, a).is_none() && self.opens(&self.keys, b).is_none();
+        let hidden = |a: ClientIndex, b: ClientIndex| {
+            self.opens(&self.keys, a).is_none() && self.opens(&self.keys, b).is_none()
+        };
         let mut groups = Vec::new();
         while let Some(first) = left.pop_first() {
             let mut group = vec![(first, None)];
@@ -150,17 +151,17 @@ impl Transcript {
     /// follows from the leaves of each group to its first. Gives what the devices then send.
     fn explained_by(
         &self,
-        others: &[Words],
-        silent: &BTreeSet<ClientIndex>,
+        others: &[Input],
+        dropped: &BTreeSet<ClientIndex>,
         source: &SecureRng,
-    ) -> BTreeMap<ClientIndex, Words> {
+    ) -> BTreeMap<ClientIndex, Input> {
         let devices = self.devices.len() as u32;
-        let terms = Config { devices, ..self.server.terms().clone() };
-        let mut sent = Self::new(&terms, others.to_vec(), silent, self.colluding.clone(), source).masked;
+        let config = Config { devices, ..self.server.config().clone() };
+        let mut sent = Self::new(&config, others.to_vec(), dropped, self.colluding.clone(), source).masked;
         for group in self.groups() {
             for (client, from) in group.into_iter().rev() {
                 if let Some(from) = from {
-                    let shift: Words = difference(&self.masked[&client], &sent[&client]);
+                    let shift: Input = difference(&self.masked[&client], &sent[&client]);
                     // The mask of the pair is added on one side and taken away on the other.
                     add(sent.get_mut(&client).unwrap(), &shift);
                     let other = sent.get_mut(&from).unwrap();
@@ -172,11 +173,11 @@ impl Transcript {
     }
 
     /// Everything that the coalition can do to one masked input: take off each mask whose key it can compute.
-    fn attack(&self, victim: ClientIndex) -> Words {
+    fn attack(&self, victim: ClientIndex) -> Input {
         let mut words = self.masked[&victim].clone();
-        let header = Header::new(self.server.terms(), victim);
+        let header = Header::new(self.server.config(), victim);
         if let Some(own) = self.opens(&self.own, victim) {
-            mask::apply(&keys::own_key(&header, victim, &own), mask::Sign::Minus, &mut words);
+            mask::apply(&keys::self_mask_key(&header, victim, &own), mask::Sign::Minus, &mut words);
         }
         for peer in self.server.neighbours_in(victim, &self.server.shares) {
             if let Some(key) = self.pair_key(victim, peer) {
@@ -192,7 +193,7 @@ impl Transcript {
             true => Some(*keys::Secrets::new(self.devices[client as usize].seed).masks.as_bytes()),
             false => self.opens(&self.keys, client),
         };
-        let header = Header::new(self.server.terms(), victim);
+        let header = Header::new(self.server.config(), victim);
         let (secret, own, other) = known(victim)
             .map(|secret| (secret, victim, peer))
             .or_else(|| known(peer).map(|key| (key, peer, victim)))?;
@@ -204,11 +205,11 @@ fn add(words: &mut [u32], more: &[u32]) {
     mask::add_words(words, more);
 }
 
-fn difference(a: &[u32], b: &[u32]) -> Words {
+fn difference(a: &[u32], b: &[u32]) -> Input {
     a.iter().zip(b).map(|(a, b)| a.wrapping_sub(*b)).collect()
 }
 
-fn sum<'a>(all: impl Iterator<Item = &'a Words>) -> Words {
+fn sum<'a>(all: impl Iterator<Item = &'a Input>) -> Input {
     all.fold(vec![0; LENGTH], |mut total, words| {
         add(&mut total, words);
         total
@@ -216,11 +217,13 @@ fn sum<'a>(all: impl Iterator<Item = &'a Words>) -> Words {
 }
 
 /// Other inputs for honest devices, with the same sum in each group.
-fn others(round: &Transcript, source: &mut SecureRng) -> Vec<Words> {
+fn others(round: &Transcript, source: &mut SecureRng) -> Vec<Input> {
     let mut inputs = round.inputs.clone();
     for group in round.groups() {
         let clients: Vec<usize> = group.iter().map(|(client, _)| *client as usize).collect();
-        clients.iter().for_each(|&client| inputs[client].iter_mut().for_each(|word| *word = source.next_u32()));
+        clients
+            .iter()
+            .for_each(|&client| inputs[client].iter_mut().for_each(|word| *word = source.next_u32()));
         let missing = difference(
             &sum(clients.iter().map(|&s| &round.inputs[s])),
             &sum(clients.iter().map(|&s| &inputs[s])),
@@ -240,15 +243,13 @@ fn other_shares(known: &BTreeMap<u8, Share>, secret: [u8; 32], threshold: usize,
     let at = |x: u8| match points.iter().find(|(point, _)| *point == x) {
         Some((_, share)) => *share,
         // The field has characteristic 2: f(x) is the value at 0 of the same points moved by x.
-        None => {
-            sharing::combine(&points.iter().map(|(point, share)| (point ^ x, *share)).collect::<Vec<_>>())
-                .unwrap()
-        }
+        None => shamir::combine(&points.iter().map(|(point, share)| (point ^ x, *share)).collect::<Vec<_>>())
+            .unwrap(),
     };
     (1..=count).map(at).collect()
 }
 
-fn terms(n: u32) -> Config {
+fn config(n: u32) -> Config {
     let threat_model = (n > 32).then_some(ThreatModel::SemiHonest);
     Config { threat_model, ..Config::new(FederationId(1), RoundId(2), n, LENGTH as u32) }
 }
@@ -264,27 +265,27 @@ fn draw(n: u32, count: u32, source: &mut SecureRng) -> BTreeSet<ClientIndex> {
 
 /// A round with the most colluding devices that must learn nothing, and some lost.
 fn below_threshold(n: u32, source: &SecureRng) -> (Transcript, BTreeSet<ClientIndex>) {
-    let (terms, mut free) = (terms(n), source.stream("test", 0));
-    let parameters = terms.parameters(n).unwrap();
+    let (config, mut free) = (config(n), source.stream("test", 0));
+    let parameters = config.parameters(n).unwrap();
     let lost = free.next_u32() % (parameters.dropped + 1);
-    let silent = draw(n, lost, &mut free);
+    let dropped = draw(n, lost, &mut free);
     let colluding = draw(n, free.next_u32() % parameters.threshold, &mut free);
     let inputs = random_inputs(n, &mut free);
-    (Transcript::new(&terms, inputs, &silent, colluding, source), silent)
+    (Transcript::new(&config, inputs, &dropped, colluding, source), dropped)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn below_the_threshold_any_honest_inputs_of_the_same_sum_explain_all_that_is_seen(
+    fn below_the_threshold_the_view_fits_any_inputs_of_the_same_sum(
         n in 5u32..12, seed: [u8; 32],
     ) {
         explain(n, seed);
     }
 
     #[test]
-    fn below_the_threshold_the_shares_agree_with_any_mask_key(n in 5u32..12, seed: [u8; 32], other: [u8; 32]) {
+    fn below_the_threshold_the_shares_fit_any_mask_key(n in 5u32..12, seed: [u8; 32], other: [u8; 32]) {
         let (round, _) = below_threshold(n, &SecureRng::new(seed));
         let count = round.server.neighbours(0).len() as u8;
         for client in round.honest_counted() {
@@ -293,19 +294,19 @@ proptest! {
             let shares = other_shares(&known, other, round.threshold(), count);
             prop_assert!(known.iter().all(|(point, share)| shares[usize::from(*point) - 1] == *share));
             let honest: Vec<(u8, Share)> = (1..).zip(shares).collect();
-            prop_assert_eq!(sharing::combine(&honest[honest.len() - round.threshold()..]), Some(other));
+            prop_assert_eq!(shamir::combine(&honest[honest.len() - round.threshold()..]), Some(other));
         }
     }
 
     #[test]
-    fn from_the_threshold_on_the_attack_succeeds(n in 5u32..12, seed: [u8; 32]) {
+    fn at_the_threshold_the_attack_succeeds(n in 5u32..12, seed: [u8; 32]) {
         let source = SecureRng::new(seed);
-        let terms = terms(n);
-        let threshold = terms.parameters(n).unwrap().threshold;
+        let config = config(n);
+        let threshold = config.parameters(n).unwrap().threshold;
         let inputs = random_inputs(n, &mut source.stream("test", 0));
         for (colluders, succeeds) in [(threshold - 1, false), (threshold, true)] {
             let colluding = (n - colluders..n).collect();
-            let round = Transcript::new(&terms, inputs.clone(), &BTreeSet::new(), colluding, &source);
+            let round = Transcript::new(&config, inputs.clone(), &BTreeSet::new(), colluding, &source);
             for client in round.honest_counted() {
                 prop_assert_eq!(round.attack(client) == inputs[client as usize], succeeds);
             }
@@ -313,17 +314,17 @@ proptest! {
     }
 
     #[test]
-    fn a_server_that_tells_each_device_another_story_does_not_get_both_secrets(n in 5u32..12, more: bool, seed: [u8; 32]) {
+    fn inconsistent_survivor_lists_do_not_reveal_both_secrets(n in 5u32..12, more: bool, seed: [u8; 32]) {
         let source = SecureRng::new(seed);
-        let terms = terms(n);
-        let parameters = terms.parameters(n).unwrap();
+        let config = config(n);
+        let parameters = config.parameters(n).unwrap();
         prop_assert_eq!(parameters.threat_model, ThreatModel::Malicious);
         // One colluding device more than may be, or as many as may.
         let most = 2 * parameters.threshold - parameters.neighbours - 1;
         let colluders = most + u32::from(more);
         let inputs = random_inputs(n, &mut source.stream("test", 0));
         let victim = 0;
-        let round = Transcript::new(&terms, inputs, &BTreeSet::new(), BTreeSet::new(), &source);
+        let round = Transcript::new(&config, inputs, &BTreeSet::new(), BTreeSet::new(), &source);
         let best = (0..n).any(|split| lie(&round, victim, colluders, split));
         prop_assert_eq!(best, more);
     }
@@ -331,9 +332,9 @@ proptest! {
 
 fn explain(n: u32, seed: [u8; 32]) {
     let source = SecureRng::new(seed);
-    let (round, silent) = below_threshold(n, &source);
+    let (round, dropped) = below_threshold(n, &source);
     let inputs = others(&round, &mut source.stream("others", 0));
-    assert_eq!(round.explained_by(&inputs, &silent, &source), round.masked);
+    assert_eq!(round.explained_by(&inputs, &dropped, &source), round.masked);
     for group in round.groups() {
         // Nobody is alone: its own input is not what a sum gives away.
         assert!(group.len() >= 2);
@@ -345,16 +346,16 @@ fn explain(n: u32, seed: [u8; 32]) {
 }
 
 #[test]
-fn it_is_so_on_a_sparse_graph_too() {
-    assert!(!terms(36).parameters(36).unwrap().complete());
+fn below_the_threshold_the_view_fits_any_inputs_on_a_sparse_graph() {
+    assert!(!config(36).parameters(36).unwrap().complete());
     explain(36, [3; 32]);
 }
 
 /// The first `split` honest neighbours of the victim hear that it dropped out, the others that it did not; colluding ones, the
 /// last, give all. Whether the server has both secrets of the victim then.
 fn lie(round: &Transcript, victim: ClientIndex, colluders: u32, split: u32) -> bool {
-    let terms = round.server.terms();
-    let colluding: BTreeSet<ClientIndex> = (terms.devices - colluders..terms.devices).collect();
+    let config = round.server.config();
+    let colluding: BTreeSet<ClientIndex> = (config.devices - colluders..config.devices).collect();
     let mut got = [BTreeSet::new(), BTreeSet::new()];
     for client in round.server.neighbours(victim) {
         if colluding.contains(client) {
@@ -365,7 +366,7 @@ fn lie(round: &Transcript, victim: ClientIndex, colluders: u32, split: u32) -> b
         let story = |told: bool| {
             let (dropped, survived) =
                 round.server.neighbours(*client).iter().partition(|&&other| told && other == victim);
-            Survivors { header: Header::new(terms, *client), survived, dropped }
+            Survivors { header: Header::new(config, *client), survived, dropped }
         };
         let given = device.unmask(&story(*client <= split)).unwrap().shares;
         let of_victim = given.iter().find(|(of, _)| *of == victim).unwrap().1;
@@ -382,31 +383,31 @@ fn clone(device: &Device) -> Device {
 
 /// An input that came after the server had counted its device out: of its masks all but its own can be had, and that is enough.
 #[test]
-fn a_late_input_stays_hidden_behind_its_own_mask() {
+fn late_inputs_stay_hidden_by_the_self_mask() {
     let source = SecureRng::new([8; 32]);
-    let (terms, late) = (terms(8), 3);
+    let (config, late) = (config(8), 3);
     let inputs = random_inputs(8, &mut source.stream("test", 0));
-    let silent = BTreeSet::from([late]);
-    let mut round = Transcript::new(&terms, inputs.clone(), &silent, BTreeSet::from([5, 6]), &source);
-    let inbox = EncryptedShares { header: Header::new(&terms, late), boxes: inbox_of(&round, late) };
+    let dropped = BTreeSet::from([late]);
+    let mut round = Transcript::new(&config, inputs.clone(), &dropped, BTreeSet::from([5, 6]), &source);
+    let received =
+        EncryptedShares { header: Header::new(&config, late), encrypted: encrypted_for(&round, late) };
     round
         .masked
-        .insert(late, round.devices[late as usize].mask(&inbox, &inputs[late as usize]).unwrap().words);
+        .insert(late, round.devices[late as usize].mask(&received, &inputs[late as usize]).unwrap().words);
     assert!(round.opens(&round.keys, late).is_some() && round.opens(&round.own, late).is_none());
     let found = round.attack(late);
     assert_ne!(found, inputs[late as usize]);
     // What is left is the input under the own mask, whose seed is free: any input explains it.
     let mut hidden = inputs[late as usize].clone();
-    let own = keys::Secrets::new(round.devices[late as usize].seed).own;
-    mask::apply(&keys::own_key(&inbox.header, late, &own), mask::Sign::Plus, &mut hidden);
+    let own = keys::Secrets::new(round.devices[late as usize].seed).self_mask;
+    mask::apply(&keys::self_mask_key(&received.header, late, &own), mask::Sign::Plus, &mut hidden);
     assert_eq!(found, hidden);
 }
 
-fn inbox_of(round: &Transcript, client: ClientIndex) -> Vec<EncryptedShare> {
+fn encrypted_for(round: &Transcript, client: ClientIndex) -> Vec<(ClientIndex, [u8; keys::CIPHERTEXT])> {
     let from = |&other: &ClientIndex| {
-        let boxes = &round.server.shares[&other].boxes;
-        let sealed = boxes.iter().find(|sealed| sealed.client == client).unwrap().sealed;
-        EncryptedShare { client: other, sealed }
+        let shares = &round.server.shares[&other].encrypted;
+        (other, shares.iter().find(|(to, _)| *to == client).unwrap().1)
     };
     round.server.neighbours(client).iter().map(from).collect()
 }
@@ -420,12 +421,12 @@ fn unevenness(words: impl Iterator<Item = u32>) -> f64 {
 }
 
 #[test]
-fn masked_inputs_look_even_whatever_is_in_them() {
-    let terms = Config::new(FederationId(1), RoundId(2), 6, 20_000);
+fn masked_inputs_are_uniform() {
+    let config = Config::new(FederationId(1), RoundId(2), 6, 20_000);
     for value in [0, 1, u32::MAX] {
         let inputs = vec![vec![value; 20_000]; 6];
         let round =
-            Transcript::new(&terms, inputs, &BTreeSet::new(), BTreeSet::new(), &SecureRng::new([2; 32]));
+            Transcript::new(&config, inputs, &BTreeSet::new(), BTreeSet::new(), &SecureRng::new([2; 32]));
         for words in round.masked.values() {
             // Five standard deviations of 22.6.
             assert!((unevenness(words.iter().copied()) - 255.0).abs() < 113.0);

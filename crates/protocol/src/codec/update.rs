@@ -3,13 +3,13 @@
 use super::envelope::{ENVELOPE_BYTES, Kind, open, seal};
 use super::primitives::{Reader, number_bytes, write_number};
 use crate::error::DecodeError;
-use crate::update::{AddressedUpdate, Update};
+use crate::update::Update;
 use crate::{Disclosed, FederationId, Received, RoundId, ValueEncoding, limits, rows};
 
 /// Appends the message. Values were checked when they were disclosed, so nothing can fail.
 pub fn encode_update(disclosed: &Disclosed, out: &mut Vec<u8>) {
     out.reserve(update_bytes(disclosed) as usize);
-    let AddressedUpdate { update, encoding, .. } = &disclosed.inner;
+    let Disclosed { update, encoding, .. } = disclosed;
     seal(Kind::Update, out, |out| {
         write_address(disclosed, out);
         out.push(*encoding as u8);
@@ -58,7 +58,6 @@ pub fn update_bytes(disclosed: &Disclosed) -> u64 {
 /// Says what is wrong and where; the buffers' content means nothing then.
 pub fn decode_update(bytes: &[u8], into: &mut Received) -> Result<(), DecodeError> {
     let mut from = open(bytes, Kind::Update)?;
-    let into = &mut into.inner;
     (into.federation, into.round) = read_address(&mut from, into.update.layout)?;
     into.encoding = from.code("encoding", ValueEncoding::from_code)?;
     into.update.samples = from.number("samples")?;

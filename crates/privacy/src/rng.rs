@@ -1,18 +1,18 @@
-//! Randomness that nobody can foretell who does not know the seed.
+//! The cryptographic random rng.
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Infallible, Rng, SeedableRng, TryCryptoRng, TryRng};
 use sha2::{Digest, Sha256};
 
-/// A cryptographic generator: ChaCha20 from 32 secret bytes. The same seed gives the same numbers, which is for tests and the
-/// simulator; a deployed device or server takes its seed from the operating system.
+/// A cryptographically secure generator: ChaCha20 from 32 secret bytes. The same seed gives the same numbers, for tests and the
+/// simulator; a deployed device or server seeds it from the operating system.
 ///
 /// ```
 /// use sottovoce_privacy::SecureRng;
-/// let mut generator = SecureRng::new([7; 32]);
+/// let mut rng = SecureRng::new([7; 32]);
 /// let mut again = SecureRng::new([7; 32]);
-/// assert_eq!(generator.next_u64(), again.next_u64());
-/// assert_ne!(generator.stream("masks", 1).next_u64(), generator.stream("masks", 2).next_u64());
+/// assert_eq!(rng.next_u64(), again.next_u64());
+/// assert_ne!(rng.stream("masks", 1).next_u64(), rng.stream("masks", 2).next_u64());
 /// ```
 pub struct SecureRng {
     seed: [u8; 32],
@@ -25,8 +25,8 @@ impl SecureRng {
         Self { seed, source: ChaCha20Rng::from_seed(seed) }
     }
 
-    /// One that follows from an ordinary random stream: for the simulator, and for devices that are held against it. Who knows
-    /// the seed of that stream knows all that this draws.
+    /// Derived from an ordinary random stream, for the simulator and for devices that are compared with it. The seed of that stream
+    /// determines all that this draws.
     pub fn simulated(rng: &sottovoce_core::Rng, label: &str, index: u64) -> Self {
         let mut stream = rng.stream(label, index);
         let mut seed = [0; 32];
@@ -87,9 +87,9 @@ impl TryRng for SecureRng {
 
 impl TryCryptoRng for SecureRng {}
 
-/// Says nothing of the seed.
+/// Without the seed.
 impl std::fmt::Debug for SecureRng {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("SecureRng")
+        out.write_str("SecureRng(..)")
     }
 }

@@ -1,11 +1,11 @@
-//! Our generator for libraries that ask for the traits of rand 0.9.
+//! Adapter to the traits of rand 0.9, which `fhe` uses.
 
 use crate::SecureRng;
 use rand_core_09::{CryptoRng, RngCore};
 
-pub(crate) struct Entropy<'a>(pub(crate) &'a mut SecureRng);
+pub(crate) struct Rand09<'a>(pub(crate) &'a mut SecureRng);
 
-impl RngCore for Entropy<'_> {
+impl RngCore for Rand09<'_> {
     fn next_u32(&mut self) -> u32 {
         self.0.next_u32()
     }
@@ -19,4 +19,4 @@ impl RngCore for Entropy<'_> {
     }
 }
 
-impl CryptoRng for Entropy<'_> {}
+impl CryptoRng for Rand09<'_> {}

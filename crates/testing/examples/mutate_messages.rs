@@ -1,8 +1,8 @@
-//! Mutates messages of every kind and lets every decoder read them: `cargo run --release -p sottovoce-protocol
+//! Mutates messages of every kind and lets every decoder read them: `cargo run --release -p sottovoce-testing
 //! --example mutate_messages -- 1000000 [SEED]`. A panic ends it and names the bytes.
 #![allow(clippy::print_stdout)]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../../protocol/tests/common/mod.rs"]
 mod common;
 
 use sottovoce_core::Rng;

@@ -1,11 +1,11 @@
-//! What noise is added to updates, and where.
+//! The noise of differential privacy, and where it is added.
 
 use crate::quantize::Norm;
 use std::f64::consts::SQRT_2;
 
-/// Standard deviations of noise that there is room for in sums.
+/// Standard deviations of noise that sums have room for.
 const DEVIATIONS: f64 = 12.0;
-/// Scales of Laplace noise that there is room for on top.
+/// Scales of Laplace noise that they have room for on top.
 const SCALES: f64 = 60.0;
 
 /// Where noise is added.
@@ -13,12 +13,13 @@ const SCALES: f64 = 60.0;
 pub enum Placement {
     /// By the server, once, to the sum.
     Central,
-    /// By each device, all of it: a device need trust nobody.
+    /// By each device, all of it (local differential privacy): a device need trust nobody.
     Local,
-    /// By each device its share, so that the sum has all of it: under a seal the server never sees less.
+    /// By each device its share, so that the sum has all of it (distributed differential privacy): under a seal the server sees
+    /// nothing with less.
     Distributed,
-    /// By each device on its gradients, each interaction's bounded by itself (DP-SGD): it hides single interactions, from
-    /// everybody, and not whole histories.
+    /// By each device on its gradients, clipped per interaction (DP-SGD): protects single interactions from everybody, not whole
+    /// histories.
     Sgd,
 }
 
@@ -36,12 +37,12 @@ impl Placement {
         }
     }
 
-    /// Whether it hides in the sum of a cohort, so that it matters how that is drawn; otherwise each device has all of its own.
+    /// Whether it protects the sum of a cohort, so that cohort sampling amplifies privacy; otherwise each device adds all of it.
     pub fn protects_sums(self) -> bool {
         matches!(self, Self::Central | Self::Distributed)
     }
 
-    /// Whether all of the noise on an update or a sum comes from one hand.
+    /// Whether one party draws all of the noise.
     pub(super) fn is_whole(self) -> bool {
         matches!(self, Self::Central | Self::Local)
     }
@@ -52,13 +53,12 @@ impl Placement {
     }
 }
 
-/// How noise is distributed, which is also how the length of an update is measured.
+/// The distribution of noise, which also determines the norm of the sensitivity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoiseDistribution {
-    /// Discrete Gaussian; lengths are Euclidean.
+    /// Discrete Gaussian; L2 sensitivity.
     Gaussian,
-    /// Discrete Laplace; lengths are sums of absolute values. Only where all of it comes from one hand: shares of it do not add
-    /// up to it.
+    /// Discrete Laplace; L1 sensitivity. Only where one party draws all of it: shares do not add up to it.
     Laplace,
 }
 
@@ -87,41 +87,48 @@ impl NoiseDistribution {
     }
 }
 
-/// Noise on integers.
+/// Noise on quantised values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
     /// Where it is added.
     pub placement: Placement,
-    /// How it is distributed.
+    /// Its distribution.
     pub distribution: NoiseDistribution,
-    /// Its standard deviation, or the scale of Laplace noise, in clips.
+    /// The noise multiplier: standard deviation (Laplace: scale) in units of the sensitivity.
     pub multiplier: f64,
-    /// Distributed: devices whose shares make up all of it.
+    /// Distributed: the number of devices whose shares make up all of it.
     pub shares: u32,
-    /// Where the clip follows the lengths of updates: standard deviation of the noise on the sum of what devices say of theirs,
-    /// 1 for one within the clip and -1 for a longer one.
+    /// Adaptive clipping: standard deviation of the noise on the sum of clip indicators, 1 for an update within the clip and -1
+    /// for a longer one.
     pub count_noise: Option<f64>,
-    /// Where single interactions are hidden ([`Placement::Sgd`]): how.
+    /// DP-SGD ([`Placement::Sgd`]): how single interactions are bounded.
     pub per_example: Option<PerExample>,
 }
 
-/// How single interactions are bounded.
+/// Per-example clipping and sampling (DP-SGD).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PerExample {
-    /// The longest gradient of one.
+    /// The largest norm of an interaction's gradient.
     pub clip: f32,
-    /// The chance with which one is learnt from in a round.
+    /// The probability with which an interaction is sampled in a round.
     pub rate: f64,
 }
 
 impl Noise {
-    /// Gaussian, of a clip that stays as it is; all of it from one hand.
+    /// Gaussian, with a fixed clip, drawn by one party.
     pub fn new(placement: Placement, multiplier: f64) -> Self {
-        Self { placement, distribution: NoiseDistribution::Gaussian, multiplier, shares: 1, count_noise: None, per_example: None }
+        Self {
+            placement,
+            distribution: NoiseDistribution::Gaussian,
+            multiplier,
+            shares: 1,
+            count_noise: None,
+            per_example: None,
+        }
     }
 
-    /// How far the noise of so many devices goes together, in clips: further in fewer than one of 10^30 sums.
-    pub(super) fn reach(&self, devices: u32) -> f64 {
+    /// A bound on the noise of so many devices together, in sensitivities; exceeded in fewer than one of 10^30 sums.
+    pub(super) fn bound(&self, devices: u32) -> f64 {
         let one = self.device_noise();
         let all = one * f64::from(devices.max(1)).sqrt();
         match self.distribution {
@@ -131,7 +138,7 @@ impl Noise {
         }
     }
 
-    /// The share of a device in noise that has this standard deviation in all.
+    /// A device's share of noise of this standard deviation.
     fn share(&self, deviation: f64) -> f64 {
         match self.placement {
             Placement::Central => 0.0,
@@ -140,12 +147,12 @@ impl Noise {
         }
     }
 
-    /// What each device adds, as `multiplier` has it.
+    /// What each device adds, in units of `multiplier`.
     pub fn device_noise(&self) -> f64 {
         self.share(self.multiplier)
     }
 
-    /// Standard deviation of what each device adds to what it says of its update's length.
+    /// Standard deviation of what each device adds to its clip indicator.
     pub fn device_count_noise(&self) -> f64 {
         self.share(self.count_noise.unwrap_or(0.0))
     }

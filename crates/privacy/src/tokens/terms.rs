@@ -1,23 +1,23 @@
-//! The layer `anonymous-upload` of a round's terms: the key by which its one-time tokens are made.
+//! The layer `anonymous-upload` in round terms: the public key of the round's tokens.
 
-use crate::protection::{ANONYMOUS, ENCRYPTION, QUANTIZATION, SECURE_AGGREGATION};
-use crate::tokens::PublicKey;
-use crate::{PrivacyError, tokens};
+use super::{PublicKey, from_hex, to_hex};
+use crate::PrivacyError;
+use crate::config::{ANONYMOUS, ENCRYPTION, QUANTIZATION, SECURE_AGGREGATION};
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, Settings};
 
 const KEY: &str = "key";
 
-/// The layer for a round whose tokens are made with this key.
+/// The layer for a round whose tokens are issued under this key.
 pub fn anonymous_layer(key: &PublicKey) -> PrivacyLayer {
-    let settings = Settings::from([(KEY.to_owned(), tokens::to_hex(&key.to_bytes()))]);
+    let settings = Settings::from([(KEY.to_owned(), to_hex(&key.to_bytes()))]);
     PrivacyLayer { name: ANONYMOUS.to_owned(), settings }
 }
 
-/// The key of a round's tokens; `None` where uploads say whose they are.
+/// The public key of a round's tokens; `None` where uploads are not anonymous.
 ///
 /// # Errors
-/// If the layer has no key, stands twice, or does not go with the others: sums of integers come out the same in any order,
-/// other sums do not; and what devices say under a seal names their seats.
+/// If the layer has no key, is there twice, or is incompatible with others: only sums of integers are the same in any order,
+/// and messages under a seal identify devices.
 pub fn anonymous_key(terms: &PrivacyTerms) -> Result<Option<PublicKey>, PrivacyError> {
     let mut layers = terms.layers.iter().filter(|layer| layer.name == ANONYMOUS);
     let Some(layer) = layers.next() else { return Ok(None) };
@@ -32,7 +32,7 @@ pub fn anonymous_key(terms: &PrivacyTerms) -> Result<Option<PublicKey>, PrivacyE
         return Err(PrivacyError::NeedsIntegers(ANONYMOUS));
     }
     let text = layer.settings.get(KEY).cloned().unwrap_or_default();
-    let key = tokens::from_hex(&text).and_then(|bytes| PublicKey::from_bytes(&bytes).ok());
+    let key = from_hex(&text).and_then(|bytes| PublicKey::from_bytes(&bytes).ok());
     let expected = "64 hexadecimal digits of an element of the group";
     key.map(Some).ok_or(PrivacyError::Setting { layer: ANONYMOUS, key: KEY, found: text, expected })
 }
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_in_the_terms_is_the_issuers() {
+    fn terms_carry_the_issuers_key() {
         let key = Issuer::new([1; 32], Scope { federation: FederationId(1), round: RoundId(2) }).key();
         let (integers, anonymous) = (layer(QUANTIZATION), anonymous_layer(&key));
         assert_eq!(of(&[integers.clone(), anonymous.clone()]), Ok(Some(key)));

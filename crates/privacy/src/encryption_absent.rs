@@ -1,10 +1,10 @@
-//! What stands in for encryption in a build without the feature `he`: types without values, so nothing can be encrypted.
+//! Stands in for encryption in a build without the feature `he`: types without values.
 
 use crate::he::HeError;
-use crate::{SecureRng, Quantization, Scheme};
+use crate::{Quantization, Scheme, SecureRng};
 use sottovoce_protocol::RoundId;
 
-/// There is none in this build.
+/// Not in this build.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SumEncryption {}
 
@@ -18,7 +18,7 @@ impl SumEncryption {
         match *self {}
     }
 
-    /// Encrypts a device's words.
+    /// Encrypts a device's quantised update.
     ///
     /// # Errors
     /// Always.
@@ -26,7 +26,7 @@ impl SumEncryption {
         match *self {}
     }
 
-    /// Opens a sum to words modulo 2^32.
+    /// Decrypts a sum to integers modulo 2^32.
     ///
     /// # Errors
     /// Always.
@@ -35,17 +35,17 @@ impl SumEncryption {
     }
 }
 
-/// There is none in this build.
+/// Not in this build.
 #[derive(Clone, Debug)]
 pub struct EncryptedSum(SumEncryption);
 
 impl EncryptedSum {
-    /// Nothing yet.
+    /// An empty sum.
     pub fn new(lock: SumEncryption) -> Self {
         Self(lock)
     }
 
-    /// Whether this can be a device's update.
+    /// That this can be a device's update.
     ///
     /// # Errors
     /// Always.
@@ -61,7 +61,7 @@ impl EncryptedSum {
         match self.0 {}
     }
 
-    /// The sum for devices to open.
+    /// The sum for devices to decrypt.
     pub fn encode(&self) -> Option<Vec<u8>> {
         match self.0 {}
     }

@@ -1,8 +1,8 @@
 //! PrivacyConfig as round terms say it.
 
 use super::{
-    ANONYMOUS, ENCRYPTION, PerExample, QUANTIZATION, Quantization, UPLOAD_RETENTION, NOISE, Noise, Placement, PrivacyConfig,
-    PrivacyError, SECURE_AGGREGATION, Scheme, Seal, NoiseDistribution,
+    ANONYMOUS, ENCRYPTION, NOISE, Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig,
+    PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
 };
 use crate::quantize::RowLayout;
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, Settings};
@@ -10,42 +10,44 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 impl PrivacyConfig {
-    /// As round terms say it.
+    /// As round terms carry it.
     pub fn terms(&self) -> PrivacyTerms {
         let mut layers = Vec::new();
         if let Some(Quantization { range, clip, devices, rows }) = &self.quantization {
-            let mut settings = Settings::from([said("range", range), said("devices", devices)]);
-            settings.extend(clip.as_ref().map(|clip| said("clip", clip)));
+            let mut settings = Settings::from([setting("range", range), setting("devices", devices)]);
+            settings.extend(clip.as_ref().map(|clip| setting("clip", clip)));
             if let RowLayout::Buckets(cells) = rows {
-                settings.extend([said("buckets", cells)]);
+                settings.extend([setting("buckets", cells)]);
             }
             layers.push(PrivacyLayer { name: QUANTIZATION.to_owned(), settings });
         }
-        if let Some(Noise { placement, distribution, multiplier, shares, count_noise, per_example }) = &self.noise {
+        if let Some(Noise { placement, distribution, multiplier, shares, count_noise, per_example }) =
+            &self.noise
+        {
             let mut settings = Settings::from([
-                said("placement", placement.name()),
-                said("shape", distribution.name()),
-                said("multiplier", multiplier),
+                setting("placement", placement.name()),
+                setting("shape", distribution.name()),
+                setting("multiplier", multiplier),
             ]);
             if *placement == Placement::Distributed {
-                settings.extend([said("shares", shares)]);
+                settings.extend([setting("shares", shares)]);
             }
-            settings.extend(count_noise.as_ref().map(|deviation| said("votes", deviation)));
+            settings.extend(count_noise.as_ref().map(|deviation| setting("votes", deviation)));
             settings.extend(
-                per_example.iter().flat_map(|of| [said("clip", of.clip), said("interactions", of.rate)]),
+                per_example
+                    .iter()
+                    .flat_map(|of| [setting("clip", of.clip), setting("interactions", of.rate)]),
             );
             layers.push(PrivacyLayer { name: NOISE.to_owned(), settings });
         }
         if let Some(seal) = &self.seal {
             let settings = match seal {
                 Seal::SecureAggregation { dropout, colluding, identities } => {
-                    let mut settings =
-                        Settings::from([said("dropout", dropout), said("colluding", colluding)]);
-                    settings.extend(identities.then(|| said("identities", true)));
-                    settings
+                    let always = [setting("dropout", dropout), setting("colluding", colluding)];
+                    always.into_iter().chain(identities.then(|| setting("identities", true))).collect()
                 }
                 Seal::Encryption { scheme, key } => {
-                    Settings::from([said("scheme", scheme.name()), said("key", key)])
+                    Settings::from([setting("scheme", scheme.name()), setting("key", key)])
                 }
             };
             layers.push(PrivacyLayer { name: seal.layer().to_owned(), settings });
@@ -53,16 +55,20 @@ impl PrivacyConfig {
         PrivacyTerms { layers }
     }
 
-    /// What round terms say; layers that do not touch the update are left to others.
+    /// From round terms; ignores layers that do not change the update.
     ///
     /// # Errors
-    /// If a layer is not known, a setting is wrong, or layers do not go together.
+    /// If a layer is unknown, a setting is wrong, or layers are incompatible.
     pub fn read(terms: &PrivacyTerms) -> Result<Self, PrivacyError> {
         let mut found = Self::default();
-        for layer in terms.layers.iter().filter(|layer| ![ANONYMOUS, UPLOAD_RETENTION].contains(&&*layer.name)) {
+        for layer in
+            terms.layers.iter().filter(|layer| ![ANONYMOUS, UPLOAD_RETENTION].contains(&&*layer.name))
+        {
             let unknown = || PrivacyError::Unknown(layer.name.clone());
             match layer.name.as_str() {
-                QUANTIZATION if found.is_none() => found.quantization = Some(read_integers(&layer.settings)?),
+                QUANTIZATION if found.is_none() => {
+                    found.quantization = Some(read_quantization(&layer.settings)?)
+                }
                 NOISE if found.noise.is_none() && found.seal.is_none() => {
                     found.noise = Some(read_noise(&layer.settings)?);
                 }
@@ -77,7 +83,7 @@ impl PrivacyConfig {
     }
 }
 
-fn said(key: &str, value: impl Display) -> (String, String) {
+fn setting(key: &str, value: impl Display) -> (String, String) {
     (key.to_owned(), value.to_string())
 }
 
@@ -115,7 +121,7 @@ impl Reader<'_> {
 
 const POSITIVE: &str = "a number above 0";
 
-fn read_integers(settings: &Settings) -> Result<Quantization, PrivacyError> {
+fn read_quantization(settings: &Settings) -> Result<Quantization, PrivacyError> {
     let from = Reader { layer: QUANTIZATION, settings };
     let positive = |value: &f32| value.is_finite() && *value > 0.0;
     let cells = from.optional("buckets", |&cells: &u32| cells > 0, "a number of buckets")?;
@@ -184,7 +190,10 @@ mod tests {
         let integers = Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense };
         let clipped = Quantization { clip: Some(0.5), ..integers };
         let noise = |placement, shares| Some(Noise { shares, ..Noise::new(placement, 1.5) });
-        let sgd = Noise { per_example: Some(PerExample { clip: 0.25, rate: 0.1 }), ..Noise::new(Placement::Sgd, 2.0) };
+        let sgd = Noise {
+            per_example: Some(PerExample { clip: 0.25, rate: 0.1 }),
+            ..Noise::new(Placement::Sgd, 2.0)
+        };
         let masks = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities: false };
         let known = Seal::SecureAggregation { dropout: 0.2, colluding: 0.1, identities: true };
         let encrypted = Seal::Encryption { scheme: Scheme::Bfv, key: "0a".repeat(32) };
@@ -217,21 +226,24 @@ mod tests {
             PrivacyConfig { quantization: Some(integers), seal: Some(known), noise: None },
             PrivacyConfig {
                 quantization: Some(clipped),
-                noise: Some(Noise { distribution: NoiseDistribution::Laplace, ..Noise::new(Placement::Local, 1.5) }),
+                noise: Some(Noise {
+                    distribution: NoiseDistribution::Laplace,
+                    ..Noise::new(Placement::Local, 1.5)
+                }),
                 seal: None,
             },
         ]
     }
 
     #[test]
-    fn terms_say_it_all() {
-        for protection in all() {
-            assert_eq!(PrivacyConfig::read(&protection.terms()), Ok(protection));
+    fn terms_round_trip() {
+        for config in all() {
+            assert_eq!(PrivacyConfig::read(&config.terms()), Ok(config));
         }
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused() {
+    fn rejects_incompatible_layers() {
         let [_, sealed, bucketed, central, local, distributed, sgd, _, _, _] = all().try_into().unwrap();
         let changed = |of: &PrivacyConfig, change: &dyn Fn(Noise) -> Noise| PrivacyConfig {
             noise: of.noise.map(change),
@@ -246,28 +258,40 @@ mod tests {
             (PrivacyConfig { seal: None, ..distributed.clone() }, "needs a seal"),
             (
                 PrivacyConfig {
-                    quantization: bucketed.quantization.map(|integers| Quantization { clip: Some(1.0), ..integers }),
+                    quantization: bucketed
+                        .quantization
+                        .map(|integers| Quantization { clip: Some(1.0), ..integers }),
                     ..central.clone()
                 },
                 "do not go with noise",
             ),
             (changed(&sgd, &|noise| Noise { count_noise: Some(2.0), ..noise }), "whole updates only"),
             (changed(&local, &|noise| Noise { placement: Placement::Sgd, ..noise }), "setting \"clip\""),
-            (changed(&distributed, &|noise| Noise { distribution: NoiseDistribution::Laplace, ..noise }), "do not add up to it"),
-            (changed(&sgd, &|noise| Noise { distribution: NoiseDistribution::Laplace, ..noise }), "do not add up to it"),
             (
-                changed(&local, &|noise| Noise { distribution: NoiseDistribution::Laplace, count_noise: Some(2.0), ..noise }),
+                changed(&distributed, &|noise| Noise { distribution: NoiseDistribution::Laplace, ..noise }),
+                "do not add up to it",
+            ),
+            (
+                changed(&sgd, &|noise| Noise { distribution: NoiseDistribution::Laplace, ..noise }),
+                "do not add up to it",
+            ),
+            (
+                changed(&local, &|noise| Noise {
+                    distribution: NoiseDistribution::Laplace,
+                    count_noise: Some(2.0),
+                    ..noise
+                }),
                 "say of their lengths",
             ),
         ];
-        for (protection, said) in wrong {
-            let error = PrivacyConfig::read(&protection.terms()).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+        for (config, expected) in wrong {
+            let error = PrivacyConfig::read(&config.terms()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn unknown_layers_and_settings_are_named() {
+    fn names_unknown_layers_and_settings() {
         let mut terms = all()[1].terms();
         terms.layers[1].settings.insert("dropout".to_owned(), "most".to_owned());
         let error = PrivacyConfig::read(&terms).unwrap_err();

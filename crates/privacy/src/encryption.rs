@@ -1,24 +1,25 @@
-//! Encryption as a seal: devices share a key that the server does not have, encrypt their words with it, and open the sum.
+//! Encryption as a seal: devices share a key that the server does not have, encrypt their quantised updates with it, and decrypt
+//! the sum.
 //!
-//! The key of each round follows from 32 bytes that owners or operators give to devices past the server. Who has them can
-//! open what the server holds: one device that works with the server gives single updates away, which secure aggregation
-//! resists.
+//! The key of each round is derived from 32 bytes that owners or operators give to devices past the server. Whoever has them can
+//! decrypt what the server holds: one device that colludes with the server reveals single updates, which secure aggregation
+//! prevents.
 
-use crate::he::{HeError, bfv, ckks};
+use crate::he::{Ciphertext, HeError, Ring, bfv, ckks};
 use crate::quantize::RowLayout;
-use crate::{SecureRng, Quantization, Scheme};
+use crate::{Quantization, Scheme, SecureRng};
 use sottovoce_protocol::RoundId;
 
-/// How far an opened sum may be from a whole number, in steps of the grid: less than a half, so that it is known.
+/// By how much a decrypted sum may differ from an integer, in steps of the grid: less than a half, so that rounding is exact.
 const TOLERANCE: f64 = 0.45;
-/// Bytes around a ciphertext.
-const FRAME: u64 = 64;
+/// Bytes around the polynomials.
+const OVERHEAD: u64 = 64;
 
-/// What is agreed on before anybody encrypts.
+/// The parameters of encrypted sums.
 #[derive(Clone, Debug)]
 pub struct SumEncryption {
     scheme: Parameters,
-    /// The largest word, as a signed number.
+    /// The largest integer, as a signed number.
     most: i64,
     length: usize,
 }
@@ -29,26 +30,36 @@ enum Parameters {
     Ckks(ckks::Parameters),
 }
 
+impl AsRef<Ring> for SumEncryption {
+    fn as_ref(&self) -> &Ring {
+        match &self.scheme {
+            Parameters::Bfv(parameters) => parameters.as_ref(),
+            Parameters::Ckks(parameters) => parameters.as_ref(),
+        }
+    }
+}
+
 impl SumEncryption {
-    /// For sums of words of this length, on a grid of so many steps in one, each device's values with noise that
-    /// goes so far.
+    /// For sums of updates of this length, on a grid of so many steps in 1, each device's values with noise of at most
+    /// `noise_bound`.
     ///
     /// # Errors
     /// If there are no parameters with room for so many devices.
     pub(crate) fn new(
         scheme: Scheme,
-        integers: &Quantization,
-        reach: f64,
+        quantization: &Quantization,
+        noise_bound: f64,
         steps: f64,
         length: usize,
     ) -> Result<Self, HeError> {
-        let largest = (f64::from(integers.range.min(integers.clip.unwrap_or(f32::MAX))) + reach) * steps;
-        // Heads of cells use all of a word.
-        let most = match integers.rows {
+        let range = quantization.range.min(quantization.clip.unwrap_or(f32::MAX));
+        let largest = (f64::from(range) + noise_bound) * steps;
+        // Bucket headers use all 32 bits.
+        let most = match quantization.rows {
             RowLayout::Dense => largest.ceil().clamp(1.0, f64::from(u32::MAX >> 1)) as i64,
             RowLayout::Buckets(_) => 1 << 31,
         };
-        let clients = integers.devices;
+        let clients = quantization.devices;
         let scheme = match scheme {
             Scheme::Bfv => Parameters::Bfv(bfv::Parameters::choose(clients, most as u32)?),
             Scheme::Ckks => {
@@ -61,15 +72,12 @@ impl SumEncryption {
 
     /// Bytes of an encrypted update, at most.
     pub fn bytes(&self) -> u64 {
-        let (degree, bits) = match &self.scheme {
-            Parameters::Bfv(parameters) => (parameters.degree(), parameters.modulus_bits()),
-            Parameters::Ckks(parameters) => (parameters.degree(), parameters.modulus_bits()),
-        };
-        let polynomial = (degree as u64 * u64::from(bits + 2)).div_ceil(8);
-        FRAME + 2 * self.length.div_ceil(degree) as u64 * polynomial
+        let ring = self.as_ref();
+        let polynomial = (ring.degree as u64 * u64::from(ring.modulus_bits() + 2)).div_ceil(8);
+        OVERHEAD + 2 * self.length.div_ceil(ring.degree) as u64 * polynomial
     }
 
-    fn key(key: &[u8; 32], round: RoundId) -> [u8; 32] {
+    fn round_key(key: &[u8; 32], round: RoundId) -> [u8; 32] {
         SecureRng::new(*key).stream("round", round.0).seed()
     }
 
@@ -77,36 +85,35 @@ impl SumEncryption {
         i64::from(word as i32).clamp(-self.most, self.most)
     }
 
-    /// Encrypts a device's words.
+    /// Encrypts a device's quantised update.
     ///
     /// # Errors
-    /// If they are of another length.
+    /// If it is of another length.
     pub fn seal(
         &self,
         key: &[u8; 32],
         round: RoundId,
         words: &[u32],
-        generator: &mut SecureRng,
+        rng: &mut SecureRng,
     ) -> Result<Vec<u8>, HeError> {
         if words.len() != self.length {
             return Err(HeError::Length { found: words.len(), expected: self.length });
         }
-        let key = Self::key(key, round);
-        match &self.scheme {
+        let key = Self::round_key(key, round);
+        let encrypted = match &self.scheme {
             Parameters::Bfv(parameters) => {
                 let values: Vec<i64> = words.iter().map(|&word| self.signed(word)).collect();
-                let public = bfv::Decryptor::new(parameters, key).public_key()?;
-                Ok(public.seal(&values, generator)?.encode())
+                bfv::Decryptor::new(parameters, key).public_key()?.encrypt(&values, rng)
             }
             Parameters::Ckks(parameters) => {
                 let values: Vec<f64> = words.iter().map(|&word| self.signed(word) as f64).collect();
-                let public = ckks::Decryptor::new(parameters, key, 0)?.public_key()?;
-                Ok(public.seal(&values, generator)?.encode())
+                ckks::Decryptor::new(parameters, key, 0)?.public_key()?.encrypt(&values, rng)
             }
-        }
+        };
+        Ok(encrypted?.encode())
     }
 
-    /// Opens a sum to words modulo 2^32.
+    /// Decrypts a sum to integers modulo 2^32.
     ///
     /// # Errors
     /// If it is not a sum of this round's updates.
@@ -115,21 +122,19 @@ impl SumEncryption {
         key: &[u8; 32],
         round: RoundId,
         sum: &[u8],
-        generator: &mut SecureRng,
+        rng: &mut SecureRng,
     ) -> Result<Vec<u32>, HeError> {
-        let key = Self::key(key, round);
-        match &self.scheme {
+        let (key, sum) = (Self::round_key(key, round), Ciphertext::decode(sum, self)?);
+        Ok(match &self.scheme {
             Parameters::Bfv(parameters) => {
-                let sum = bfv::Ciphertext::decode(sum, parameters)?;
-                let opened = bfv::Decryptor::new(parameters, key).open(&sum)?;
-                Ok(opened.into_iter().map(|value| value as u32).collect())
+                let values = bfv::Decryptor::new(parameters, key).decrypt(&sum)?;
+                values.into_iter().map(|value| value as u32).collect()
             }
             Parameters::Ckks(parameters) => {
-                let sum = ckks::Ciphertext::decode(sum, parameters)?;
-                let opened = ckks::Decryptor::new(parameters, key, 0)?.open(&sum, generator)?;
-                Ok(opened.into_iter().map(|value| value.round() as i64 as u32).collect())
+                let values = ckks::Decryptor::new(parameters, key, 0)?.decrypt(&sum, rng)?;
+                values.into_iter().map(|value| value.round() as i64 as u32).collect()
             }
-        }
+        })
     }
 }
 
@@ -140,43 +145,31 @@ impl PartialEq for SumEncryption {
     }
 }
 
-/// The server's half: a sum that it cannot open.
+/// The server's half: a sum that it cannot decrypt.
 #[derive(Clone, Debug)]
 pub struct EncryptedSum {
     encryption: SumEncryption,
     sum: Option<Ciphertext>,
 }
 
-#[derive(Clone, Debug)]
-enum Ciphertext {
-    Bfv(bfv::Ciphertext),
-    Ckks(ckks::Ciphertext),
-}
-
 impl EncryptedSum {
-    /// Nothing yet.
+    /// An empty sum.
     pub fn new(encryption: SumEncryption) -> Self {
-        Self { encryption: encryption, sum: None }
+        Self { encryption, sum: None }
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Ciphertext, HeError> {
-        let sealed = match &self.encryption.scheme {
-            Parameters::Bfv(parameters) => Ciphertext::Bfv(bfv::Ciphertext::decode(bytes, parameters)?),
-            Parameters::Ckks(parameters) => Ciphertext::Ckks(ckks::Ciphertext::decode(bytes, parameters)?),
-        };
-        let (found, added) = match &sealed {
-            Ciphertext::Bfv(sealed) => (sealed.values(), sealed.added()),
-            Ciphertext::Ckks(sealed) => (sealed.values(), sealed.added()),
-        };
-        let clients = 1;
-        match (found == self.encryption.length, added == 1) {
-            (true, true) => Ok(sealed),
-            (false, _) => Err(HeError::Length { found, expected: self.encryption.length }),
-            (true, false) => Err(HeError::TooMany { added: added.into(), clients }),
+        let update = Ciphertext::decode(bytes, &self.encryption)?;
+        if update.values() != self.encryption.length {
+            return Err(HeError::Length { found: update.values(), expected: self.encryption.length });
+        }
+        match update.added() {
+            1 => Ok(update),
+            added => Err(HeError::TooMany { added: added.into(), clients: 1 }),
         }
     }
 
-    /// Whether this can be a device's update.
+    /// That this can be a device's update.
     ///
     /// # Errors
     /// Says what is wrong with it.
@@ -189,34 +182,24 @@ impl EncryptedSum {
     /// # Errors
     /// If it is none, or there are more than there is room for; nothing is added then.
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), HeError> {
-        let next = self.decode(bytes)?;
-        match (&mut self.sum, next, &self.encryption.scheme) {
-            (None, next, _) => self.sum = Some(next),
-            (Some(Ciphertext::Bfv(sum)), Ciphertext::Bfv(next), Parameters::Bfv(parameters)) => {
-                sum.add(&next, parameters)?;
+        let update = self.decode(bytes)?;
+        match &mut self.sum {
+            Some(sum) => sum.add(&update, &self.encryption),
+            None => {
+                self.sum = Some(update);
+                Ok(())
             }
-            (Some(Ciphertext::Ckks(sum)), Ciphertext::Ckks(next), Parameters::Ckks(parameters)) => {
-                sum.add(&next, parameters)?;
-            }
-            _ => return Err(HeError::ParameterMismatch),
         }
-        Ok(())
     }
 
-    /// The sum for devices to open; `None` if nothing was added.
+    /// The sum for devices to decrypt; `None` if nothing was added.
     pub fn encode(&self) -> Option<Vec<u8>> {
-        self.sum.as_ref().map(|sum| match sum {
-            Ciphertext::Bfv(sum) => sum.encode(),
-            Ciphertext::Ckks(sum) => sum.encode(),
-        })
+        self.sum.as_ref().map(Ciphertext::encode)
     }
 
     /// Updates added.
     pub fn added(&self) -> u64 {
-        self.sum.as_ref().map_or(0, |sum| match sum {
-            Ciphertext::Bfv(sum) => sum.added().into(),
-            Ciphertext::Ckks(sum) => sum.added().into(),
-        })
+        self.sum.as_ref().map_or(0, |sum| sum.added().into())
     }
 }
 
@@ -245,13 +228,13 @@ mod tests {
         let sealed = sum.encode().unwrap();
         assert_eq!(sum.added(), 20);
         assert_eq!(lock.open(&key, round, &sealed, &mut source).unwrap(), expected);
-        // Another key opens to something else, and a sum is no update.
+        // Another key decrypts to something else, and a sum is not accepted as an update.
         assert!(lock.open(&[7; 32], round, &sealed, &mut source).map_or(true, |opened| opened != expected));
         assert!(sum.add(&sealed).is_err());
     }
 
     #[test]
-    fn sums_open_exactly_with_either_scheme() {
+    fn sums_decrypt_exactly_with_either_scheme() {
         round_trip(Scheme::Bfv, RowLayout::Dense, 800_000);
         round_trip(Scheme::Ckks, RowLayout::Dense, 800_000);
         round_trip(Scheme::Bfv, RowLayout::Buckets(100), i32::MAX);
