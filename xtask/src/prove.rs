@@ -124,7 +124,7 @@ fn load(Extent { long, .. }: Extent) -> Result<()> {
 
 fn fuzz(Extent { long, .. }: Extent) -> Result<()> {
     let inputs = if long { "2000000" } else { "100000" };
-    for (package, example) in [("sottovoce-protocol", "mutate_messages"), ("sottovoce-data", "mutate")] {
+    for (package, example) in [("sottovoce-testing", "mutate_messages"), ("sottovoce-data", "mutate")] {
         let mutate = ["run", "--release", "--package", package, "--example", example, "--", inputs];
         show_and_run(&mut cargo(mutate))?;
     }

@@ -143,7 +143,7 @@ impl Sealing {
         let (stage, out) = match self.stage {
             Stage::Advertise => (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode()),
             Stage::Share => (Stage::Mask, device.mask(&secagg::EncryptedShares::decode(bytes)?, &self.words)?.encode()),
-            Stage::Mask if device.terms().signed => {
+            Stage::Mask if device.config().signed => {
                 (Stage::Confirm, device.confirm(&secagg::Survivors::decode(bytes)?)?.encode())
             }
             Stage::Confirm => {

@@ -35,7 +35,6 @@ mod known;
 mod layout;
 mod lines;
 mod load;
-pub mod mutation;
 mod notes;
 mod number;
 mod readers;

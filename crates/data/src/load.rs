@@ -186,6 +186,9 @@ fn read_main(
         Format::JsonLines => readers::json::read(files.open(name)?, table, &label)?,
         Format::LibraryThing => readers::librarything::read(files.open(name)?, table, &label)?,
         Format::MsWeb => readers::msweb::read(files.open(name)?, table, &label)?,
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => return Err(DataError::without_parquet(&label)),
+        #[cfg(feature = "parquet")]
         Format::Parquet => readers::parquet::read(files, name, options.columns.as_ref(), table)?,
         _ => {
             let layout = Layout::of(format, &sample, options.columns.as_ref(), &label)?;

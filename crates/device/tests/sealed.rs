@@ -203,7 +203,7 @@ fn who_drops_out_at_the_confirmation_is_still_counted_and_the_round_goes_on() {
 
 /// Plays a device that the server made up, in the client_index after the real ones.
 fn invented(choir: &Choir, identity: Option<Identity>) -> secagg::Device {
-    let terms = choir.masks(|masks| masks.terms().clone());
+    let terms = choir.masks(|masks| masks.config().clone());
     match identity {
         Some(identity) => secagg::Device::with_identity(terms, DEVICES - 1, [66; 32], identity),
         None => secagg::Device::new(terms, DEVICES - 1, [66; 32]),
@@ -219,7 +219,7 @@ fn play(choir: &Choir, device: &mut secagg::Device) {
         Step::Advertise => device.advertise().encode(),
         Step::Share => device.share(&Neighbours::decode(&down).unwrap()).unwrap().encode(),
         Step::Mask => {
-            let nothing = vec![0; device.terms().length as usize];
+            let nothing = vec![0; device.config().length as usize];
             device.mask(&EncryptedShares::decode(&down).unwrap(), &nothing).unwrap().encode()
         }
         _ => device.unmask(&Survivors::decode(&down).unwrap()).unwrap().encode(),

@@ -56,7 +56,8 @@ fn one_device(trained: Trained, policy: &Policy, ledger: &mut Ledger, work: &mut
     }
     trained.whole(1).unwrap().fill(-0.5);
     trained.report(0, 0.5).unwrap();
-    let disclosed = trained.disclose(policy, &work.terms, 0, ledger, DisclosureSeeds::once(&mut work.rng)).unwrap();
+    let disclosed =
+        trained.disclose(policy, &work.terms, 0, ledger, DisclosureSeeds::once(&mut work.rng)).unwrap();
     work.bytes.clear();
     codec::encode_update(&disclosed, &mut work.bytes);
     codec::decode_update(&work.bytes, &mut work.received).unwrap();
@@ -71,7 +72,7 @@ struct Work {
 }
 
 #[test]
-fn memory_is_bounded_by_the_input_and_buffers_are_used_again() {
+fn memory_is_bounded_by_input_and_buffers_are_reused() {
     let messages = messages();
     let mut rng = Rng::new(5);
     let mut received = Received::new(&layout());

@@ -33,7 +33,13 @@ fn trained_on(rows: &BTreeSet<u32>, consumed: &BTreeSet<u32>) -> Trained {
 
 fn disclose(trained: Trained, policy: &Policy, seed: u64) -> Disclosed {
     trained
-        .disclose(policy, &terms(ValueEncoding::F32), 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(seed)))
+        .disclose(
+            policy,
+            &terms(ValueEncoding::F32),
+            0,
+            &mut Ledger::new(),
+            DisclosureSeeds::once(&mut Rng::new(seed)),
+        )
         .unwrap()
 }
 
@@ -43,7 +49,7 @@ fn rows_of(disclosed: &Disclosed, table: usize) -> BTreeSet<u32> {
 
 proptest! {
     #[test]
-    fn with_pi_0_no_row_of_a_consumed_item_leaves_and_all_others_do(
+    fn pi_0_withholds_exactly_the_consumed_rows(
         rows in prop::collection::btree_set(0u32..40, 0..40),
         consumed in prop::collection::btree_set(0u32..40, 0..40),
         seed in any::<u64>(),
@@ -62,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn hidden_items_never_leave_and_the_rest_keeps_its_values(
+    fn hidden_items_never_leave(
         rows in prop::collection::btree_set(0u32..40, 0..40),
         consumed in prop::collection::btree_set(0u32..40, 0..40),
         hidden in prop::collection::btree_set(0u32..40, 0..10),
@@ -87,7 +93,7 @@ proptest! {
 }
 
 #[test]
-fn a_row_that_only_hidden_items_explain_never_leaves() {
+fn rows_of_hidden_origin_never_leave() {
     for pi in [0.0, 0.5, 1.0] {
         let mut trained = Trained::new(&layout());
         let marks = [RowOrigin::Other, RowOrigin::Hidden, RowOrigin::Other, RowOrigin::Hidden];
@@ -98,7 +104,7 @@ fn a_row_that_only_hidden_items_explain_never_leaves() {
 }
 
 #[test]
-fn the_row_of_a_consumed_item_leaves_with_probability_pi() {
+fn consumed_rows_leave_with_probability_pi() {
     let all: BTreeSet<u32> = (0..40).collect();
     let policy = Policy::new(0.3).unwrap();
     let mut times = [0u32; 40];
@@ -115,7 +121,7 @@ fn the_row_of_a_consumed_item_leaves_with_probability_pi() {
 }
 
 #[test]
-fn a_kept_draw_lets_the_same_rows_leave_in_all_rounds_and_a_larger_share_lets_more() {
+fn fixed_disclosure_is_the_same_in_all_rounds_and_grows_with_pi() {
     let all: BTreeSet<u32> = (0..40).collect();
     let left = |policy: &Policy, draws| {
         let (trained, mut ledger) = (trained_on(&all, &all), Ledger::new());
@@ -130,7 +136,11 @@ fn a_kept_draw_lets_the_same_rows_leave_in_all_rounds_and_a_larger_share_lets_mo
     assert!(rounds.iter().all(|rows| *rows == rounds[0]) && (4..24).contains(&rounds[0].len()), "{rounds:?}");
     let said: BTreeSet<u32> = (0..40).filter(|&item| policy.disclosure_probability(item, 7) == 1.0).collect();
     assert_eq!(said, rounds[0], "a device can tell beforehand");
-    assert_ne!(left(&policy, DisclosureSeeds { per_round: 0, fixed: 8 }), rounds[0], "another device draws others");
+    assert_ne!(
+        left(&policy, DisclosureSeeds { per_round: 0, fixed: 8 }),
+        rounds[0],
+        "another device draws others"
+    );
     policy.set_pi(0.5).unwrap();
     assert!(left(&policy, DisclosureSeeds { per_round: 0, fixed: 7 }).is_superset(&rounds[0]));
 
@@ -145,7 +155,7 @@ fn a_kept_draw_lets_the_same_rows_leave_in_all_rounds_and_a_larger_share_lets_mo
 }
 
 #[test]
-fn a_change_of_policy_holds_from_the_next_round_on() {
+fn policy_changes_apply_from_the_next_round() {
     let all: BTreeSet<u32> = (0..40).collect();
     let mut policy = Policy::new(1.0).unwrap();
     assert_eq!(rows_of(&disclose(trained_on(&all, &all), &policy, 1), 0).len(), 40);
@@ -157,7 +167,7 @@ fn a_change_of_policy_holds_from_the_next_round_on() {
 }
 
 #[test]
-fn who_pauses_or_withdraws_or_asks_for_more_sends_nothing() {
+fn refused_rounds_disclose_nothing() {
     let mut paused = open_policy();
     paused.pause().unwrap();
     let mut gone = open_policy();
@@ -178,7 +188,8 @@ fn who_pauses_or_withdraws_or_asks_for_more_sends_nothing() {
     for (policy, refusal) in cases {
         let mut ledger = Ledger::new();
         let terms = terms(ValueEncoding::F32);
-        let refused = trained().disclose(&policy, &terms, 0, &mut ledger, DisclosureSeeds::once(&mut Rng::new(1)));
+        let refused =
+            trained().disclose(&policy, &terms, 0, &mut ledger, DisclosureSeeds::once(&mut Rng::new(1)));
         assert_eq!(refused.unwrap_err(), DisclosureError::Refused(refusal));
         assert_eq!(ledger, Ledger::new());
     }
@@ -187,8 +198,9 @@ fn who_pauses_or_withdraws_or_asks_for_more_sends_nothing() {
 #[test]
 fn samples_and_criteria_leave_only_if_asked_for_and_allowed() {
     let said = |policy: &Policy, terms: &RoundTerms| {
-        let left =
-            trained().disclose(policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1))).unwrap();
+        let left = trained()
+            .disclose(policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
+            .unwrap();
         (left.update().samples(), left.update().criteria().to_vec())
     };
     let asking = terms(ValueEncoding::F32);
@@ -207,7 +219,7 @@ fn samples_and_criteria_leave_only_if_asked_for_and_allowed() {
 }
 
 #[test]
-fn values_that_cannot_be_sent_do_not_pass() {
+fn rejects_values_that_cannot_be_encoded() {
     let mut wrong = trained();
     wrong.values_mut(1)[2] = 70_000.0;
     let terms = terms(ValueEncoding::F16);
@@ -215,12 +227,10 @@ fn values_that_cannot_be_sent_do_not_pass() {
         .disclose(&open_policy(), &terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
         .unwrap_err();
     assert_eq!(error.to_string(), "table 1: a value is not finite or too large for f16");
-    let noisy = disclosed(ValueEncoding::F32, &mut Ledger::new()).transform(|_, values| values[0] = f32::NAN);
-    assert!(noisy.is_err());
 }
 
 #[test]
-fn the_ledger_answers_what_left() {
+fn ledger_records_what_left() {
     let mut ledger = Ledger::new();
     disclosed(ValueEncoding::F32, &mut ledger);
     disclosed(ValueEncoding::F16, &mut ledger);
@@ -238,14 +248,20 @@ fn the_ledger_answers_what_left() {
     // What leaves in another form is told of in its bytes.
     let (terms, mut rng) = (terms(ValueEncoding::F32), Rng::new(1));
     trained()
-        .disclose_wrapped(&open_policy(), &terms, (5, Some(9000)), &mut ledger, DisclosureSeeds::once(&mut rng))
+        .disclose_wrapped(
+            &open_policy(),
+            &terms,
+            (5, Some(9000)),
+            &mut ledger,
+            DisclosureSeeds::once(&mut rng),
+        )
         .unwrap();
     assert_eq!(ledger.totals().bytes, 70 + 56 + 9000);
     assert_eq!(ledger.entries().last().map(|entry| (entry.bytes, entry.when)), Some((9000, 5)));
 }
 
 #[test]
-fn a_bounded_ledger_forgets_when_but_not_how_often() {
+fn bounded_ledger_keeps_counts_of_old_entries() {
     let (mut full, mut bounded) = (Ledger::new(), Ledger::bounded(400));
     let mut totals = Ledger::totals_only();
     for _ in 0..50 {
@@ -257,9 +273,9 @@ fn a_bounded_ledger_forgets_when_but_not_how_often() {
     assert_eq!(full.entries().count(), 50);
     assert_eq!((bounded.totals(), totals.totals()), (full.totals(), full.totals()));
     for row in [3, 4, 200] {
-        assert_eq!(bounded.about(FederationId(7), "items", row), full.about(FederationId(7), "items", row));
+        assert_eq!(bounded.row(FederationId(7), "items", row), full.row(FederationId(7), "items", row));
     }
-    assert_eq!(bounded.about(FederationId(7), "net", 0).times, 50);
+    assert_eq!(bounded.row(FederationId(7), "net", 0).times, 50);
     for (ledger, table) in [(&full, "items"), (&bounded, "items"), (&bounded, "net")] {
         let all = ledger.by_row(FederationId(7), table, 250);
         for (row, left) in (0..).zip(all) {
@@ -270,12 +286,12 @@ fn a_bounded_ledger_forgets_when_but_not_how_often() {
     bounded.encode(&mut bytes);
     assert!(bytes.len() < 500, "{} bytes", bytes.len());
     assert_eq!(Ledger::decode(&bytes).unwrap().bound_to(400), bounded);
-    assert_eq!(full.bound_to(400).about(FederationId(7), "items", 3).times, 50);
+    assert_eq!(full.bound_to(400).row(FederationId(7), "items", 3).times, 50);
 }
 
 proptest! {
     #[test]
-    fn a_covered_row_that_stays_at_home_goes_with_its_cover(
+    fn withheld_rows_leave_with_their_decoy(
         rows in prop::collection::btree_set(0u32..40, 1..40),
         consumed in prop::collection::btree_set(0u32..40, 0..40),
         hidden in prop::collection::btree_set(0u32..40, 0..10),

@@ -189,7 +189,7 @@ impl Quantizer {
     }
 
     /// The word that says whether updates were within the clip, if there is one.
-    pub fn vote(&self) -> Option<usize> {
+    pub fn indicator(&self) -> Option<usize> {
         self.form.votes.then(|| self.length - 1)
     }
 
@@ -306,10 +306,16 @@ mod tests {
         let error = Quantizer::new(&layout(), form(RowLayout::Buckets(30), false)).unwrap_err();
         assert_eq!(error, FormError::BucketsWithoutCounts);
         let large = Layout::new(vec![Shape::new("items", 1 << 22, 60, Keyed::Items)]).unwrap();
-        assert!(matches!(Quantizer::new(&large, form(RowLayout::Dense, true)), Err(FormError::TooLong { .. })));
+        assert!(matches!(
+            Quantizer::new(&large, form(RowLayout::Dense, true)),
+            Err(FormError::TooLong { .. })
+        ));
         assert_eq!(Quantizer::new(&layout(), form(RowLayout::Dense, true)).unwrap().length(), 40 * 4 + 5);
         assert_eq!(Quantizer::new(&layout(), form(RowLayout::Dense, false)).unwrap().length(), 40 * 3 + 4);
-        assert_eq!(Quantizer::new(&layout(), form(RowLayout::Buckets(30), true)).unwrap().length(), 30 * 7 + 5);
+        assert_eq!(
+            Quantizer::new(&layout(), form(RowLayout::Buckets(30), true)).unwrap().length(),
+            30 * 7 + 5
+        );
     }
 
     #[test]
@@ -372,8 +378,9 @@ mod tests {
     fn updates_say_whether_they_are_within_the_clip() {
         let grid = Grid::choose(2.0, Some(1.0), 100, 0.0).unwrap();
         let quantizer =
-            Quantizer::new(&layout(), Form { grid, rows: RowLayout::Dense, counts: false, votes: true }).unwrap();
-        assert_eq!((quantizer.length(), quantizer.vote()), (40 * 3 + 4 + 1, Some(124)));
+            Quantizer::new(&layout(), Form { grid, rows: RowLayout::Dense, counts: false, votes: true })
+                .unwrap();
+        assert_eq!((quantizer.length(), quantizer.indicator()), (40 * 3 + 4 + 1, Some(124)));
         for (value, vote) in [(0.5, 1), (1.5, -1)] {
             let words = quantizer.words(update(&BTreeMap::from([(7, [value, 0.0, 0.0])]), [0.0; 4]).update());
             assert_eq!(words[124] as i32, vote);

@@ -236,12 +236,12 @@ impl Sealing {
             }
         };
         let masked = secagg::Masked::decode(bytes).map_err(|error| malformed(error.to_string()))?;
-        if masked.header != secagg::Header::new(masks.terms(), seat) {
+        if masked.header != secagg::Header::new(masks.config(), seat) {
             return Err(Refused::WrongRound(
                 "the update is for another round, federation or seat".to_owned(),
             ));
         }
-        let (found, expected) = (masked.words.len(), masks.terms().length as usize);
+        let (found, expected) = (masked.words.len(), masks.config().length as usize);
         if found != expected {
             return Err(Refused::WrongShape(format!("{found} words, expected {expected}")));
         }

@@ -105,7 +105,7 @@ fn false_signatures_are_refused_and_a_device_that_does_not_confirm_stops_nobody(
     let mut choir = Choir::new();
     let all: Vec<usize> = (0..usize::from(DEVICES)).collect();
     let mut forged = choir.singers[0].1.advertise();
-    forged.keys.boxes[3] ^= 1;
+    forged.keys.encryption[3] ^= 1;
     choir.refuses(0, &forged.encode(), "its keys do not bear the signature of its identity");
     forged.keys.signed = None;
     choir.refuses(0, &forged.encode(), "the other way round");
@@ -116,7 +116,7 @@ fn false_signatures_are_refused_and_a_device_that_does_not_confirm_stops_nobody(
     for &place in &all {
         let down = EncryptedShares::decode(&choir.hear(place)).unwrap();
         let (phone, device) = &mut choir.singers[place];
-        let zeros = vec![0; device.terms().length as usize];
+        let zeros = vec![0; device.config().length as usize];
         let masked = device.mask(&down, &zeros).unwrap().encode();
         let path = "/v1/federations/choir/rounds/0/updates";
         assert_eq!(choir.host.call("POST", path, &phone.credential, &masked).status, 201);

@@ -5,11 +5,11 @@ mod loss;
 mod pld;
 mod rdp;
 mod round;
-mod stored;
+mod storage;
 
 use super::DpError;
 use super::error::{check, delta as checked_delta, positive};
-use super::mechanism::gaussian_epsilon;
+use super::gaussian::gaussian_epsilon;
 use super::normal::bisect;
 use loss::Loss;
 use sottovoce_core::math;

@@ -160,7 +160,7 @@ fn compose(grids: &[(Grid, u64)], low: i64, high: i64, tail: f64) -> Grid {
 mod tests {
     use super::super::loss::{Noise, Truth};
     use super::*;
-    use crate::dp::mechanism::gaussian_epsilon;
+    use crate::dp::gaussian::gaussian_epsilon;
 
     fn worst(q: f64, noise: Noise, steps: u64, delta: f64) -> f64 {
         let direction = |truth| epsilon(&[(Loss { truth, q, noise }, steps)], delta);
