@@ -4,7 +4,7 @@
 //! plot, data cards, configuration.
 
 use sottovoce_core::{Rng, math};
-use sottovoce_evaluate::report::plot::{Axis, Bars, Front, Point, Series, Summary, Unit};
+use sottovoce_evaluate::report::plot::{Axis, Bars, ParetoAxes, Point, Series, Summary, Unit};
 use sottovoce_evaluate::report::{
     Cell, Column, DataCard, Format, KeyFigure, Mark, Plot, Report, Row, Section, Table,
 };
@@ -41,7 +41,7 @@ fn sample() -> Report {
         .figure(KeyFigure::new("best nDCG@10", "0.2617", "ials on ml-1m, 95% interval 0.256–0.267"))
         .figure(KeyFigure::new("federated, π = 0.5", "0.2291", "97% of its centralised twin"))
         .figure(KeyFigure::new("sent per device and round", "14.2 kB", "of 312 kB uncompressed"))
-        .figure(KeyFigure::new("trained and judged in", "42 s", "28 runs on 2 cores"))
+        .figure(KeyFigure::new("trained and evaluated in", "42 s", "28 runs on 2 cores"))
         .section(accuracy())
         .section(training())
         .section(disclosure())
@@ -221,7 +221,7 @@ fn training() -> Section {
                 Axis::new("bytes per device and round").unit(Unit::Bytes).log(),
                 Axis::new("nDCG@10"),
                 front,
-                Front::cheap_and_good(),
+                ParetoAxes::low_x_high_y(),
             )
             .caption("Filled points: no other is both cheaper and better."),
         )

@@ -1,6 +1,6 @@
-//! The result of judging.
+//! The result of evaluating.
 
-use crate::{Candidates, Lists, Metrics, PerUser, Popularity};
+use crate::{Candidates, Metrics, PerUser, Popularity, RankedLists};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ pub struct Evaluation {
     pub at: BTreeMap<usize, Metrics>,
     /// Each user's values.
     pub per_user: PerUser,
-    /// The lists that were judged; those of a model are as long as the greatest cutoff.
-    pub lists: Lists,
+    /// The lists that were evaluated; those of a model are as long as the greatest cutoff.
+    pub lists: RankedLists,
     /// How often each item was recommended, by cutoff.
     pub recommended: BTreeMap<usize, Vec<u32>>,
     /// Popularity of the items in training.

@@ -1,13 +1,13 @@
 //! Each user's own values, for significance tests, confidence intervals and slices.
 
-use crate::Key;
+use crate::Metric;
 use crate::accuracy::Row;
 use std::collections::BTreeMap;
 
 /// The values of every user with test items; all columns are parallel to [`users`](Self::users).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PerUser {
-    /// Users with test items, ascending. Two evaluations of one question have the same, so their columns pair up.
+    /// Users with test items, ascending. Two evaluations of one input have the same, so their columns pair up.
     pub users: Vec<u32>,
     /// By cutoff.
     pub at: BTreeMap<usize, Columns>,
@@ -16,17 +16,17 @@ pub struct PerUser {
 }
 
 impl PerUser {
-    /// One measure's column; `None` if users have no value of it or the cutoff was not judged.
-    pub fn column(&self, key: Key, cutoff: usize) -> Option<&[f64]> {
+    /// One measure's column; `None` if users have no value of it or the cutoff was not evaluated.
+    pub fn column(&self, key: Metric, cutoff: usize) -> Option<&[f64]> {
         let at = self.at.get(&cutoff)?;
         let column = match key {
-            Key::Precision => &at.precision,
-            Key::Recall => &at.recall,
-            Key::Ndcg => &at.ndcg,
-            Key::HitRate => &at.hit,
-            Key::Map => &at.map,
-            Key::Mrr => &at.mrr,
-            Key::Auc => self.auc.as_ref()?,
+            Metric::Precision => &at.precision,
+            Metric::Recall => &at.recall,
+            Metric::Ndcg => &at.ndcg,
+            Metric::HitRate => &at.hit,
+            Metric::Map => &at.map,
+            Metric::Mrr => &at.mrr,
+            Metric::Auc => self.auc.as_ref()?,
             _ => return None,
         };
         Some(column)

@@ -2,7 +2,7 @@
 
 use crate::accuracy::{self, Sums};
 use crate::per_user::mean;
-use crate::{Evaluation, Question};
+use crate::{Evaluation, EvaluationInput};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -42,14 +42,14 @@ pub struct Accuracy {
 }
 
 /// By activity: the length of the user's training history. 3 groups are terciles, 4 quartiles.
-pub fn by_activity(question: &Question<'_>, evaluation: &Evaluation, groups: usize) -> Vec<Slice> {
-    by_trait(evaluation, groups, |user| question.train.of(user).len() as f64)
+pub fn by_activity(input: &EvaluationInput<'_>, evaluation: &Evaluation, groups: usize) -> Vec<Slice> {
+    by_trait(evaluation, groups, |user| input.train.of(user).len() as f64)
 }
 
 /// By taste: the share of short-head items in the user's training history (0 without one).
-pub fn by_taste(question: &Question<'_>, evaluation: &Evaluation, groups: usize) -> Vec<Slice> {
+pub fn by_taste(input: &EvaluationInput<'_>, evaluation: &Evaluation, groups: usize) -> Vec<Slice> {
     by_trait(evaluation, groups, |user| {
-        let history = question.train.of(user);
+        let history = input.train.of(user);
         let popular = history.iter().filter(|&&item| evaluation.popularity.is_head(item)).count();
         popular as f64 / history.len().max(1) as f64
     })
@@ -114,7 +114,7 @@ fn slice(evaluation: &Evaluation, members: &[usize], values: &[f64]) -> Slice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Protocol, judge};
+    use crate::{Protocol, evaluate};
     use sottovoce_core::Histories;
 
     #[test]
@@ -123,19 +123,19 @@ mod tests {
         let train = [vec![0], vec![1, 2], vec![0, 1], vec![2, 0], vec![0, 1, 2], vec![3, 4, 5, 1]];
         let test = [vec![7], vec![6, 5], vec![3], vec![7, 6], vec![4], vec![]];
         let [train, test] = [train, test].map(|lists| Histories::from_lists(&lists, 8).unwrap());
-        let question = Question::new(&train, &test);
+        let input = EvaluationInput::new(&train, &test);
         let score = |_: usize, into: &mut [f32]| (0..8).for_each(|item| into[item] = item as f32);
-        let evaluation = judge(&question, &Protocol::all_unrated([2]), score).unwrap();
-        let slices = by_activity(&question, &evaluation, 3);
+        let evaluation = evaluate(&input, &Protocol::all_unrated([2]), score).unwrap();
+        let slices = by_activity(&input, &evaluation, 3);
         let shape: Vec<_> = slices.iter().map(|slice| (slice.from, slice.to, slice.users)).collect();
         assert_eq!(shape, [(1.0, 1.0, 1), (2.0, 2.0, 3), (3.0, 3.0, 1)]);
         let recalls: Vec<_> = slices.iter().map(|slice| slice.at[&2].recall).collect();
         assert_eq!(recalls, [1.0, 0.5, 0.0]);
         assert_eq!(slices[1].at[&2].precision, (0.5 + 0.0 + 1.0) / 3.0);
-        let whole = by_activity(&question, &evaluation, 1).remove(0);
+        let whole = by_activity(&input, &evaluation, 1).remove(0);
         let metrics = &evaluation.at[&2];
         assert_eq!((whole.users, whole.at[&2].ndcg, whole.at[&2].f1), (5, metrics.ndcg, metrics.f1));
         assert!((whole.at[&2].auc.unwrap() - metrics.auc.unwrap()).abs() < 1e-15);
-        assert_eq!(by_taste(&question, &evaluation, 2).iter().map(|slice| slice.users).sum::<usize>(), 5);
+        assert_eq!(by_taste(&input, &evaluation, 2).iter().map(|slice| slice.users).sum::<usize>(), 5);
     }
 }

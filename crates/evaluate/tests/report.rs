@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use sottovoce_evaluate::report::plot::{
-    Axis, Bars, Front, Orientation, Point, Series, Shape, Style, Summary, Unit, pareto_front,
+    Axis, Bars, Orientation, ParetoAxes, Point, Series, Shape, Style, Summary, Unit, pareto_front,
 };
 use sottovoce_evaluate::report::{
     Block, Cell, Column, DataCard, Direction, Format, KeyFigure, Mark, Plot, Report, Row, Section, Standing,
@@ -127,7 +127,7 @@ fn plots(name: &str) -> Vec<Plot> {
             axis(),
             axis().unit(Unit::Percent),
             vec![series(1.0), other()],
-            Front::cheap_and_good(),
+            ParetoAxes::low_x_high_y(),
         ),
         Plot::scatter(
             name,
@@ -279,10 +279,10 @@ fn empty_plots_and_tables_say_so() {
 #[test]
 fn the_front_is_what_nobody_beats() {
     let points = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0), (2.0, 3.0), (f64::NAN, 9.0), (5.0, 4.0)];
-    assert_eq!(pareto_front(&points, Front::cheap_and_good()), [0, 1, 4, 3]);
-    let both = Front { x: Direction::HigherBetter, y: Direction::HigherBetter };
+    assert_eq!(pareto_front(&points, ParetoAxes::low_x_high_y()), [0, 1, 4, 3]);
+    let both = ParetoAxes { x: Direction::HigherBetter, y: Direction::HigherBetter };
     assert_eq!(pareto_front(&points, both), [6]);
-    let low = Front { x: Direction::HigherBetter, y: Direction::LowerBetter };
+    let low = ParetoAxes { x: Direction::HigherBetter, y: Direction::LowerBetter };
     assert_eq!(pareto_front(&points, low), [0, 2, 6]);
     assert!(pareto_front(&[], both).is_empty());
 }
@@ -293,7 +293,7 @@ proptest! {
         points in prop::collection::vec((0..20_i32, 0..20_i32), 1..40)
     ) {
         let points: Vec<(f64, f64)> = points.into_iter().map(|(x, y)| (x.into(), y.into())).collect();
-        let front = pareto_front(&points, Front::cheap_and_good());
+        let front = pareto_front(&points, ParetoAxes::low_x_high_y());
         let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
         prop_assert!(!front.is_empty());
         for (at, &point) in points.iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::trial::{Checks, Keeping, ModelPlan, PrepareError, evaluate, load_clea
 use crate::witness;
 use sottovoce_core::Histories;
 use sottovoce_data::{CleaningNotes, Description, LoadOptions, Parts, Splitting, describe, split_as};
-use sottovoce_evaluate::{Question, report};
+use sottovoce_evaluate::{EvaluationInput, report};
 use sottovoce_federation::Recorder;
 use sottovoce_models::{Flow, ModelError};
 use std::collections::{BTreeMap, HashMap};
@@ -71,7 +71,7 @@ impl Runner {
 
 impl Prepared {
     /// What a stage learns from, and what it is asked.
-    fn stage(&self, stage: Stage) -> (&Histories, Question<'_>) {
+    fn stage(&self, stage: Stage) -> (&Histories, EvaluationInput<'_>) {
         let parts = if stage == Stage::Test { &self.whole } else { &self.held };
         let validation = self.held.validation.as_ref().unwrap_or(&self.held.test);
         let (test, also_seen) = match stage {
@@ -80,7 +80,7 @@ impl Prepared {
             Stage::TestWithoutRefit => (&parts.test, Some(validation)),
         };
         let categories = parts.catalog.categories.as_ref();
-        (&parts.train, Question { train: &parts.train, also_seen, test, categories })
+        (&parts.train, EvaluationInput { train: &parts.train, also_seen, test, categories })
     }
 
     fn card(&self, data: &DataSet) -> DataCard {

@@ -9,7 +9,7 @@ use sottovoce_data::{
     Cleaning, CleaningNotes, DataError, Dataset, Description, GraphPlan, Interactions, LoadOptions, Notes,
     Parts, Split, Splitting, clean, describe, load, read_graph, split_as,
 };
-use sottovoce_evaluate::{EvaluateError, Evaluation, Protocol, Question, judge};
+use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, Protocol};
 use sottovoce_federation::{Recorder, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Settings;
@@ -163,7 +163,7 @@ pub struct ModelPlan<'a> {
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
     /// What it is asked.
-    pub question: Question<'a>,
+    pub question: EvaluationInput<'a>,
     /// By what it is judged.
     pub metric: MetricAt,
     /// After every so many epochs, and after the last.
@@ -244,11 +244,11 @@ pub fn train_keeping<'a>(
 /// # Errors
 /// If the parts of the question do not fit together.
 pub fn evaluate(
-    question: &Question<'_>,
+    question: &EvaluationInput<'_>,
     protocol: &Protocol,
     model: &dyn Recommender,
 ) -> Result<Evaluation, EvaluateError> {
-    judge(question, protocol, |user, into: &mut [f32]| model.score(user, into))
+    sottovoce_evaluate::evaluate(question, protocol, |user, into: &mut [f32]| model.score(user, into))
 }
 
 impl Checks<'_> {
@@ -262,7 +262,7 @@ impl Checks<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sottovoce_evaluate::Key;
+    use sottovoce_evaluate::Metric;
     use sottovoce_models::settings::Value;
 
     fn town() -> Prepared {
@@ -282,8 +282,8 @@ mod tests {
     fn patience_ends_the_training_and_the_best_epoch_comes_back() {
         let data = town();
         let held_out = data.parts.validation.as_ref().unwrap();
-        let question = Question::new(&data.parts.train, held_out);
-        let metric = MetricAt { key: Key::Ndcg, cutoff: 10 };
+        let question = EvaluationInput::new(&data.parts.train, held_out);
+        let metric = MetricAt { key: Metric::Ndcg, cutoff: 10 };
         let model = registry::find("bpr-mf").unwrap();
         let settings =
             model.settings([("epochs", Value::Integer(200)), ("learning_rate", Value::Real(0.1))]).unwrap();

@@ -9,7 +9,7 @@ mod training;
 use membership::{Separation, Trier};
 use sottovoce_core::{Histories, Rng};
 use sottovoce_data::Parts;
-use sottovoce_evaluate::{EvaluateError, Protocol, Question, judge};
+use sottovoce_evaluate::{EvaluateError, EvaluationInput, Protocol, evaluate};
 use sottovoce_federation::Streaming;
 use sottovoce_models::ModelError;
 use sottovoce_models::settings::Value;
@@ -229,8 +229,8 @@ pub fn measure(
 
 /// Of people who have a test part.
 fn ndcg(train: &Histories, test: &Histories, model: &dyn Streaming) -> Result<f64, UnlearningError> {
-    let question = Question::new(train, test);
-    let judged = judge(&question, &Protocol::all_unrated([CUTOFF]), |user, into: &mut [f32]| {
+    let question = EvaluationInput::new(train, test);
+    let judged = evaluate(&question, &Protocol::all_unrated([CUTOFF]), |user, into: &mut [f32]| {
         model.score(user, into);
     })?;
     Ok(judged.at.get(&CUTOFF).map_or(f64::NAN, |metrics| metrics.ndcg))

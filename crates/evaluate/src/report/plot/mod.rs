@@ -18,7 +18,7 @@ mod theme;
 
 pub use axis::{Axis, Scale, Unit};
 pub use pareto::pareto_front;
-pub use series::{Bars, Counts, Front, Orientation, Point, Reference, Series, Style, Summary};
+pub use series::{Bars, Counts, Orientation, ParetoAxes, Point, Reference, Series, Style, Summary};
 pub(super) use theme::{Colours, PLOT_CSS, dark_colours, light_colours};
 
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ pub enum Shape {
         series: Vec<Series>,
         /// Which way the axes get better, if the front is to be marked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        front: Option<Front>,
+        front: Option<ParetoAxes>,
     },
     /// Bars by category, grouped where there are several series; values may be negative.
     Bars {
@@ -99,7 +99,13 @@ impl Plot {
     }
 
     /// Points by two values with the Pareto front marked.
-    pub fn pareto(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>, front: Front) -> Plot {
+    pub fn pareto(
+        title: impl Into<String>,
+        x: Axis,
+        y: Axis,
+        series: Vec<Series>,
+        front: ParetoAxes,
+    ) -> Plot {
         Plot::new(title, x, y, Shape::Scatter { series, front: Some(front) })
     }
 

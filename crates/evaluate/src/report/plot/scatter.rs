@@ -5,7 +5,7 @@ use super::frame::{self, Plane, Swatch};
 use super::labels::{Area, Placer};
 use super::line::{hidden, rulers, tell};
 use super::pareto::pareto_front;
-use super::series::{Front, Point, Series};
+use super::series::{ParetoAxes, Point, Series};
 use super::svg::{Svg, polyline};
 use super::theme::Look;
 use crate::report::table::Direction;
@@ -24,7 +24,7 @@ pub(super) fn written_beside(series: &[Series]) -> bool {
     series.iter().all(|s| s.points.len() <= 1)
 }
 
-pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<Front>) -> (f64, String) {
+pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<ParetoAxes>) -> (f64, String) {
     let plot = canvas.plot;
     let Some((x, y)) = rulers(canvas, series) else { return canvas.empty() };
     let legend = match written_beside(series) {
@@ -67,7 +67,7 @@ fn dots<'a>(canvas: &Canvas<'_>, series: &'a [Series], at: impl Fn(&Point) -> (f
 }
 
 /// Marks the dots of the front and draws it as steps: between two points nothing better is known than the nearer one.
-fn draw_front(svg: &mut Svg, dots: &mut [Dot<'_>], front: Front) -> Vec<(f64, f64)> {
+fn draw_front(svg: &mut Svg, dots: &mut [Dot<'_>], front: ParetoAxes) -> Vec<(f64, f64)> {
     let values: Vec<(f64, f64)> = dots.iter().map(|d| (d.point.x, d.point.y)).collect();
     let mut path: Vec<(f64, f64)> = Vec::new();
     for at in pareto_front(&values, front) {

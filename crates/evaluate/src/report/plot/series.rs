@@ -91,17 +91,17 @@ impl Point {
 
 /// Which way the axes of a scatter plot get better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Front {
+pub struct ParetoAxes {
     /// The horizontal axis.
     pub x: Direction,
     /// The vertical axis.
     pub y: Direction,
 }
 
-impl Front {
+impl ParetoAxes {
     /// Less of x for more of y: accuracy against its cost.
-    pub fn cheap_and_good() -> Front {
-        Front { x: Direction::LowerBetter, y: Direction::HigherBetter }
+    pub fn low_x_high_y() -> ParetoAxes {
+        ParetoAxes { x: Direction::LowerBetter, y: Direction::HigherBetter }
     }
 }
 

@@ -1,10 +1,10 @@
 //! From lists to measures.
 
 use crate::accuracy::{self, Discounts, Sums, Walk};
-use crate::exposure::{self, Exposure, Ground};
+use crate::beyond_accuracy::{self, GroundTruth, RecommendationCounts};
 use crate::per_user::Columns;
 use crate::sampling::Marks;
-use crate::{Evaluation, Lists, Metrics, PerUser, Popularity, Question};
+use crate::{Evaluation, EvaluationInput, Metrics, PerUser, Popularity, RankedLists};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ const BLOCKS: usize = 32;
 /// Measures of a block of users; blocks merge.
 struct Part {
     users: Vec<u32>,
-    ground: Ground,
+    truth: GroundTruth,
     at: Vec<AtCutoff>,
 }
 
 struct AtCutoff {
     columns: Columns,
     sums: Sums,
-    exposure: Exposure,
+    counts: RecommendationCounts,
 }
 
 impl Part {
@@ -30,63 +30,67 @@ impl Part {
         let zero = || AtCutoff {
             columns: Columns::default(),
             sums: Sums::default(),
-            exposure: Exposure::zero(items),
+            counts: RecommendationCounts::zero(items),
         };
-        Self { users: Vec::new(), ground: Ground::default(), at: cutoffs.iter().map(|_| zero()).collect() }
+        Self {
+            users: Vec::new(),
+            truth: GroundTruth::default(),
+            at: cutoffs.iter().map(|_| zero()).collect(),
+        }
     }
 
     fn merge(&mut self, other: &Part) {
         self.users.extend_from_slice(&other.users);
-        self.ground.merge(other.ground);
+        self.truth.merge(other.truth);
         for (at, other) in self.at.iter_mut().zip(&other.at) {
             at.columns.append(&other.columns);
             at.sums.merge(other.sums);
-            at.exposure.merge(&other.exposure);
+            at.counts.merge(&other.counts);
         }
     }
 }
 
 /// What all blocks of one evaluation share.
 struct Bench<'a> {
-    question: &'a Question<'a>,
+    input: &'a EvaluationInput<'a>,
     cutoffs: &'a [usize],
-    lists: &'a Lists,
+    lists: &'a RankedLists,
     popularity: &'a Popularity,
     discounts: Discounts,
 }
 
 impl Bench<'_> {
     fn block(&self, users: std::ops::Range<usize>) -> Part {
-        let mut part = Part::zero(self.cutoffs, self.question.items());
-        let mut marks = Marks::new(self.question.items());
+        let mut part = Part::zero(self.cutoffs, self.input.items());
+        let mut marks = Marks::new(self.input.items());
         for user in users {
-            self.count_unseen(user, &mut part.ground, &mut marks);
+            self.count_unseen(user, &mut part.truth, &mut marks);
             self.user(user, &mut part, &mut marks);
         }
         part
     }
 
-    fn count_unseen(&self, user: usize, ground: &mut Ground, marks: &mut Marks) {
+    fn count_unseen(&self, user: usize, truth: &mut GroundTruth, marks: &mut Marks) {
         let mut unseen = self.popularity.sizes();
         marks.clear();
-        for item in self.question.seen(user).filter(|&item| marks.add(item)) {
+        for item in self.input.seen(user).filter(|&item| marks.add(item)) {
             unseen[self.popularity.group(item)] -= 1;
         }
-        ground.merge(Ground { users: 1, test: [0; 2], unseen });
+        truth.merge(GroundTruth { users: 1, test: [0; 2], unseen });
     }
 
     fn user(&self, user: usize, part: &mut Part, marks: &mut Marks) {
         let mut test = 0;
         marks.clear();
-        for &item in self.question.test.of(user) {
+        for &item in self.input.test.of(user) {
             if marks.add(item) {
-                part.ground.test[self.popularity.group(item)] += 1;
+                part.truth.test[self.popularity.group(item)] += 1;
                 test += 1;
             }
         }
         let hit = |item| marks.has(item);
         for (at, &k) in part.at.iter_mut().zip(self.cutoffs) {
-            at.exposure.add(self.lists.top(user, k), self.popularity, hit);
+            at.counts.add(self.lists.top(user, k), self.popularity, hit);
         }
         if test > 0 {
             part.users.push(user as u32);
@@ -108,43 +112,52 @@ impl Bench<'_> {
     }
 }
 
-/// All measures of lists that fit the question; cutoffs ascend.
-pub(crate) fn measure(question: &Question<'_>, cutoffs: &[usize], lists: Lists) -> Evaluation {
-    let popularity = Popularity::of(question.train);
+/// All measures of lists that fit the input; cutoffs ascend.
+pub(crate) fn compute_metrics(
+    input: &EvaluationInput<'_>,
+    cutoffs: &[usize],
+    lists: RankedLists,
+) -> Evaluation {
+    let popularity = Popularity::of(input.train);
     let longest = cutoffs.last().copied().unwrap_or(0);
-    let discounts = Discounts::new(longest.min(question.items()));
-    let bench = Bench { question, cutoffs, lists: &lists, popularity: &popularity, discounts };
-    let users = question.users();
+    let discounts = Discounts::new(longest.min(input.items()));
+    let bench = Bench { input, cutoffs, lists: &lists, popularity: &popularity, discounts };
+    let users = input.users();
     let size = users.div_ceil(BLOCKS).max(1);
     let blocks = (0..users.div_ceil(size)).into_par_iter();
     let parts: Vec<Part> =
         blocks.map(|block| bench.block(block * size..((block + 1) * size).min(users))).collect();
-    let mut whole = Part::zero(cutoffs, question.items());
+    let mut whole = Part::zero(cutoffs, input.items());
     parts.iter().for_each(|part| whole.merge(part));
-    conclude(question, cutoffs, whole, lists, popularity)
+    conclude(input, cutoffs, whole, lists, popularity)
 }
 
 fn conclude(
-    question: &Question<'_>,
+    input: &EvaluationInput<'_>,
     cutoffs: &[usize],
     whole: Part,
-    lists: Lists,
+    lists: RankedLists,
     popularity: Popularity,
 ) -> Evaluation {
     let mut per_user = PerUser { users: whole.users, ..PerUser::default() };
     let (mut metrics, mut recommended) = (BTreeMap::new(), BTreeMap::new());
     for (&k, at) in cutoffs.iter().zip(whole.at) {
-        metrics.insert(k, result(question, &at, &whole.ground, &popularity));
+        metrics.insert(k, result(input, &at, &whole.truth, &popularity));
         per_user.at.insert(k, at.columns);
-        recommended.insert(k, at.exposure.recommended);
+        recommended.insert(k, at.counts.recommended);
     }
     Evaluation { at: metrics, per_user, lists, recommended, popularity, candidates: None }
 }
 
-fn result(question: &Question<'_>, at: &AtCutoff, ground: &Ground, popularity: &Popularity) -> Metrics {
+fn result(
+    input: &EvaluationInput<'_>,
+    at: &AtCutoff,
+    truth: &GroundTruth,
+    popularity: &Popularity,
+) -> Metrics {
     let means = at.sums.means();
-    let exposure = &at.exposure;
-    let mut ascending = exposure.recommended.clone();
+    let counts = &at.counts;
+    let mut ascending = counts.recommended.clone();
     ascending.sort_unstable();
     Metrics {
         precision: means.precision,
@@ -155,16 +168,16 @@ fn result(question: &Question<'_>, at: &AtCutoff, ground: &Ground, popularity: &
         mrr: means.mrr,
         f1: accuracy::f1(means.precision, means.recall),
         auc: None,
-        item_coverage: exposure.coverage(),
-        item_coverage_share: exposure.coverage() as f64 / question.items() as f64,
-        gini: exposure::evenness(&ascending),
-        shannon_entropy: exposure::entropy(&ascending),
-        aclt: exposure.aclt(ground, popularity),
-        pop_reo: exposure.pop_reo(ground),
-        pop_rsp: exposure.pop_rsp(ground, popularity),
-        bias_disparity: question
+        item_coverage: counts.coverage(),
+        item_coverage_share: counts.coverage() as f64 / input.items() as f64,
+        gini: beyond_accuracy::evenness(&ascending),
+        shannon_entropy: beyond_accuracy::entropy(&ascending),
+        aclt: counts.aclt(truth, popularity),
+        pop_reo: counts.pop_reo(truth),
+        pop_rsp: counts.pop_rsp(truth, popularity),
+        bias_disparity: input
             .categories
-            .map(|categories| exposure.bias_disparity(popularity, categories))
+            .map(|categories| counts.bias_disparity(popularity, categories))
             .unwrap_or_default(),
     }
 }
