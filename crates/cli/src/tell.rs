@@ -2,13 +2,13 @@
 
 use crate::output;
 use sottovoce_core::Names;
-use sottovoce_data::{CleaningNotes, Notes};
+use sottovoce_data::{CleaningReport, LoadReport};
 use sottovoce_evaluate::{Evaluation, Metric, Metrics};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Says what was met while reading, if anything was.
-pub(crate) fn about_reading(notes: &Notes) {
+pub(crate) fn about_reading(notes: &LoadReport) {
     if notes.skipped > 0 {
         let lines =
             if notes.skipped == 1 { "1 bad line was" } else { &format!("{} bad lines were", notes.skipped) };
@@ -20,8 +20,8 @@ pub(crate) fn about_reading(notes: &Notes) {
 }
 
 /// Says what cleaning left out, if anything.
-pub(crate) fn about_cleaning(notes: &CleaningNotes) {
-    for line in notes.lines() {
+pub(crate) fn about_cleaning(notes: &CleaningReport) {
+    for line in notes.messages() {
         output::note(&line);
     }
 }

@@ -4,7 +4,7 @@ use crate::date;
 use crate::fingerprint::fingerprint;
 use crate::format::Format;
 use crate::interactions::{Dataset, Interactions, group};
-use crate::notes::Notes;
+use crate::load_report::LoadReport;
 use serde::Serialize;
 
 /// A data set in numbers. Interactions are counted as they stand, repeated pairs included.
@@ -49,7 +49,8 @@ pub struct Description {
     /// The [`fingerprint`] of the interactions.
     pub fingerprint: String,
     /// What was met while loading.
-    pub notes: Notes,
+    #[serde(rename = "notes")]
+    pub report: LoadReport,
 }
 
 /// Ratings in numbers.
@@ -112,7 +113,7 @@ pub struct Popularity {
 /// Describes a loaded set.
 pub fn describe(set: &Dataset) -> Description {
     let mut description = describe_interactions(&set.name, set.format, &set.interactions);
-    description.notes = set.notes.clone();
+    description.report = set.report.clone();
     description
 }
 
@@ -143,7 +144,7 @@ pub fn describe_interactions(name: &str, format: Format, all: &Interactions) -> 
             .map_or(0, |categories| items.clone().filter(|&item| !categories.of(item).is_empty()).count()),
         items_with_title: items.filter(|&item| all.catalog.title(item).is_some()).count(),
         fingerprint: fingerprint(all),
-        notes: Notes::default(),
+        report: LoadReport::default(),
     }
 }
 

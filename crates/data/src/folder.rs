@@ -5,7 +5,7 @@ use crate::error::DataError;
 use crate::fields::Delimiter;
 use crate::files::{Files, unpacked_name};
 use crate::format::Format;
-use crate::sample::Sample;
+use crate::preview::Preview;
 
 /// The files that make up the set.
 #[derive(Debug)]
@@ -86,13 +86,13 @@ fn by_content(files: &Files<'_>, names: &[String], folder: &str) -> Result<Choic
 
 fn candidate(files: &Files<'_>, name: &str) -> Result<Option<Candidate>, DataError> {
     let head = files.head(name)?;
-    let sample = Sample::of(&head);
-    let Ok(format) = detect::format_of(name, name, &head, &sample) else { return Ok(None) };
-    if !detect::may_be_interactions(format, &sample) {
+    let preview = Preview::of(&head);
+    let Ok(format) = detect::format_of(name, name, &head, &preview) else { return Ok(None) };
+    if !detect::may_be_interactions(format, &preview) {
         return Ok(None);
     }
-    let first = sample.first(sample.delimiter().unwrap_or(Delimiter::Blanks));
-    let header = crate::columns::is_header(&first).then(|| sample.lines[0].clone());
+    let first = preview.first(preview.delimiter().unwrap_or(Delimiter::Blanks));
+    let header = crate::columns::is_header(&first).then(|| preview.lines[0].clone());
     Ok(Some(Candidate { name: name.to_owned(), format, header }))
 }
 

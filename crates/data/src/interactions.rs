@@ -1,7 +1,7 @@
 //! Who met what, how they liked it and when.
 
 use crate::format::Format;
-use crate::notes::Notes;
+use crate::load_report::LoadReport;
 use sottovoce_core::{Catalog, Names};
 use std::cmp::Ordering;
 
@@ -164,7 +164,7 @@ pub struct Dataset {
     /// Its interactions, as they stand in the source: not cleaned.
     pub interactions: Interactions,
     /// What was met on the way.
-    pub notes: Notes,
+    pub report: LoadReport,
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Where the fields of a row are, for every format whose rows are delimited lines.
 
+use crate::builder::Unit;
 use crate::columns::{self, Columns, Meaning, find, place};
 use crate::error::DataError;
 use crate::fields::Delimiter;
 use crate::format::Format;
 use crate::number;
-use crate::sample::Sample;
-use crate::table::Unit;
+use crate::preview::Preview;
 
 /// The places of the fields in a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,14 +48,14 @@ impl Layout {
     /// The layout of a file in a format whose rows are delimited lines.
     pub(crate) fn of(
         format: Format,
-        sample: &Sample,
+        preview: &Preview,
         columns: Option<&Columns>,
         file: &str,
     ) -> Result<Layout, DataError> {
         let tab = Delimiter::Byte(b'\t');
         let plain = Layout::plain;
         if let Some(columns) = columns {
-            return Layout::asked(columns, sample, file);
+            return Layout::asked(columns, preview, file);
         }
         Ok(match format {
             Format::MovieLens100k => Layout { rating: Some(2), time: Some(3), ..plain(tab, 4) },
@@ -68,15 +68,15 @@ impl Layout {
             Format::Foursquare => Layout { category: Some(3), time: Some(7), ..plain(tab, 8) },
             Format::FoursquareGlobal => Layout { time: Some(2), ..plain(tab, 4) },
             Format::YahooMovies => Layout { rating: Some(3), ..plain(tab, 4) },
-            Format::AmazonRatings => amazon(sample, file)?,
-            _ => Layout::told_by_content(sample, file)?,
+            Format::AmazonRatings => amazon(preview, file)?,
+            _ => Layout::told_by_content(preview, file)?,
         })
     }
 
     /// From the columns that the user named.
-    fn asked(columns: &Columns, sample: &Sample, file: &str) -> Result<Layout, DataError> {
-        let delimiter = delimiter(sample, file)?;
-        let first = sample.first(delimiter);
+    fn asked(columns: &Columns, preview: &Preview, file: &str) -> Result<Layout, DataError> {
+        let delimiter = delimiter(preview, file)?;
+        let first = preview.first(delimiter);
         let header = columns.by_name() || columns::is_header(&first);
         let names = if header { first.clone() } else { Vec::new() };
         let at = |column| place(column, &names, first.len(), file);
@@ -92,13 +92,13 @@ impl Layout {
         })
     }
 
-    fn told_by_content(sample: &Sample, file: &str) -> Result<Layout, DataError> {
-        let delimiter = delimiter(sample, file)?;
-        let first = sample.first(delimiter);
+    fn told_by_content(preview: &Preview, file: &str) -> Result<Layout, DataError> {
+        let delimiter = delimiter(preview, file)?;
+        let first = preview.first(delimiter);
         if columns::is_header(&first) {
             return Ok(Layout::of_header(&first, delimiter));
         }
-        Layout::by_position(sample, delimiter, file)
+        Layout::by_position(preview, delimiter, file)
     }
 
     fn of_header(header: &[String], delimiter: Delimiter) -> Layout {
@@ -115,8 +115,8 @@ impl Layout {
     }
 
     /// `user item`, `user item rating`, `user item time` or `user item rating time`.
-    fn by_position(sample: &Sample, delimiter: Delimiter, file: &str) -> Result<Layout, DataError> {
-        let rows = sample.rows(delimiter, 0);
+    fn by_position(preview: &Preview, delimiter: Delimiter, file: &str) -> Result<Layout, DataError> {
+        let rows = preview.rows(delimiter, 0);
         let width = rows.first().map_or(0, Vec::len);
         let plain = Layout::plain(delimiter, width);
         match width {
@@ -153,8 +153,8 @@ fn unit_of(name: Option<&String>) -> Unit {
     }
 }
 
-fn delimiter(sample: &Sample, file: &str) -> Result<Delimiter, DataError> {
-    sample.delimiter().ok_or_else(|| DataError::Unrecognised {
+fn delimiter(preview: &Preview, file: &str) -> Result<Delimiter, DataError> {
+    preview.delimiter().ok_or_else(|| DataError::Unrecognised {
         file: file.to_owned(),
         reason: "no delimiter (tab, ::, comma, semicolon, |, space) cuts its lines into two or more columns"
             .to_owned(),
@@ -162,14 +162,14 @@ fn delimiter(sample: &Sample, file: &str) -> Result<Delimiter, DataError> {
 }
 
 /// The ratings of 2014 are `user,item,...`, those of 2018 `item,user,...`; the ids tell which is which.
-fn amazon(sample: &Sample, file: &str) -> Result<Layout, DataError> {
+fn amazon(preview: &Preview, file: &str) -> Result<Layout, DataError> {
     let comma = Delimiter::Byte(b',');
-    let first = sample.first(comma);
+    let first = preview.first(comma);
     if columns::is_header(&first) {
-        return Layout::told_by_content(sample, file);
+        return Layout::told_by_content(preview, file);
     }
     let plain = Layout { rating: Some(2), time: Some(3), ..Layout::plain(comma, 4) };
-    Ok(if amazon_item_first(&sample.rows(comma, 0)) { Layout { user: 1, item: 0, ..plain } } else { plain })
+    Ok(if amazon_item_first(&preview.rows(comma, 0)) { Layout { user: 1, item: 0, ..plain } } else { plain })
 }
 
 /// Whether rows look like `item,user,...` of Amazon.

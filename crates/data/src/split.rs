@@ -68,7 +68,7 @@ impl Split {
 
 /// A data set parted. All parts have the same users and items.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parts {
+pub struct DataSplit {
     /// The users' ids.
     pub users: Names,
     /// The items.
@@ -85,7 +85,7 @@ pub struct Parts {
 
 /// How a data set is parted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Splitting {
+pub struct SplitConfig {
     /// How the test part is held out.
     pub test: Split,
     /// How a validation part is taken off the training part.
@@ -101,13 +101,13 @@ pub struct Splitting {
 ///
 /// Histories are in time order; equal times keep their input order. A random split is drawn for each user from the
 /// seed and the user's id alone, so other users and the order of rows make no difference to it.
-pub fn split(clean: &Interactions, how: Split, validation: Option<Split>, seed: u64) -> Parts {
-    split_as(clean, Splitting { test: how, validation, relevant: None, seed })
+pub fn split(clean: &Interactions, how: Split, validation: Option<Split>, seed: u64) -> DataSplit {
+    split_with(clean, SplitConfig { test: how, validation, relevant: None, seed })
 }
 
 /// The same with all that can be said of it.
-pub fn split_as(clean: &Interactions, how: Splitting) -> Parts {
-    let Splitting { test: how, validation, relevant, seed } = how;
+pub fn split_with(clean: &Interactions, how: SplitConfig) -> DataSplit {
+    let SplitConfig { test: how, validation, relevant, seed } = how;
     let relevant = relevant.filter(|_| !clean.rating.is_empty());
     let (starts, rows) = clean.rows_in_time();
     let mut parts = [Part::default(), Part::default(), Part::default()];
@@ -130,7 +130,7 @@ pub fn split_as(clean: &Interactions, how: Splitting) -> Parts {
         }
     }
     let [train, held, test] = parts.map(|part| part.histories(clean));
-    Parts {
+    DataSplit {
         users: clean.users.clone(),
         catalog: clean.catalog.clone(),
         train,

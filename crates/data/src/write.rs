@@ -2,7 +2,7 @@
 
 use crate::error::{DataError, shorten};
 use crate::interactions::Interactions;
-use crate::split::Parts;
+use crate::split::DataSplit;
 use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, FloatType, Int64Type};
 use parquet::errors::Result as ParquetResult;
@@ -56,9 +56,9 @@ pub fn write_parquet(interactions: &Interactions, path: &Path) -> Result<(), Dat
     write_parquet_rows(&Rows::of(interactions), path)
 }
 
-/// The files that [`write_parts`] wrote.
+/// The files that [`write_split`] wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenParts {
+pub struct WrittenSplit {
     /// The training part.
     pub train: PathBuf,
     /// The validation part.
@@ -72,7 +72,7 @@ pub struct WrittenParts {
 ///
 /// # Errors
 /// If the ending is another, an id cannot be written, or the disk refuses.
-pub fn write_parts(parts: &Parts, folder: &Path, ending: &str) -> Result<WrittenParts, DataError> {
+pub fn write_split(parts: &DataSplit, folder: &Path, ending: &str) -> Result<WrittenSplit, DataError> {
     if !["tsv", "tsv.gz", "tsv.zst", "parquet"].contains(&ending) {
         return Err(DataError::Specification {
             what: "ending",
@@ -85,7 +85,7 @@ pub fn write_parts(parts: &Parts, folder: &Path, ending: &str) -> Result<Written
         let path = folder.join(format!("{name}.{ending}"));
         write_part(&parts.users, &parts.catalog, part, &path).map(|()| path)
     };
-    Ok(WrittenParts {
+    Ok(WrittenSplit {
         train: write("train", &parts.train)?,
         validation: parts.validation.as_ref().map(|part| write("validation", part)).transpose()?,
         test: write("test", &parts.test)?,

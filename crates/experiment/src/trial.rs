@@ -6,8 +6,8 @@ use crate::outcome::CurvePoint;
 use crate::watching::{Best, Watcher};
 use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_data::{
-    Cleaning, CleaningNotes, DataError, Dataset, Description, GraphPlan, Interactions, LoadOptions, Notes,
-    Parts, Split, Splitting, clean, describe, load, read_graph, split_as,
+    Cleaning, CleaningReport, DataError, DataSplit, Dataset, Description, GraphConfig, Interactions,
+    LoadOptions, LoadReport, Split, SplitConfig, clean, describe, load, read_graph, split_with,
 };
 use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, Protocol};
 use sottovoce_federation::{Recorder, registry};
@@ -43,15 +43,15 @@ pub struct Prepared {
     /// The data set's name.
     pub name: String,
     /// Train, validation and test.
-    pub parts: Parts,
+    pub parts: DataSplit,
     /// The split that was used.
     pub split: Split,
     /// The cleaned data, described; its fingerprint is in there.
     pub description: Description,
     /// What was seen while reading.
-    pub notes: Notes,
+    pub notes: LoadReport,
     /// What cleaning left out.
-    pub cleaned: CleaningNotes,
+    pub cleaned: CleaningReport,
     /// Wall-clock seconds that loading, cleaning and splitting took.
     pub seconds: f64,
 }
@@ -66,13 +66,13 @@ pub fn prepare(plan: &DataPlan) -> Result<Prepared, PrepareError> {
     let description = describe(&dataset);
     let how = plan.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
     let DataPlan { validation, relevant, seed, .. } = *plan;
-    let parts = split_as(&dataset.interactions, Splitting { test: how, validation, relevant, seed });
+    let parts = split_with(&dataset.interactions, SplitConfig { test: how, validation, relevant, seed });
     Ok(Prepared {
         name: dataset.name,
         parts,
         split: how,
         description,
-        notes: dataset.notes,
+        notes: dataset.report,
         cleaned,
         seconds: started.elapsed().as_secs_f64(),
     })
@@ -102,7 +102,7 @@ pub fn load_clean(
     source: &str,
     options: &LoadOptions,
     cleaning: &Cleaning,
-) -> Result<(Dataset, CleaningNotes), PrepareError> {
+) -> Result<(Dataset, CleaningReport), PrepareError> {
     let mut dataset = load(source, options)?;
     let first = options.graph.as_ref().filter(|plan| plan.first);
     if let Some(plan) = first {
@@ -126,10 +126,10 @@ pub fn load_clean(
 }
 
 /// Puts what a graph knows of the items into the catalog.
-fn learn_of_items(dataset: &mut Dataset, plan: &GraphPlan, options: &LoadOptions) -> Result<(), DataError> {
+fn learn_of_items(dataset: &mut Dataset, plan: &GraphConfig, options: &LoadOptions) -> Result<(), DataError> {
     let catalog = &dataset.interactions.catalog;
     let (facts, met) = read_graph(plan, &dataset.name, catalog, options)?;
-    dataset.notes.remarks.extend(met.lines(&facts));
+    dataset.report.remarks.extend(met.messages(&facts));
     dataset.interactions.catalog.facts = Some(Arc::new(facts));
     Ok(())
 }

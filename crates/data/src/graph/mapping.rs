@@ -1,6 +1,6 @@
 //! Which entity of the graph each item is.
 
-use super::GraphNotes;
+use super::GraphReport;
 use super::source::Source;
 use super::triples::{Faults, rows};
 use super::vocabulary::Vocabulary;
@@ -53,14 +53,14 @@ pub(super) fn roots(
     base: &str,
     items: &mut Items,
     vocabulary: &mut Vocabulary<'_>,
-    (skip, notes): (bool, &mut GraphNotes),
+    (skip, report): (bool, &mut GraphReport),
 ) -> Result<Roots, DataError> {
     let mut roots = Roots::new();
     let mut mapped = false;
     for source in sources {
         let Source::Mapping(place, columns) = source else { continue };
         mapped = true;
-        let mut faults = Faults { skip, notes };
+        let mut faults = Faults { skip, report };
         rows(place, *columns, ["item", "entity"], &mut faults, &mut |[id, entity], _| {
             if let Some(item) = items.find(id) {
                 roots.push((item, vocabulary.node(entity)?));

@@ -41,7 +41,7 @@ pub(super) enum Source<'a> {
 pub(super) enum Syntax {
     NTriples,
     Turtle,
-    Table(Columns<3>),
+    DatasetBuilder(Columns<3>),
 }
 
 /// Which columns of a tab-separated file are meant.

@@ -1,6 +1,6 @@
 //! Statements and rows of the files of a graph, one after the other.
 
-use super::GraphNotes;
+use super::GraphReport;
 use super::source::{Columns, Place, Syntax};
 use crate::error::{BadLine, DataError, shorten};
 use crate::fields::{Delimiter, Fields};
@@ -22,7 +22,7 @@ pub(super) struct Statement<'a> {
 /// What is done with bad lines.
 pub(super) struct Faults<'n> {
     pub(super) skip: bool,
-    pub(super) notes: &'n mut GraphNotes,
+    pub(super) report: &'n mut GraphReport,
 }
 
 /// How many bad lines are told in full.
@@ -34,9 +34,9 @@ impl Faults<'_> {
         if !self.skip {
             return Err(DataError::BadLine(Box::new(bad)));
         }
-        self.notes.skipped += 1;
-        if self.notes.examples.len() < EXAMPLES {
-            self.notes.examples.push(bad.to_string());
+        self.report.skipped += 1;
+        if self.report.examples.len() < EXAMPLES {
+            self.report.examples.push(bad.to_string());
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Numbers for the nodes, predicates and chains of predicates that are within reach.
 
-use super::GraphPlan;
-use super::words;
+use super::GraphConfig;
+use super::display_names;
 use crate::error::DataError;
 use crate::intern::{Full, Interner};
 use rustc_hash::FxHashMap;
@@ -40,7 +40,7 @@ pub(super) const NOWHERE: u32 = 0;
 
 /// Texts by number.
 pub(super) struct Vocabulary<'p> {
-    plan: &'p GraphPlan,
+    plan: &'p GraphConfig,
     pub(super) nodes: Interner,
     predicate_texts: Interner,
     predicates: Vec<Predicate>,
@@ -49,7 +49,7 @@ pub(super) struct Vocabulary<'p> {
 }
 
 impl<'p> Vocabulary<'p> {
-    pub(super) fn new(plan: &'p GraphPlan) -> Self {
+    pub(super) fn new(plan: &'p GraphConfig) -> Self {
         let none = Chain { before: NOWHERE, predicate: 0, hops: 0, dropped: false };
         Self {
             plan,
@@ -71,7 +71,7 @@ impl<'p> Vocabulary<'p> {
         let number = self.predicate_texts.number(text.as_bytes()).map_err(|Full| full("predicates"))?;
         if number as usize == self.predicates.len() {
             let forward = text.strip_prefix('^').unwrap_or(text);
-            let local = words::local(forward);
+            let local = display_names::local(forward);
             let dropped = self.plan.drop.iter().any(|drop| drop == forward || drop == local);
             self.predicates.push(Predicate { dropped });
         }
@@ -142,10 +142,11 @@ impl Texts {
     /// A feature in words; the object by its label where it has one.
     pub(super) fn words(&self, key: Key, labels: &FxHashMap<u32, String>) -> String {
         let (chain, object) = parts(key);
-        let predicates: Vec<String> = self.predicates_of(chain).into_iter().map(words::predicate).collect();
+        let predicates: Vec<String> =
+            self.predicates_of(chain).into_iter().map(display_names::predicate).collect();
         let object = match labels.get(&object) {
-            Some(label) => words::plain(label),
-            None => words::thing(&self.nodes[object as usize]),
+            Some(label) => display_names::plain(label),
+            None => display_names::thing(&self.nodes[object as usize]),
         };
         format!("{}: {object}", predicates.join(" > "))
     }

@@ -1,7 +1,7 @@
 //! Graphs, damaged as data sets are: examples of every kind of source.
 
 use super::Case;
-use crate::graph::{GraphPlan, graph_of_bytes};
+use crate::graph::{GraphConfig, graph_of_bytes};
 use crate::load::LoadOptions;
 use sottovoce_core::{Catalog, Facts};
 
@@ -55,10 +55,10 @@ pub fn check_graph(case: &Case, skip_bad: bool) -> bool {
         case.files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
     let options = LoadOptions { skip_bad, ..LoadOptions::default() };
     let catalog = Catalog::of_ids(["7", "8", "9"].into_iter().collect());
-    let plan = GraphPlan { hops: 3, least_items: 1, inverse: skip_bad, ..GraphPlan::default() };
+    let plan = GraphConfig { hops: 3, least_items: 1, inverse: skip_bad, ..GraphConfig::default() };
     match graph_of_bytes(&plan, &files, &catalog, &options) {
-        Ok((facts, notes)) => {
-            assert!(notes.linked <= catalog.len());
+        Ok((facts, report)) => {
+            assert!(report.linked <= catalog.len());
             check_facts(&facts, &catalog);
             true
         }

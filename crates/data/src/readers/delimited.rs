@@ -1,53 +1,58 @@
 //! Rows of delimited text: the reader of most formats.
 
+use crate::builder::{DatasetBuilder, RowError};
 use crate::error::DataError;
 use crate::fields::Fields;
 use crate::layout::Layout;
 use crate::lines::Lines;
 use crate::number;
-use crate::sample::is_comment;
-use crate::table::{Table, Trouble};
+use crate::preview::is_comment;
 use std::io::Read;
 
 /// Reads a whole file into the table.
 pub(crate) fn read<R: Read>(
     source: R,
     layout: &Layout,
-    table: &mut Table,
+    builder: &mut DatasetBuilder,
     file: &str,
 ) -> Result<(), DataError> {
-    table.begin(file, layout.rating.is_some(), layout.time.is_some())?;
-    table.unit = layout.unit;
+    builder.begin(file, layout.rating.is_some(), layout.time.is_some())?;
+    builder.unit = layout.unit;
     let mut lines = Lines::new(source);
     let mut fields = Fields::default();
     let mut at_top = true;
     while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
         if line.is_empty() {
-            table.notes.blank += 1;
+            builder.report.blank += 1;
         } else if at_top && is_comment(line) {
-            table.notes.comments += 1;
+            builder.report.comments += 1;
         } else if at_top && layout.header {
             at_top = false;
         } else {
             at_top = false;
-            let outcome = row(line, layout, &mut fields, table);
+            let outcome = row(line, layout, &mut fields, builder);
             if outcome.is_err() {
-                table.settle(lines.number(), outcome)?;
+                builder.settle(lines.number(), outcome)?;
             }
         }
     }
-    table.notes.lines += lines.number();
+    builder.report.lines += lines.number();
     Ok(())
 }
 
 #[inline]
-fn row(line: &[u8], layout: &Layout, fields: &mut Fields, table: &mut Table) -> Result<(), Trouble> {
+fn row(
+    line: &[u8],
+    layout: &Layout,
+    fields: &mut Fields,
+    builder: &mut DatasetBuilder,
+) -> Result<(), RowError> {
     if fields.cut(line, layout.delimiter).is_err() {
-        return Err(Trouble::row("row", "quotes closed at the end of their field", line));
+        return Err(RowError::row("row", "quotes closed at the end of their field", line));
     }
     if fields.len() != layout.width {
         let expected = format!("{} fields, not {}", layout.width, fields.len());
-        return Err(Trouble::row("row", expected, line));
+        return Err(RowError::row("row", expected, line));
     }
     let rating = match layout.rating {
         Some(place) => parse(number::rating, fields.get(line, place), "rating", "a finite number")?,
@@ -61,9 +66,9 @@ fn row(line: &[u8], layout: &Layout, fields: &mut Fields, table: &mut Table) -> 
     if let (true, Some(place)) = (id.is_empty(), layout.item_else) {
         id = fields.get(line, place);
     }
-    let item = table.push(fields.get(line, layout.user), id, rating, time)?;
+    let item = builder.push(fields.get(line, layout.user), id, rating, time)?;
     if layout.title.is_some() || layout.category.is_some() {
-        describe(line, item, layout, fields, table)?;
+        describe(line, item, layout, fields, builder)?;
     }
     Ok(())
 }
@@ -74,10 +79,10 @@ fn parse<T>(
     text: &[u8],
     field: &'static str,
     expected: &'static str,
-) -> Result<T, Trouble> {
+) -> Result<T, RowError> {
     match by(text) {
         Some(value) => Ok(value),
-        None => Err(Trouble::row(field, expected, text)),
+        None => Err(RowError::row(field, expected, text)),
     }
 }
 
@@ -87,13 +92,13 @@ fn describe(
     item: u32,
     layout: &Layout,
     fields: &Fields,
-    table: &mut Table,
-) -> Result<(), Trouble> {
+    builder: &mut DatasetBuilder,
+) -> Result<(), RowError> {
     if let Some(place) = layout.title {
-        table.entitle(item, fields.get(line, place));
+        builder.set_title(item, fields.get(line, place));
     }
     match layout.category {
-        Some(place) => table.categorise_once(item, fields.get(line, place)),
+        Some(place) => builder.add_category_once(item, fields.get(line, place)),
         None => Ok(()),
     }
 }

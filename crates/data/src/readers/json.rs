@@ -1,9 +1,9 @@
 //! One JSON object a line: reviews of Amazon, Goodreads, Yelp and their like.
 
+use crate::builder::{DatasetBuilder, RowError};
 use crate::error::DataError;
 use crate::lines::Lines;
 use crate::number;
-use crate::table::{Table, Trouble};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
 use std::io::Read;
@@ -28,25 +28,25 @@ const RATING: &[&str] = &["rating", "overall", "stars", "score"];
 const TIME: &[&str] = &["timestamp", "unixReviewTime", "unixtime", "time", "date", "date_added"];
 
 /// Reads a whole file. The first object says whether there are ratings and times; all others must have the same.
-pub(crate) fn read<R: Read>(source: R, table: &mut Table, file: &str) -> Result<(), DataError> {
-    table.begin_side(file);
+pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<(), DataError> {
+    builder.begin_metadata(file);
     let mut lines = Lines::new(source);
     let mut shape = None;
     while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
         if line.trim_ascii().is_empty() {
-            table.notes.blank += 1;
+            builder.report.blank += 1;
             continue;
         }
         let parsed = Object::parse(line);
         if let (None, Ok(object)) = (shape, &parsed) {
             let found = (!object.rating.text.is_empty(), !object.time.text.is_empty());
-            table.expect(found.0, found.1)?;
+            builder.expect(found.0, found.1)?;
             shape = Some(found);
         }
-        let outcome = parsed.and_then(|object| object.push(shape.unwrap_or_default(), table));
-        table.settle(lines.number(), outcome)?;
+        let outcome = parsed.and_then(|object| object.push(shape.unwrap_or_default(), builder));
+        builder.settle(lines.number(), outcome)?;
     }
-    table.notes.lines += lines.number();
+    builder.report.lines += lines.number();
     Ok(())
 }
 
@@ -81,26 +81,26 @@ struct Object {
 }
 
 impl Object {
-    fn parse(line: &[u8]) -> Result<Object, Trouble> {
+    fn parse(line: &[u8]) -> Result<Object, RowError> {
         let (text, _) = crate::text::decode(line);
         let mut parser = serde_json::Deserializer::from_str(&text);
         let object = (&mut parser).deserialize_map(ObjectVisitor);
         let object = object.and_then(|object| parser.end().map(|()| object));
-        object.map_err(|error| Trouble::row("object", format!("a JSON object ({error})"), line))
+        object.map_err(|error| RowError::row("object", format!("a JSON object ({error})"), line))
     }
 
-    fn push(self, (rated, timed): (bool, bool), table: &mut Table) -> Result<(), Trouble> {
+    fn push(self, (rated, timed): (bool, bool), builder: &mut DatasetBuilder) -> Result<(), RowError> {
         let rating = match rated {
             true => number::rating(self.rating.text.as_bytes())
-                .ok_or_else(|| Trouble::row("rating", "a finite number", self.rating.text.as_bytes()))?,
+                .ok_or_else(|| RowError::row("rating", "a finite number", self.rating.text.as_bytes()))?,
             false => 1.0,
         };
         let time = match timed {
             true => number::time(self.time.text.as_bytes())
-                .ok_or_else(|| Trouble::row("timestamp", "a number or a date", self.time.text.as_bytes()))?,
+                .ok_or_else(|| RowError::row("timestamp", "a number or a date", self.time.text.as_bytes()))?,
             false => 0,
         };
-        table.push(self.user.text.as_bytes(), self.item.text.as_bytes(), rating, time).map(|_| ())
+        builder.push(self.user.text.as_bytes(), self.item.text.as_bytes(), rating, time).map(|_| ())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Parquet files with one flat column each for users, items and, perhaps, ratings and times.
 
+use crate::builder::{DatasetBuilder, RowError, Unit};
 use crate::columns::{self, Columns, Meaning};
 use crate::error::DataError;
 use crate::files::Files;
 use crate::number;
-use crate::table::{Table, Trouble, Unit};
 use bytes::Bytes;
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -30,19 +30,19 @@ pub(crate) fn read(
     files: &Files<'_>,
     name: &str,
     columns: Option<&Columns>,
-    table: &mut Table,
+    builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let label = files.label(name);
     match files {
         Files::Disk(folder) => {
             let file = File::open(folder.join(name)).map_err(|error| DataError::io(&label, error))?;
-            read_chunks(file, &label, columns, table)
+            read_chunks(file, &label, columns, builder)
         }
         Files::Memory(_) => {
             let mut bytes = Vec::new();
             let read = files.open_raw(name)?.read_to_end(&mut bytes);
             read.map_err(|error| DataError::io(&label, error))?;
-            read_chunks(Bytes::from(bytes), &label, columns, table)
+            read_chunks(Bytes::from(bytes), &label, columns, builder)
         }
     }
 }
@@ -51,13 +51,13 @@ fn read_chunks<R: ChunkReader + 'static>(
     source: R,
     label: &str,
     columns: Option<&Columns>,
-    table: &mut Table,
+    builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let reader = guarded(label, || SerializedFileReader::new(source))?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let places = find_places(schema.columns(), columns, label)?;
-    table.begin(label, places.rating.is_some(), places.time.is_some())?;
-    table.unit = places.time.map_or(Unit::Unknown, |place| unit_of(&schema.column(place)));
+    builder.begin(label, places.rating.is_some(), places.time.is_some())?;
+    builder.unit = places.time.map_or(Unit::Unknown, |place| unit_of(&schema.column(place)));
     for index in 0..reader.num_row_groups() {
         let group = guarded(label, || reader.get_row_group(index))?;
         let get = |place: usize| guarded(label, || read_column(&*group, place));
@@ -73,10 +73,10 @@ fn read_chunks<R: ChunkReader + 'static>(
             return Err(damaged(label, "its columns are not of one length"));
         }
         for _ in 0..rows {
-            table.notes.lines += 1;
+            builder.report.lines += 1;
             let row = [Some(&mut user), Some(&mut item), rating.as_mut(), time.as_mut()];
-            let outcome = push(row, table);
-            table.settle(table.notes.lines, outcome)?;
+            let outcome = push(row, builder);
+            builder.settle(builder.report.lines, outcome)?;
         }
     }
     Ok(())
@@ -252,16 +252,16 @@ fn read_all<T: DataType>(
     Ok(Values { cells: wrap(values), present, row: 0, next: 0 })
 }
 
-fn push(row: [Option<&mut Values>; 4], table: &mut Table) -> Result<(), Trouble> {
+fn push(row: [Option<&mut Values>; 4], builder: &mut DatasetBuilder) -> Result<(), RowError> {
     // All four step forward before anything is refused, so that they stay in the same row.
     let [user, item, rating, time] = row.map(|values| values.map(Values::next));
     let rating = rating.map_or(Ok(1.0), rating_of)?;
     let time = time.map_or(Ok(0), time_of)?;
     let (user, item) = (id_of(user.flatten(), "user")?, id_of(item.flatten(), "item")?);
-    table.push(&user, &item, rating, time).map(|_| ())
+    builder.push(&user, &item, rating, time).map(|_| ())
 }
 
-fn id_of<'a>(cell: Option<Cell<'a>>, field: &'static str) -> Result<std::borrow::Cow<'a, [u8]>, Trouble> {
+fn id_of<'a>(cell: Option<Cell<'a>>, field: &'static str) -> Result<std::borrow::Cow<'a, [u8]>, RowError> {
     match cell {
         Some(Cell::Text(text)) => Ok(text.into()),
         Some(Cell::Whole(number)) => {
@@ -273,12 +273,12 @@ fn id_of<'a>(cell: Option<Cell<'a>>, field: &'static str) -> Result<std::borrow:
         Some(Cell::Decimal(value)) if value == value.trunc() && value.abs() < 9e15 => {
             Ok((value as i64).to_string().into_bytes().into())
         }
-        Some(_) => Err(Trouble::row(field, "text or a whole number", b"a decimal number")),
-        None => Err(Trouble::row(field, "an id", b"null")),
+        Some(_) => Err(RowError::row(field, "text or a whole number", b"a decimal number")),
+        None => Err(RowError::row(field, "an id", b"null")),
     }
 }
 
-fn rating_of(cell: Option<Cell<'_>>) -> Result<f32, Trouble> {
+fn rating_of(cell: Option<Cell<'_>>) -> Result<f32, RowError> {
     let (value, shown) = match cell {
         Some(Cell::Whole(value)) => (Some(value as f32), value.to_string()),
         Some(Cell::Decimal(value)) => (Some(value as f32), value.to_string()),
@@ -287,10 +287,10 @@ fn rating_of(cell: Option<Cell<'_>>) -> Result<f32, Trouble> {
         None => (None, "null".to_owned()),
     };
     let finite = value.filter(|value| value.is_finite()).map(|value| value + 0.0);
-    finite.ok_or_else(|| Trouble::row("rating", "a finite number", shown.as_bytes()))
+    finite.ok_or_else(|| RowError::row("rating", "a finite number", shown.as_bytes()))
 }
 
-fn time_of(cell: Option<Cell<'_>>) -> Result<i64, Trouble> {
+fn time_of(cell: Option<Cell<'_>>) -> Result<i64, RowError> {
     let (value, shown) = match cell {
         Some(Cell::Whole(value)) => (Some(value), String::new()),
         Some(Cell::Decimal(value)) => (number::whole(value), value.to_string()),
@@ -298,5 +298,5 @@ fn time_of(cell: Option<Cell<'_>>) -> Result<i64, Trouble> {
         Some(Cell::Text(text)) => (number::time(text), crate::text::decode(text).0.into_owned()),
         None => (None, "null".to_owned()),
     };
-    value.ok_or_else(|| Trouble::row("timestamp", "a number or a date", shown.as_bytes()))
+    value.ok_or_else(|| RowError::row("timestamp", "a number or a date", shown.as_bytes()))
 }

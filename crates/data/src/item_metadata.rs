@@ -1,13 +1,13 @@
 //! Titles and categories of items, from the files that lie beside the interactions.
 
+use crate::builder::{DatasetBuilder, RowError};
 use crate::columns::{Meaning, find};
 use crate::error::DataError;
 use crate::fields::{Delimiter, Fields};
 use crate::files::{Files, unpacked_name};
 use crate::format::Format;
 use crate::lines::Lines;
-use crate::sample::Sample;
-use crate::table::{Table, Trouble};
+use crate::preview::Preview;
 
 /// Where an item's title and categories are in a row of a side file.
 struct Description {
@@ -35,34 +35,36 @@ pub(crate) fn read(
     main: &str,
     format: Format,
     whole_folder: bool,
-    table: &mut Table,
+    builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let names = files.names().unwrap_or_default();
     let named = |wanted: &str| names.iter().find(|name| unpacked_name(name) == wanted);
     let colons = Description::of_titles(Delimiter::Colons, Some(2));
     match format {
-        Format::MovieLens100k => genres_of_100k(files, named("u.item"), named("u.genre"), table),
-        Format::MovieLens1m | Format::MovieTweetings => describe(files, named("movies.dat"), &colons, table),
-        Format::MovieLens20m => by_header(files, named("movies.csv"), table),
-        Format::LastFm2k => lastfm(files, &named, table),
+        Format::MovieLens100k => genres_of_100k(files, named("u.item"), named("u.genre"), builder),
+        Format::MovieLens1m | Format::MovieTweetings => {
+            describe(files, named("movies.dat"), &colons, builder)
+        }
+        Format::MovieLens20m => by_header(files, named("movies.csv"), builder),
+        Format::LastFm2k => lastfm(files, &named, builder),
         Format::FoursquareGlobal => {
             let pois = names.iter().find(|name| unpacked_name(name).starts_with("dataset_tist2015_pois"));
             let columns =
                 Description { title: None, ..Description::of_titles(Delimiter::Byte(b'\t'), Some(3)) };
-            describe(files, pois, &columns, table)
+            describe(files, pois, &columns, builder)
         }
         Format::YahooMovies => {
             let about =
                 names.iter().find(|name| unpacked_name(name).starts_with("ydata-ymovies-movie-content"));
-            describe(files, about, &Description::of_titles(Delimiter::Byte(b'\t'), None), table)
+            describe(files, about, &Description::of_titles(Delimiter::Byte(b'\t'), None), builder)
         }
         Format::RecBole => {
             let stem = unpacked_name(main);
             let stem = stem.split('.').next().unwrap_or_default();
-            by_header(files, named(&format!("{stem}.item")), table)
+            by_header(files, named(&format!("{stem}.item")), builder)
         }
-        Format::Sequences => attributes(files, named(&attributes_name(main)), table),
-        _ => generic(files, &names, main, whole_folder, table),
+        Format::Sequences => attributes(files, named(&attributes_name(main)), builder),
+        _ => generic(files, &names, main, whole_folder, builder),
     }
 }
 
@@ -86,7 +88,7 @@ fn generic(
     names: &[String],
     main: &str,
     whole_folder: bool,
-    table: &mut Table,
+    builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     const STEMS: [&str; 11] = [
         "items",
@@ -106,18 +108,22 @@ fn generic(
         let stem = lower.split('.').next().unwrap_or_default();
         let text = [".tsv", ".csv", ".txt", ".dat"].iter().any(|ending| lower.ends_with(ending));
         if text && (whole_folder || STEMS.contains(&stem)) {
-            by_header(files, Some(name), table)?;
+            by_header(files, Some(name), builder)?;
         }
     }
     Ok(())
 }
 
 /// Reads a file if its header names an item and its title or categories, and no user.
-fn by_header(files: &Files<'_>, name: Option<&String>, table: &mut Table) -> Result<(), DataError> {
+fn by_header(
+    files: &Files<'_>,
+    name: Option<&String>,
+    builder: &mut DatasetBuilder,
+) -> Result<(), DataError> {
     let Some(name) = name else { return Ok(()) };
-    let sample = Sample::of(&files.head(name)?);
-    let Some(delimiter) = sample.delimiter() else { return Ok(()) };
-    let header = sample.first(delimiter);
+    let preview = Preview::of(&files.head(name)?);
+    let Some(delimiter) = preview.delimiter() else { return Ok(()) };
+    let header = preview.first(delimiter);
     let (title, categories) = (find(&header, Meaning::Title), find(&header, Meaning::Category));
     let id = find(&header, Meaning::Item).or_else(|| header.iter().position(|name| name == "id"));
     let (Some(id), true) = (id, title.is_some() || categories.is_some()) else { return Ok(()) };
@@ -129,14 +135,18 @@ fn by_header(files: &Files<'_>, name: Option<&String>, table: &mut Table) -> Res
     let between = if spaced { b' ' } else { b'|' };
     let columns =
         Description { delimiter, header: true, id, title, categories, between, least: header.len() };
-    describe(files, Some(name), &columns, table)
+    describe(files, Some(name), &columns, builder)
 }
 
 /// Reads a catalog of its own, whose header must name the items.
-pub(crate) fn read_items(files: &Files<'_>, name: &str, table: &mut Table) -> Result<(), DataError> {
-    let sample = Sample::of(&files.head(name)?);
-    let delimiter = sample.delimiter().unwrap_or(Delimiter::Byte(b'\t'));
-    let header = sample.first(delimiter);
+pub(crate) fn read_items(
+    files: &Files<'_>,
+    name: &str,
+    builder: &mut DatasetBuilder,
+) -> Result<(), DataError> {
+    let preview = Preview::of(&files.head(name)?);
+    let delimiter = preview.delimiter().unwrap_or(Delimiter::Byte(b'\t'));
+    let header = preview.first(delimiter);
     let id = find(&header, Meaning::Item).or_else(|| header.iter().position(|name| name == "id"));
     let Some(id) = id else {
         let (file, found) = (files.label(name), header.join(", "));
@@ -145,30 +155,30 @@ pub(crate) fn read_items(files: &Files<'_>, name: &str, table: &mut Table) -> Re
     let (title, categories) = (find(&header, Meaning::Title), find(&header, Meaning::Category));
     let columns =
         Description { delimiter, header: true, id, title, categories, between: b'|', least: header.len() };
-    describe(files, Some(&name.to_owned()), &columns, table)
+    describe(files, Some(&name.to_owned()), &columns, builder)
 }
 
 fn describe(
     files: &Files<'_>,
     name: Option<&String>,
     columns: &Description,
-    table: &mut Table,
+    builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let mut fields = Fields::default();
-    each_line(files, name, table, |number, line, table| {
+    each_line(files, name, builder, |number, line, builder| {
         if number == 1 && columns.header || line.is_empty() {
             return Ok(());
         }
         let whole = fields.cut(line, columns.delimiter).is_ok() && fields.len() >= columns.least;
         if !whole {
-            return Err(Trouble::row("row", format!("{} fields", columns.least), line));
+            return Err(RowError::row("row", format!("{} fields", columns.least), line));
         }
-        let Some(item) = known(fields.get(line, columns.id), table)? else { return Ok(()) };
+        let Some(item) = known(fields.get(line, columns.id), builder)? else { return Ok(()) };
         if let Some(place) = columns.title {
-            table.entitle(item, fields.get(line, place));
+            builder.set_title(item, fields.get(line, place));
         }
         match columns.categories {
-            Some(place) => categorise(item, fields.get(line, place), columns.between, table),
+            Some(place) => add_category(item, fields.get(line, place), columns.between, builder),
             None => Ok(()),
         }
     })
@@ -178,35 +188,35 @@ fn describe(
 fn each_line(
     files: &Files<'_>,
     name: Option<&String>,
-    table: &mut Table,
-    mut take: impl FnMut(u64, &[u8], &mut Table) -> Result<(), Trouble>,
+    builder: &mut DatasetBuilder,
+    mut take: impl FnMut(u64, &[u8], &mut DatasetBuilder) -> Result<(), RowError>,
 ) -> Result<(), DataError> {
     let Some(name) = name else { return Ok(()) };
     let label = files.label(name);
-    table.begin_side(&label);
+    builder.begin_metadata(&label);
     let mut lines = Lines::new(files.open(name)?);
     let mut number = 0;
     while let Some(line) = lines.next().map_err(|error| DataError::io(&label, error))? {
         number += 1;
-        let outcome = take(number, line, table);
-        table.settle(number, outcome)?;
+        let outcome = take(number, line, builder);
+        builder.settle(number, outcome)?;
     }
     Ok(())
 }
 
 /// The item's number; one that nobody met is counted.
-fn known(id: &[u8], table: &mut Table) -> Result<Option<u32>, Trouble> {
+fn known(id: &[u8], builder: &mut DatasetBuilder) -> Result<Option<u32>, RowError> {
     if id.is_empty() {
-        return Err(Trouble::row("item", "an id", id));
+        return Err(RowError::row("item", "an id", id));
     }
-    table.described(id)
+    builder.described(id)
 }
 
-fn categorise(item: u32, list: &[u8], between: u8, table: &mut Table) -> Result<(), Trouble> {
+fn add_category(item: u32, list: &[u8], between: u8, builder: &mut DatasetBuilder) -> Result<(), RowError> {
     if matches!(list, b"(no genres listed)" | b"\\N") {
         return Ok(());
     }
-    list.split(|&byte| byte == between).try_for_each(|category| table.categorise(item, category))
+    list.split(|&byte| byte == between).try_for_each(|category| builder.add_category(item, category))
 }
 
 /// MovieLens 100K: `id|title|date|video date|url|` and 19 flags whose names are in `u.genre`.
@@ -214,29 +224,29 @@ fn genres_of_100k(
     files: &Files<'_>,
     items: Option<&String>,
     genres: Option<&String>,
-    table: &mut Table,
+    builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let mut names: Vec<Vec<u8>> = Vec::new();
-    each_line(files, genres, table, |_, line, _| {
+    each_line(files, genres, builder, |_, line, _| {
         let name = line.split(|&byte| byte == b'|').next().unwrap_or_default();
         names.extend((!name.is_empty()).then(|| name.to_vec()));
         Ok(())
     })?;
     let mut fields = Fields::default();
-    each_line(files, items, table, |_, line, table| {
+    each_line(files, items, builder, |_, line, builder| {
         if line.is_empty() {
             return Ok(());
         }
         // A pipe is not a quoting delimiter, so cutting cannot fail.
         let _ = fields.cut(line, Delimiter::Byte(b'|'));
         if fields.len() != 24 {
-            return Err(Trouble::row("row", format!("24 fields, not {}", fields.len()), line));
+            return Err(RowError::row("row", format!("24 fields, not {}", fields.len()), line));
         }
-        let Some(item) = known(fields.get(line, 0), table)? else { return Ok(()) };
-        table.entitle(item, fields.get(line, 1));
+        let Some(item) = known(fields.get(line, 0), builder)? else { return Ok(()) };
+        builder.set_title(item, fields.get(line, 1));
         for (flag, name) in names.iter().take(19).enumerate() {
             if fields.get(line, 5 + flag) == b"1" {
-                table.categorise(item, name)?;
+                builder.add_category(item, name)?;
             }
         }
         Ok(())
@@ -247,61 +257,65 @@ fn genres_of_100k(
 fn lastfm<'n>(
     files: &Files<'_>,
     named: &impl Fn(&str) -> Option<&'n String>,
-    table: &mut Table,
+    builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let tab = Delimiter::Byte(b'\t');
     let artists = Description { header: true, ..Description::of_titles(tab, None) };
-    describe(files, named("artists.dat"), &artists, table)?;
+    describe(files, named("artists.dat"), &artists, builder)?;
     let (Some(tags), Some(tagged)) = (named("tags.dat"), named("user_taggedartists.dat")) else {
         return Ok(());
     };
     let mut names = std::collections::HashMap::new();
     let mut fields = Fields::default();
-    each_line(files, Some(tags), table, |_, line, _| {
+    each_line(files, Some(tags), builder, |_, line, _| {
         let _ = fields.cut(line, tab);
         names.insert(fields.get(line, 0).to_vec(), fields.get(line, 1).to_vec());
         Ok(())
     })?;
-    each_line(files, Some(tagged), table, |number, line, table| {
+    each_line(files, Some(tagged), builder, |number, line, builder| {
         let _ = fields.cut(line, tab);
         if number == 1 || line.is_empty() {
             return Ok(());
         }
         if fields.len() < 3 {
-            return Err(Trouble::row("row", "at least 3 fields", line));
+            return Err(RowError::row("row", "at least 3 fields", line));
         }
-        let Some(item) = table.item(fields.get(line, 1)) else { return Ok(()) };
+        let Some(item) = builder.item(fields.get(line, 1)) else { return Ok(()) };
         match names.get(fields.get(line, 2)) {
-            Some(name) => table.categorise(item, name),
-            None => Err(Trouble::row("tagID", "a tag of tags.dat", fields.get(line, 2))),
+            Some(name) => builder.add_category(item, name),
+            None => Err(RowError::row("tagID", "a tag of tags.dat", fields.get(line, 2))),
         }
     })
 }
 
 /// S3-Rec: one JSON object, item to list of attributes.
-fn attributes(files: &Files<'_>, name: Option<&String>, table: &mut Table) -> Result<(), DataError> {
+fn attributes(
+    files: &Files<'_>,
+    name: Option<&String>,
+    builder: &mut DatasetBuilder,
+) -> Result<(), DataError> {
     let Some(name) = name else { return Ok(()) };
     let label = files.label(name);
-    table.begin_side(&label);
+    builder.begin_metadata(&label);
     let source = std::io::BufReader::new(files.open(name)?);
     let parsed: Result<std::collections::BTreeMap<String, Vec<serde_json::Value>>, _> =
         serde_json::from_reader(source);
     let lists = match parsed {
         Ok(lists) => lists,
         Err(error) => {
-            let trouble = Trouble::row("object", format!("items with lists of attributes ({error})"), b"");
-            return table.settle(error.line() as u64, Err(trouble)).map(|_: Option<()>| ());
+            let trouble = RowError::row("object", format!("items with lists of attributes ({error})"), b"");
+            return builder.settle(error.line() as u64, Err(trouble)).map(|_: Option<()>| ());
         }
     };
     for (id, list) in &lists {
-        let Some(item) = table.item(id.as_bytes()) else {
-            table.notes.only_described += 1;
+        let Some(item) = builder.item(id.as_bytes()) else {
+            builder.report.only_described += 1;
             continue;
         };
         for attribute in list {
             let text = attribute.as_str().map_or_else(|| attribute.to_string(), str::to_owned);
-            let outcome = table.categorise(item, text.as_bytes());
-            table.settle(1, outcome)?;
+            let outcome = builder.add_category(item, text.as_bytes());
+            builder.settle(1, outcome)?;
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Units of time: everything becomes seconds since 1970.
 
-use crate::table::Unit;
+use crate::builder::Unit;
 
 /// Turns times into seconds and says so, if they were anything else.
 ///

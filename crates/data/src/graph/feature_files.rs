@@ -1,6 +1,6 @@
 //! Features that files list outright, and categories.
 
-use super::gather::Pairs;
+use super::extraction::Pairs;
 use super::mapping::Items;
 use super::source::{Columns, Place, Source};
 use super::triples::{Faults, rows};

@@ -3,23 +3,23 @@
 use crate::error::{BadLine, DataError, shorten};
 use crate::interactions::{Interactions, sort_canonically};
 use crate::intern::{Full, Interner};
-use crate::notes::Notes;
+use crate::load_report::LoadReport;
 use crate::text;
 use sottovoce_core::{Catalog, Categories, Names};
 
 /// Why a row was not taken.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum RowError {
     /// The row is bad; others may be good.
     Row { field: &'static str, expected: String, found: Vec<u8> },
     /// The indices are used up.
     Full(&'static str),
 }
 
-impl Trouble {
+impl RowError {
     #[cold]
     pub(crate) fn row(field: &'static str, expected: impl Into<String>, found: &[u8]) -> Self {
-        Trouble::Row { field, expected: expected.into(), found: found[..found.len().min(300)].to_vec() }
+        RowError::Row { field, expected: expected.into(), found: found[..found.len().min(300)].to_vec() }
     }
 }
 
@@ -35,8 +35,8 @@ pub(crate) enum Unit {
 }
 
 /// Interactions under construction.
-pub(crate) struct Table {
-    pub(crate) notes: Notes,
+pub(crate) struct DatasetBuilder {
+    pub(crate) report: LoadReport,
     pub(crate) unit: Unit,
     users: Interner,
     items: Interner,
@@ -58,10 +58,10 @@ pub(crate) struct Table {
     file: String,
 }
 
-impl Table {
+impl DatasetBuilder {
     pub(crate) fn new(skip_bad: bool) -> Self {
         Self {
-            notes: Notes::default(),
+            report: LoadReport::default(),
             unit: Unit::Unknown,
             users: Interner::default(),
             items: Interner::default(),
@@ -87,7 +87,7 @@ impl Table {
 
     /// Begins a file of interactions.
     pub(crate) fn begin(&mut self, file: &str, ratings: bool, times: bool) -> Result<(), DataError> {
-        self.begin_side(file);
+        self.begin_metadata(file);
         self.expect(ratings, times)
     }
 
@@ -103,24 +103,24 @@ impl Table {
     }
 
     /// Begins a side file: bad lines are named after it.
-    pub(crate) fn begin_side(&mut self, file: &str) {
+    pub(crate) fn begin_metadata(&mut self, file: &str) {
         file.clone_into(&mut self.file);
-        self.notes.files.push(file.to_owned());
+        self.report.files.push(file.to_owned());
     }
 
     /// Takes an interaction; a rating or time that the set does not have is ignored. Returns the item's number.
     #[inline]
-    pub(crate) fn push(&mut self, user: &[u8], item: &[u8], rating: f32, time: i64) -> Result<u32, Trouble> {
+    pub(crate) fn push(&mut self, user: &[u8], item: &[u8], rating: f32, time: i64) -> Result<u32, RowError> {
         if user.is_empty() {
-            return Err(Trouble::row("user", "an id", user));
+            return Err(RowError::row("user", "an id", user));
         }
         if item.is_empty() {
-            return Err(Trouble::row("item", "an id", item));
+            return Err(RowError::row("item", "an id", item));
         }
-        let user = self.users.number(user).map_err(|Full| Trouble::Full("users"))?;
-        let item = self.items.number(item).map_err(|Full| Trouble::Full("items"))?;
+        let user = self.users.number(user).map_err(|Full| RowError::Full("users"))?;
+        let item = self.items.number(item).map_err(|Full| RowError::Full("items"))?;
         if self.user.len() == u32::MAX as usize {
-            return Err(Trouble::Full("interactions"));
+            return Err(RowError::Full("interactions"));
         }
         self.user.push(user);
         self.item.push(item);
@@ -139,7 +139,7 @@ impl Table {
     pub(crate) fn settle<T>(
         &mut self,
         line: u64,
-        outcome: Result<T, Trouble>,
+        outcome: Result<T, RowError>,
     ) -> Result<Option<T>, DataError> {
         match outcome {
             Ok(value) => Ok(Some(value)),
@@ -148,16 +148,16 @@ impl Table {
     }
 
     #[cold]
-    fn refuse(&mut self, line: u64, trouble: Trouble) -> Result<(), DataError> {
+    fn refuse(&mut self, line: u64, trouble: RowError) -> Result<(), DataError> {
         let (field, expected, found) = match trouble {
-            Trouble::Row { field, expected, found } => (field, expected, found),
-            Trouble::Full(what) => return Err(DataError::TooLarge { file: self.file.clone(), what }),
+            RowError::Row { field, expected, found } => (field, expected, found),
+            RowError::Full(what) => return Err(DataError::TooLarge { file: self.file.clone(), what }),
         };
         let bad = BadLine { file: self.file.clone(), line, field, expected, text: shorten(&found) };
         if !self.skip_bad {
             return Err(DataError::BadLine(Box::new(bad)));
         }
-        self.notes.skip(&bad);
+        self.report.skip(&bad);
         Ok(())
     }
 
@@ -167,45 +167,45 @@ impl Table {
     }
 
     /// The number of an item that is described: one that somebody met, or any in a catalog read for itself.
-    pub(crate) fn described(&mut self, id: &[u8]) -> Result<Option<u32>, Trouble> {
+    pub(crate) fn described(&mut self, id: &[u8]) -> Result<Option<u32>, RowError> {
         if self.items_alone {
-            return self.items.number(id).map(Some).map_err(|Full| Trouble::Full("items"));
+            return self.items.number(id).map(Some).map_err(|Full| RowError::Full("items"));
         }
         let item = self.item(id);
-        self.notes.only_described += u64::from(item.is_none());
+        self.report.only_described += u64::from(item.is_none());
         Ok(item)
     }
 
     /// Gives an item a title, unless it has one.
-    pub(crate) fn entitle(&mut self, item: u32, title: &[u8]) {
+    pub(crate) fn set_title(&mut self, item: u32, title: &[u8]) {
         if self.titles.len() <= item as usize {
             self.titles.resize(self.items.len().max(item as usize + 1), Box::default());
         }
         let place = &mut self.titles[item as usize];
         if place.is_empty() {
             let (title, latin1) = text::decode(text::trim(title));
-            self.notes.latin1 += u64::from(latin1);
+            self.report.latin1 += u64::from(latin1);
             *place = title.into();
         }
     }
 
     /// Puts an item into a category.
-    pub(crate) fn categorise(&mut self, item: u32, category: &[u8]) -> Result<(), Trouble> {
+    pub(crate) fn add_category(&mut self, item: u32, category: &[u8]) -> Result<(), RowError> {
         let category = text::trim(category);
         if !category.is_empty() {
-            let category = self.categories.number(category).map_err(|Full| Trouble::Full("categories"))?;
+            let category = self.categories.number(category).map_err(|Full| RowError::Full("categories"))?;
             self.members.push((item, category));
         }
         Ok(())
     }
 
     /// Puts an item into a category when it is met for the first time: rows repeat their item's category.
-    pub(crate) fn categorise_once(&mut self, item: u32, category: &[u8]) -> Result<(), Trouble> {
+    pub(crate) fn add_category_once(&mut self, item: u32, category: &[u8]) -> Result<(), RowError> {
         if self.newest.is_some_and(|newest| item <= newest) {
             return Ok(());
         }
         self.newest = Some(item);
-        self.categorise(item, category)
+        self.add_category(item, category)
     }
 
     /// Number of interactions so far.
@@ -222,10 +222,10 @@ impl Table {
     }
 
     /// The interactions in canonical order, and what was noted.
-    pub(crate) fn finish(mut self) -> (Interactions, Notes) {
-        self.notes.latin1 += self.users.latin1() + self.items.latin1() + self.categories.latin1();
-        let remark = crate::clock::to_seconds(&mut self.time, self.unit);
-        self.notes.remarks.extend(remark);
+    pub(crate) fn finish(mut self) -> (Interactions, LoadReport) {
+        self.report.latin1 += self.users.latin1() + self.items.latin1() + self.categories.latin1();
+        let remark = crate::time_unit::to_seconds(&mut self.time, self.unit);
+        self.report.remarks.extend(remark);
         let users = renumber(&self.users.into_names(), &mut self.user).0;
         let (ids, order) = renumber(&self.items.into_names(), &mut self.item);
         let titles = titles_in(&self.titles, &order);
@@ -242,7 +242,7 @@ impl Table {
             rating: self.rating,
             time: self.time,
         };
-        (interactions, self.notes)
+        (interactions, self.report)
     }
 }
 

@@ -8,11 +8,11 @@ use crate::lines::Lines;
 const LINES: usize = 200;
 
 /// The first lines with something in them, without comments at the top.
-pub(crate) struct Sample {
+pub(crate) struct Preview {
     pub(crate) lines: Vec<Vec<u8>>,
 }
 
-impl Sample {
+impl Preview {
     pub(crate) fn of(head: &Head) -> Self {
         let mut lines = Lines::in_blocks(&head.bytes[..], 16 << 10);
         let mut found: Vec<Vec<u8>> = Vec::new();
