@@ -49,7 +49,7 @@ mod write;
 
 pub use clean::{Cleaning, CleaningReport, Repeats, clean};
 pub use columns::{Column, Columns};
-pub use date::show as format_date;
+pub use date::format_date;
 pub use describe::{Description, HistoryLengths, Popularity, Ratings, describe, describe_interactions};
 pub use error::{BadLine, DataError};
 pub use fingerprint::fingerprint;

@@ -1,49 +1,49 @@
-//! From lists to measures.
+//! From ranked lists to metrics.
 
-use crate::accuracy::{self, Discounts, Sums, Walk};
+use crate::accuracy::{self, Discounts, ListScan, Sums};
 use crate::beyond_accuracy::{self, GroundTruth, RecommendationCounts};
-use crate::per_user::Columns;
-use crate::sampling::Marks;
-use crate::{Evaluation, EvaluationInput, Metrics, PerUser, Popularity, RankedLists};
+use crate::popularity::Popularity;
+use crate::sampling::ItemSet;
+use crate::{Evaluation, EvaluationInput, Metrics, PerUser, RankedLists};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Partial results are kept of at most this many blocks of users, merged in order. The partition depends on the number
+/// Partial results are held for at most this many blocks of users and merged in order. The partition depends on the number
 /// of users only, so sums have the same bits on any number of threads.
 const BLOCKS: usize = 32;
 
-/// Measures of a block of users; blocks merge.
-struct Part {
+/// Results of a block of users; blocks merge.
+struct Partial {
     users: Vec<u32>,
     truth: GroundTruth,
     at: Vec<AtCutoff>,
 }
 
 struct AtCutoff {
-    columns: Columns,
+    columns: [Vec<f64>; 6],
     sums: Sums,
     counts: RecommendationCounts,
 }
 
-impl Part {
+impl Partial {
     fn zero(cutoffs: &[usize], items: usize) -> Self {
-        let zero = || AtCutoff {
-            columns: Columns::default(),
+        let zero = |_| AtCutoff {
+            columns: Default::default(),
             sums: Sums::default(),
             counts: RecommendationCounts::zero(items),
         };
-        Self {
-            users: Vec::new(),
-            truth: GroundTruth::default(),
-            at: cutoffs.iter().map(|_| zero()).collect(),
-        }
+        let at = cutoffs.iter().map(zero).collect();
+        Self { users: Vec::new(), truth: GroundTruth::default(), at }
     }
 
-    fn merge(&mut self, other: &Part) {
+    fn merge(&mut self, other: &Partial) {
         self.users.extend_from_slice(&other.users);
         self.truth.merge(other.truth);
         for (at, other) in self.at.iter_mut().zip(&other.at) {
-            at.columns.append(&other.columns);
+            at.columns
+                .iter_mut()
+                .zip(&other.columns)
+                .for_each(|(column, more)| column.extend_from_slice(more));
             at.sums.merge(other.sums);
             at.counts.merge(&other.counts);
         }
@@ -51,133 +51,113 @@ impl Part {
 }
 
 /// What all blocks of one evaluation share.
-struct Bench<'a> {
+struct Context<'a> {
     input: &'a EvaluationInput<'a>,
     cutoffs: &'a [usize],
     lists: &'a RankedLists,
-    popularity: &'a Popularity,
+    popularity: Popularity,
     discounts: Discounts,
 }
 
-impl Bench<'_> {
-    fn block(&self, users: std::ops::Range<usize>) -> Part {
-        let mut part = Part::zero(self.cutoffs, self.input.items());
-        let mut marks = Marks::new(self.input.items());
+impl Context<'_> {
+    fn block(&self, users: std::ops::Range<usize>) -> Partial {
+        let mut partial = Partial::zero(self.cutoffs, self.input.items());
+        let mut items = ItemSet::new(self.input.items());
         for user in users {
-            self.count_unseen(user, &mut part.truth, &mut marks);
-            self.user(user, &mut part, &mut marks);
+            self.count_unseen(user, &mut partial.truth, &mut items);
+            self.user(user, &mut partial, &mut items);
         }
-        part
+        partial
     }
 
-    fn count_unseen(&self, user: usize, truth: &mut GroundTruth, marks: &mut Marks) {
+    fn count_unseen(&self, user: usize, truth: &mut GroundTruth, items: &mut ItemSet) {
         let mut unseen = self.popularity.sizes();
-        marks.clear();
-        for item in self.input.seen(user).filter(|&item| marks.add(item)) {
+        items.clear();
+        for item in self.input.seen(user).filter(|&item| items.add(item)) {
             unseen[self.popularity.group(item)] -= 1;
         }
         truth.merge(GroundTruth { users: 1, test: [0; 2], unseen });
     }
 
-    fn user(&self, user: usize, part: &mut Part, marks: &mut Marks) {
+    fn user(&self, user: usize, partial: &mut Partial, items: &mut ItemSet) {
         let mut test = 0;
-        marks.clear();
+        items.clear();
         for &item in self.input.test.of(user) {
-            if marks.add(item) {
-                part.truth.test[self.popularity.group(item)] += 1;
+            if items.add(item) {
+                partial.truth.test[self.popularity.group(item)] += 1;
                 test += 1;
             }
         }
-        let hit = |item| marks.has(item);
-        for (at, &k) in part.at.iter_mut().zip(self.cutoffs) {
-            at.counts.add(self.lists.top(user, k), self.popularity, hit);
+        let hit = |item| items.has(item);
+        for (at, &k) in partial.at.iter_mut().zip(self.cutoffs) {
+            at.counts.add(self.lists.top(user, k), &self.popularity, hit);
         }
-        if test > 0 {
-            part.users.push(user as u32);
-            self.accuracy(user, test, &mut part.at, hit);
+        if test == 0 {
+            return;
+        }
+        partial.users.push(user as u32);
+        let mut scan = ListScan::new(&self.discounts, test);
+        let mut rest = self.lists.of(user).iter();
+        let mut scanned = 0;
+        for (at, &k) in partial.at.iter_mut().zip(self.cutoffs) {
+            rest.by_ref().take(k - scanned).for_each(|&item| scan.step(hit(item)));
+            scanned = k;
+            let values = scan.at(k);
+            at.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+            at.sums.add(values);
         }
     }
 
-    fn accuracy(&self, user: usize, test: usize, at: &mut [AtCutoff], hit: impl Fn(u32) -> bool) {
-        let mut walk = Walk::new(&self.discounts, test);
-        let mut rest = self.lists.of(user).iter();
-        let mut gone = 0;
-        for (at, &k) in at.iter_mut().zip(self.cutoffs) {
-            rest.by_ref().take(k - gone).for_each(|&item| walk.step(hit(item)));
-            gone = k;
-            let row = walk.row(k);
-            at.columns.push(row);
-            at.sums.add(row);
+    fn metrics(&self, at: &AtCutoff, truth: &GroundTruth) -> Metrics {
+        let [precision, recall, ndcg, hit_rate, map, mrr] = at.sums.means();
+        let (counts, popularity) = (&at.counts, &self.popularity);
+        let mut ascending = counts.recommended.clone();
+        ascending.sort_unstable();
+        let disparity = self.input.categories.map(|all| counts.bias_disparity(popularity, all));
+        Metrics {
+            precision,
+            recall,
+            ndcg,
+            hit_rate,
+            map,
+            mrr,
+            f1: accuracy::f1(precision, recall),
+            auc: None,
+            item_coverage: counts.coverage(),
+            item_coverage_share: counts.coverage() as f64 / self.input.items() as f64,
+            gini: beyond_accuracy::evenness(&ascending),
+            shannon_entropy: beyond_accuracy::entropy(&ascending),
+            aclt: counts.aclt(truth, popularity),
+            pop_reo: counts.pop_reo(truth),
+            pop_rsp: counts.pop_rsp(truth, popularity),
+            bias_disparity: disparity.unwrap_or_default(),
         }
     }
 }
 
-/// All measures of lists that fit the input; cutoffs ascend.
+/// All metrics of lists that fit the input; cutoffs ascend.
 pub(crate) fn compute_metrics(
     input: &EvaluationInput<'_>,
     cutoffs: &[usize],
     lists: RankedLists,
 ) -> Evaluation {
-    let popularity = Popularity::of(input.train);
     let longest = cutoffs.last().copied().unwrap_or(0);
     let discounts = Discounts::new(longest.min(input.items()));
-    let bench = Bench { input, cutoffs, lists: &lists, popularity: &popularity, discounts };
+    let context =
+        Context { input, cutoffs, lists: &lists, popularity: Popularity::of(input.train), discounts };
     let users = input.users();
     let size = users.div_ceil(BLOCKS).max(1);
     let blocks = (0..users.div_ceil(size)).into_par_iter();
-    let parts: Vec<Part> =
-        blocks.map(|block| bench.block(block * size..((block + 1) * size).min(users))).collect();
-    let mut whole = Part::zero(cutoffs, input.items());
-    parts.iter().for_each(|part| whole.merge(part));
-    conclude(input, cutoffs, whole, lists, popularity)
-}
-
-fn conclude(
-    input: &EvaluationInput<'_>,
-    cutoffs: &[usize],
-    whole: Part,
-    lists: RankedLists,
-    popularity: Popularity,
-) -> Evaluation {
+    let partials: Vec<Partial> =
+        blocks.map(|block| context.block(block * size..((block + 1) * size).min(users))).collect();
+    let mut whole = Partial::zero(cutoffs, input.items());
+    partials.iter().for_each(|partial| whole.merge(partial));
     let mut per_user = PerUser { users: whole.users, ..PerUser::default() };
     let (mut metrics, mut recommended) = (BTreeMap::new(), BTreeMap::new());
     for (&k, at) in cutoffs.iter().zip(whole.at) {
-        metrics.insert(k, result(input, &at, &whole.truth, &popularity));
+        metrics.insert(k, context.metrics(&at, &whole.truth));
         per_user.at.insert(k, at.columns);
         recommended.insert(k, at.counts.recommended);
     }
-    Evaluation { at: metrics, per_user, lists, recommended, popularity, candidates: None }
-}
-
-fn result(
-    input: &EvaluationInput<'_>,
-    at: &AtCutoff,
-    truth: &GroundTruth,
-    popularity: &Popularity,
-) -> Metrics {
-    let means = at.sums.means();
-    let counts = &at.counts;
-    let mut ascending = counts.recommended.clone();
-    ascending.sort_unstable();
-    Metrics {
-        precision: means.precision,
-        recall: means.recall,
-        ndcg: means.ndcg,
-        hit_rate: means.hit,
-        map: means.map,
-        mrr: means.mrr,
-        f1: accuracy::f1(means.precision, means.recall),
-        auc: None,
-        item_coverage: counts.coverage(),
-        item_coverage_share: counts.coverage() as f64 / input.items() as f64,
-        gini: beyond_accuracy::evenness(&ascending),
-        shannon_entropy: beyond_accuracy::entropy(&ascending),
-        aclt: counts.aclt(truth, popularity),
-        pop_reo: counts.pop_reo(truth),
-        pop_rsp: counts.pop_rsp(truth, popularity),
-        bias_disparity: input
-            .categories
-            .map(|categories| counts.bias_disparity(popularity, categories))
-            .unwrap_or_default(),
-    }
+    Evaluation { at: metrics, per_user, lists, recommended, candidates: None }
 }

@@ -1,4 +1,4 @@
-//! What is asked of a recommender, and under which rules.
+//! The input of an evaluation, and its protocol.
 
 use serde::{Deserialize, Serialize};
 use sottovoce_core::{Categories, Histories};
@@ -72,16 +72,16 @@ impl<'a> EvaluationInput<'a> {
         for (part, histories) in [("the part also seen", self.also_seen), ("the test part", Some(self.test))]
         {
             if let Some(histories) = histories {
-                same(part, "users", histories.users(), self.users())?;
-                same(part, "items", histories.catalog_size(), self.items())?;
+                expect_same(part, "users", histories.users(), self.users())?;
+                expect_same(part, "items", histories.catalog_size(), self.items())?;
             }
         }
         self.categories
-            .map_or(Ok(()), |all| same("the table of categories", "items", all.items(), self.items()))
+            .map_or(Ok(()), |all| expect_same("the table of categories", "items", all.items(), self.items()))
     }
 }
 
-pub(crate) fn same(
+pub(crate) fn expect_same(
     part: &'static str,
     what: &'static str,
     found: usize,

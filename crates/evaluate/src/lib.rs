@@ -1,9 +1,9 @@
-//! How good are the recommendations, for whom, and is the difference real?
+//! Evaluation of recommenders: metrics, significance tests, tables, plots and the HTML report.
 //!
-//! [`evaluate`](fn) ranks the catalog for each user by a model's scores and measures the lists; [`evaluate_lists`] measures lists
-//! that came from anywhere. Both end in the same code, so a model and somebody else's file are evaluated alike. An
-//! [`Evaluation`] keeps each user's values beside the means: [`significance`] compares models on them, [`slices`] shows
-//! who is served well.
+//! [`evaluate`](fn@evaluate) ranks the catalog for each user by a model's scores and computes the metrics of the lists;
+//! [`evaluate_lists`] does the same for lists that any other system made, with the same code. An [`Evaluation`] holds each
+//! user's values beside the means; [`significance`] compares models on them. [`report`] turns results into tables, plots
+//! and a page.
 //!
 //! ```
 //! use sottovoce_core::Histories;
@@ -26,23 +26,21 @@ mod beyond_accuracy;
 pub mod communication;
 mod compute;
 mod evaluate;
-mod evaluation;
 mod input;
 mod lists;
 pub mod metric;
 mod per_user;
 mod popularity;
+mod quantiles;
 mod ranking;
 pub mod report;
 mod sampling;
 pub mod significance;
-pub mod slices;
 mod top_k;
 
-pub use evaluate::{evaluate, evaluate_lists};
-pub use evaluation::{Evaluation, Summary};
+pub use evaluate::{Evaluation, evaluate, evaluate_lists};
 pub use input::{Candidates, EvaluateError, EvaluationInput, Protocol};
 pub use lists::{Order, RankedLists, RankedListsBuilder, RankedListsError};
 pub use metric::{Better, Metric, Metrics};
-pub use per_user::{Columns, PerUser};
-pub use popularity::Popularity;
+pub use per_user::PerUser;
+pub use quantiles::quantile_groups;

@@ -1,6 +1,7 @@
 //! The measures, their names and their values at one cutoff.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use crate::report::lenient::number;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 use thiserror::Error;
 
@@ -11,25 +12,25 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Hits / k, also where the list is shorter.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub precision: f64,
     /// Hits / number of test items.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub recall: f64,
     /// Sum of 1 / log2(place + 1) over hits, divided by its greatest possible value with min(k, test items) hits.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub ndcg: f64,
     /// Share of users with a hit.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub hit_rate: f64,
     /// Sum of the precision at each hit, divided by min(k, test items).
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub map: f64,
     /// 1 / place of the first hit; 0 without one.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub mrr: f64,
     /// Harmonic mean of the mean precision and the mean recall; 0 if both are.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub f1: f64,
     /// Area under the ROC curve of the full ranking, the same at each cutoff; unknown for lists and for sampled
     /// candidates.
@@ -38,16 +39,16 @@ pub struct Metrics {
     /// Number of distinct items recommended.
     pub item_coverage: usize,
     /// The same as a share of the catalog.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub item_coverage_share: f64,
     /// 1 - Gini index of the recommendation counts of the whole catalog: 1 is even, 0 is all on one item.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub gini: f64,
     /// Shannon entropy of the recommendation counts, in bits.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub shannon_entropy: f64,
     /// Mean number of long-tail items in a list; users without a list count.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub aclt: f64,
     /// Difference of the hit shares of short head and long tail: standard deviation / mean of the two.
     pub pop_reo: Option<f64>,
@@ -55,10 +56,6 @@ pub struct Metrics {
     pub pop_rsp: Option<f64>,
     /// By category, (B_R - B_T) / B_T: how much more (or less) it is recommended than it was chosen.
     pub bias_disparity: BTreeMap<String, Option<f64>>,
-}
-
-fn nan_if_null<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
-    Ok(Option::<f64>::deserialize(source)?.unwrap_or(f64::NAN))
 }
 
 impl Metrics {

@@ -21,7 +21,7 @@
 mod csv;
 mod date;
 mod html;
-mod lenient;
+pub(crate) mod lenient;
 mod markup;
 mod model;
 mod number;

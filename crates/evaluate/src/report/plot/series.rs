@@ -1,5 +1,6 @@
 //! The data that plots are made of.
 
+use crate::quantiles::quantile;
 use crate::report::lenient;
 use crate::report::table::Direction;
 use serde::{Deserialize, Serialize};
@@ -218,15 +219,6 @@ impl Summary {
             mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
         }
     }
-}
-
-/// The value below which a share of ascending values lies, interpolated; NaN if there are none.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    let place = share * last as f64;
-    let below = place.floor() as usize;
-    let above = (below + 1).min(last);
-    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
 /// Shares of values in equal bins over their common range; values that are not numbers are left out.
