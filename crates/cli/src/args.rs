@@ -1,13 +1,17 @@
 //! The command line as written; `commands` gives it meaning.
 
 mod audit;
+#[cfg_attr(not(feature = "serve"), allow(dead_code, reason = "shown in the help, and refused"))]
 mod device;
+#[cfg_attr(not(feature = "serve"), allow(dead_code, reason = "shown in the help, and refused"))]
 mod service;
 mod training;
 mod unlearn;
 
 pub(crate) use audit::{Audit, Sweep};
+#[cfg_attr(not(feature = "serve"), allow(unused_imports))]
 pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
+#[cfg_attr(not(feature = "serve"), allow(unused_imports))]
 pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
 pub(crate) use training::{ModelSettings, Preparing};
 pub(crate) use unlearn::Unlearn;

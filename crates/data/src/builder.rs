@@ -31,6 +31,7 @@ pub(crate) enum Unit {
     /// Days since 1970.
     Days,
     /// This many a second.
+    #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only Parquet tells"))]
     PerSecond(i64),
 }
 

@@ -153,6 +153,12 @@ impl DataError {
     pub(crate) fn io(path: impl fmt::Display, source: std::io::Error) -> Self {
         Self::Io { path: path.to_string(), source }
     }
+
+    #[cfg(not(feature = "parquet"))]
+    pub(crate) fn without_parquet(file: &str) -> Self {
+        let reason = "needs the cargo feature `parquet`, which this build leaves out".to_owned();
+        Self::Parquet { file: file.to_owned(), reason }
+    }
 }
 
 /// Bytes made fit to show: at most 60 characters, control characters and quotes escaped.

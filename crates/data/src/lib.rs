@@ -36,7 +36,6 @@ mod layout;
 mod lines;
 mod load;
 mod load_report;
-pub mod mutation;
 mod number;
 mod preview;
 mod public_datasets;

@@ -191,6 +191,9 @@ fn read_main(
         Format::JsonLines => readers::json::read(files.open(name)?, builder, &label)?,
         Format::LibraryThing => readers::librarything::read(files.open(name)?, builder, &label)?,
         Format::MsWeb => readers::msweb::read(files.open(name)?, builder, &label)?,
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => return Err(DataError::without_parquet(&label)),
+        #[cfg(feature = "parquet")]
         Format::Parquet => readers::parquet::read(files, name, options.columns.as_ref(), builder)?,
         _ => {
             let layout = Layout::of(format, &preview, options.columns.as_ref(), &label)?;

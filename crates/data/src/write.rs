@@ -1,19 +1,15 @@
 //! Writing interactions down again: what is written here is read back the same.
 
+#[cfg(feature = "parquet")]
+mod parquet;
+
 use crate::error::{DataError, shorten};
 use crate::interactions::Interactions;
 use crate::split::DataSplit;
-use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, FloatType, Int64Type};
-use parquet::errors::Result as ParquetResult;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::Type;
 use sottovoce_core::{Catalog, Histories, Names};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The columns of a table to be written, whoever holds them.
 struct Rows<'a> {
@@ -53,7 +49,7 @@ pub fn write_tsv(interactions: &Interactions, path: &Path) -> Result<(), DataErr
 /// # Errors
 /// If the disk refuses.
 pub fn write_parquet(interactions: &Interactions, path: &Path) -> Result<(), DataError> {
-    write_parquet_rows(&Rows::of(interactions), path)
+    parquet::write(&Rows::of(interactions), path)
 }
 
 /// The files that [`write_split`] wrote.
@@ -104,7 +100,7 @@ fn write_part(users: &Names, catalog: &Catalog, part: &Histories, path: &Path) -
         time: part.times(),
     };
     if path.extension().is_some_and(|ending| ending == "parquet") {
-        write_parquet_rows(&rows, path)
+        parquet::write(&rows, path)
     } else {
         write_rows(&rows, path)
     }
@@ -175,82 +171,11 @@ fn atomically(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> Resu
     })
 }
 
-fn write_parquet_rows(rows: &Rows<'_>, path: &Path) -> Result<(), DataError> {
-    atomically(path, |file| {
-        let kept = file.try_clone()?;
-        parquet_file(rows, file).map_err(io::Error::other)?;
-        Ok(kept)
-    })
-}
+#[cfg(not(feature = "parquet"))]
+mod parquet {
+    use super::{DataError, Path, Rows};
 
-/// Rows a row group: large enough to pack well, small enough to be read in little memory.
-const GROUP: usize = 1 << 20;
-
-/// The bytes of a Parquet file.
-pub(crate) fn parquet_bytes(interactions: &Interactions) -> ParquetResult<Vec<u8>> {
-    let mut bytes = Vec::new();
-    parquet_file(&Rows::of(interactions), &mut bytes)?;
-    Ok(bytes)
-}
-
-fn parquet_file<W: Write + Send>(rows: &Rows<'_>, file: W) -> ParquetResult<()> {
-    let packing = Compression::ZSTD(ZstdLevel::try_new(3)?);
-    let properties = WriterProperties::builder().set_compression(packing).build();
-    let mut writer = SerializedFileWriter::new(file, Arc::new(schema(rows)?), Arc::new(properties))?;
-    for start in (0..rows.user.len()).step_by(GROUP) {
-        let range = start..(start + GROUP).min(rows.user.len());
-        let mut group = writer.next_row_group()?;
-        write_ids(&mut group, rows.users, &rows.user[range.clone()])?;
-        write_ids(&mut group, rows.items, &rows.item[range.clone()])?;
-        if !rows.rating.is_empty() {
-            write_column::<FloatType, W>(&mut group, &rows.rating[range.clone()])?;
-        }
-        if !rows.time.is_empty() {
-            write_column::<Int64Type, W>(&mut group, &rows.time[range])?;
-        }
-        group.close()?;
+    pub(super) fn write(_: &Rows<'_>, path: &Path) -> Result<(), DataError> {
+        Err(DataError::without_parquet(&path.display().to_string()))
     }
-    writer.close().map(|_| ())
-}
-
-fn schema(rows: &Rows<'_>) -> ParquetResult<Type> {
-    let column = |name, physical, converted| {
-        let built = Type::primitive_type_builder(name, physical)
-            .with_repetition(Repetition::REQUIRED)
-            .with_converted_type(converted)
-            .build();
-        built.map(Arc::new)
-    };
-    let mut columns = vec![
-        column("user", Physical::BYTE_ARRAY, ConvertedType::UTF8)?,
-        column("item", Physical::BYTE_ARRAY, ConvertedType::UTF8)?,
-    ];
-    if !rows.rating.is_empty() {
-        columns.push(column("rating", Physical::FLOAT, ConvertedType::NONE)?);
-    }
-    if !rows.time.is_empty() {
-        columns.push(column("timestamp", Physical::INT64, ConvertedType::NONE)?);
-    }
-    Type::group_type_builder("interactions").with_fields(columns).build()
-}
-
-fn write_ids<W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    ids: &Names,
-    numbers: &[u32],
-) -> ParquetResult<()> {
-    let values: Vec<ByteArray> =
-        numbers.iter().map(|&number| ByteArray::from(ids[number as usize].as_bytes().to_vec())).collect();
-    write_column::<ByteArrayType, W>(group, &values)
-}
-
-fn write_column<T: DataType, W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    values: &[T::T],
-) -> ParquetResult<()> {
-    if let Some(mut column) = group.next_column()? {
-        column.typed::<T>().write_batch(values, None, None)?;
-        column.close()?;
-    }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Every format loads as what it is, from memory, with the titles and categories that lie beside it.
 
-use sottovoce_data::mutation::{Case, Seed, seeds};
 use sottovoce_data::{DataError, Dataset, Format, LoadOptions, load, load_bytes};
+use sottovoce_testing::mutation::{Case, Seed, seeds};
 
 fn load_case(case: &Case, options: &LoadOptions) -> Result<Dataset, DataError> {
     let files: Vec<(&str, &[u8])> =

@@ -3,11 +3,11 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use sottovoce_core::Rng;
 use sottovoce_neural::products::{Matrix, MatrixMut, add_product};
-use sottovoce_neural::reference::{INTERESTS, PAGE, PAGES, Reference};
 use sottovoce_neural::{
     Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, Conv2d, Conv2dShape, Layout,
     Mask, NeuralError, Recurrent, RecurrentCell, SequenceGradients, Sequences, SparseRows, StateGradients,
 };
+use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(200);

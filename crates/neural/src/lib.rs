@@ -16,8 +16,6 @@
 //! - Activations work in place, because the ones here can be derived from their output alone.
 //! - Losses take a factor (1 / batch for a mean, a weight such as MultiVAE's beta) and return factor * sum.
 //!
-//! [`reference`](mod@reference) is a complete small model, written as one would write others.
-//!
 //! # Which bits
 //! [`Arithmetic::Portable`], the default, computes in plain loops of fixed order: the same seed gives the same bits on every
 //! machine and in the browser, as everything that runs on a device must. [`Arithmetic::Machine`] hands large products to
@@ -41,7 +39,6 @@ pub mod losses;
 mod optimisers;
 pub mod products;
 mod real;
-pub mod reference;
 mod sparse;
 
 pub use arena::{Arena, Space};

@@ -5,13 +5,13 @@
 
 use sottovoce_core::Rng;
 use sottovoce_neural::losses::{bpr, cross_entropy, kl_gaussian, mse, multinomial, sample_gaussian};
-use sottovoce_neural::reference::{INTERESTS, PAGE, PAGES, Reference};
 use sottovoce_neural::{
     Activation, Adam, Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm,
     Conv2d, Conv2dShape, Dropout, Embedding, Init, LayerNorm, Layout, Linear, Mask, NeuralError, Pool,
     PoolShape, Pooling, Quantiser, Recurrent, RecurrentCell, RowGradients, SequenceGradients, Sequences, Sgd,
     Space, SparseRows, StateGradients, Statistics,
 };
+use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -5,13 +5,13 @@ use sottovoce_core::Rng;
 use sottovoce_neural::losses::{
     bce_with_logits, bce_with_logits_sparse, bpr, cross_entropy, kl_gaussian, mse,
 };
-use sottovoce_neural::reference::{INTERESTS, PAGE, PAGES, Reference};
 use sottovoce_neural::{
     Activation, Adam, Arena, Arithmetic, Attention, BatchNorm, Conv1dShape, Conv2d, Conv2dShape, Dropout,
     Embedding, Init, LayerNorm, Layout, Linear, Mask, NeuralError, Pool, PoolShape, Pooling, Quantiser,
     Recurrent, RecurrentCell, RowGradients, SequenceGradients, Sequences, Sgd, SparseRows, StateGradients,
     Statistics, softmax,
 };
+use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 
 fn normals(seed: u64, len: usize) -> Vec<f64> {
     let mut rng = Rng::new(seed);

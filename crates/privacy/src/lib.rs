@@ -6,7 +6,11 @@ mod anonymous;
 pub mod dp;
 mod generator;
 pub mod he;
+mod key_digest;
+#[cfg(feature = "he")]
 mod lock;
+#[cfg(not(feature = "he"))]
+mod lock_absent;
 pub mod packing;
 mod protected;
 mod protection;
@@ -15,7 +19,11 @@ pub mod tokens;
 
 pub use anonymous::{anonymous_key, anonymous_layer};
 pub use generator::Generator;
-pub use lock::{Lock, LockedSum, key_digest};
+pub use key_digest::key_digest;
+#[cfg(feature = "he")]
+pub use lock::{Lock, LockedSum};
+#[cfg(not(feature = "he"))]
+pub use lock_absent::{Lock, LockedSum};
 pub use protected::Protected;
 pub use protection::{
     ANONYMOUS, ENCRYPTION, Each, IDENTITIES, INTEGERS, Integers, KEPT_UPLOADS, NOISE, Noise, Placement,

@@ -140,12 +140,6 @@ impl PartialEq for Lock {
     }
 }
 
-/// A digest of a key, by which devices see that they have the federation's; it says nothing else of the key.
-pub fn key_digest(key: &[u8; 32]) -> String {
-    let digest = Generator::new(*key).stream("digest", 0).seed();
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The server's half: a sum that it cannot open.
 #[derive(Clone, Debug)]
 pub struct LockedSum {
@@ -261,11 +255,5 @@ mod tests {
         round_trip(Scheme::Bfv, RowsAs::Dense, 800_000);
         round_trip(Scheme::Ckks, RowsAs::Dense, 800_000);
         round_trip(Scheme::Bfv, RowsAs::Buckets(100), i32::MAX);
-    }
-
-    #[test]
-    fn digests_tell_keys_apart() {
-        assert_eq!(key_digest(&[1; 32]).len(), 64);
-        assert_ne!(key_digest(&[1; 32]), key_digest(&[2; 32]));
     }
 }

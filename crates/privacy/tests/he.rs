@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use sottovoce_privacy::Generator;
-use sottovoce_privacy::he::{HeError, bfv, ckks, trial};
+use sottovoce_privacy::he::{HeError, bfv, ckks};
 use std::sync::LazyLock;
 
 struct Exact {
@@ -31,16 +31,6 @@ static REAL: LazyLock<Real> = LazyLock::new(|| {
 
 fn real_keeper() -> ckks::Keeper {
     ckks::Keeper::new(&REAL.parameters, [3; 32], 0).unwrap()
-}
-
-#[test]
-fn the_figures_of_a_trial_are_within_their_bounds() {
-    let figures = trial(5, 6000, [1; 32], &|| 0.0).unwrap();
-    assert_eq!(figures.bfv.error, 0.0);
-    assert!(figures.ckks.error > 0.0 && figures.ckks.error <= 1e-6, "{}", figures.ckks.error);
-    assert!(figures.statistical_bits > 24.0);
-    assert_eq!((figures.bfv.degree, figures.bfv.modulus_bits), (2048, 54));
-    assert_eq!((figures.ckks.degree, figures.ckks.modulus_bits), (4096, 74));
 }
 
 #[test]

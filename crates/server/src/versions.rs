@@ -6,10 +6,9 @@
 mod object;
 
 use futures_util::TryStreamExt;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
-use object_store::{ClientConfigKey, ObjectStore, ObjectStoreExt};
+use object_store::{ObjectStore, ObjectStoreExt};
 use sottovoce_protocol::Parameters;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -240,10 +239,18 @@ fn tidy(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+#[cfg(not(feature = "s3"))]
+fn bucket(_: &str, _: impl IntoIterator<Item = (String, String)>) -> Result<(Store, Key), String> {
+    Err("needs the cargo feature `s3`, which this build leaves out".to_owned())
+}
+
+#[cfg(feature = "s3")]
 fn bucket(
     rest: &str,
     environment: impl IntoIterator<Item = (String, String)>,
 ) -> Result<(Store, Key), String> {
+    use object_store::ClientConfigKey;
+    use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     if bucket.is_empty() {
         return Err("no bucket is named".into());

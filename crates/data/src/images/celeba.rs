@@ -205,7 +205,7 @@ fn picture(path: &Path, wanted: &CelebA) -> Result<Vec<u8>, ImageDataError> {
         .map_err(|problem| ImageDataError::content(path.display(), "the picture", problem))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "images"))]
 mod tests {
     use super::super::decode::tests::png_of;
     use super::*;

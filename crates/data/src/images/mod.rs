@@ -1,7 +1,14 @@
 //! Sets of labelled images for the study of aggregation: MNIST, CelebA, and made-up faces; and how they are given to clients.
 
 mod celeba;
+#[cfg(feature = "images")]
 mod decode;
+#[cfg(not(feature = "images"))]
+mod decode {
+    pub(super) fn decode(_: &[u8], _: usize, _: usize) -> Result<Vec<u8>, String> {
+        Err("needs the cargo feature `images`, which this build leaves out".to_owned())
+    }
+}
 mod error;
 mod faces;
 mod idx;

@@ -4,5 +4,6 @@ pub(crate) mod delimited;
 pub(crate) mod json;
 pub(crate) mod librarything;
 pub(crate) mod msweb;
+#[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 pub(crate) mod sequences;

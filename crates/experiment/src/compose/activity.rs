@@ -3,8 +3,8 @@
 use super::{main_metric, metric_title};
 use crate::file::Experiment;
 use crate::results::DataResults;
-use sottovoce_evaluate::report::{Cell, Column, Row, Table};
 use sottovoce_evaluate::quantile_groups;
+use sottovoce_evaluate::report::{Cell, Column, Row, Table};
 
 /// Groups of users, from those with the shortest histories to those with the longest.
 const GROUPS: usize = 4;

@@ -3,24 +3,26 @@
 //! Three parties: devices hold a public key and *seal* their vectors; the server *adds* what is sealed without reading it; a
 //! *keeper*, who must be somebody else, *opens* the sum and nothing but the sum. Two schemes over rings of polynomials
 //! (learning with errors), both with one value a coefficient:
-//! - [`bfv`]: whole numbers, exact (Brakerski; Fan and Vercauteren), by the `fhe` crate;
-//! - [`ckks`]: real numbers to a stated tolerance (Cheon, Kim, Kim, Song), on `fhe-math`'s polynomials. What is opened still
+//! - `bfv`: whole numbers, exact (Brakerski; Fan and Vercauteren), by the `fhe` crate;
+//! - `ckks`: real numbers to a stated tolerance (Cheon, Kim, Kim, Song), on `fhe-math`'s polynomials. What is opened still
 //!   holds the noise of the encryption, which gives the key away to those who see it beside the ciphertext (Li and Micciancio,
 //!   Eurocrypt 2021); so what is published is flooded with larger noise first.
 //!
 //! Parameters are chosen for a number of clients and a range of values, checked against the tables of the Homomorphic
-//! Encryption Standard ([`security`]), and refuse what would overflow: at sealing, at adding, and at opening.
+//! Encryption Standard (`security`), and refuse what would overflow: at sealing, at adding, and at opening.
 //!
 //! What this does not do: keep the server and the keeper apart, or recognise a device that seals something out of range.
 
+#[cfg(feature = "he")]
 pub mod bfv;
+#[cfg(feature = "he")]
 pub mod ckks;
+#[cfg(feature = "he")]
 mod entropy;
+#[cfg(feature = "he")]
 mod ring;
+#[cfg(feature = "he")]
 pub mod security;
-mod trial;
-
-pub use trial::{Figures, SchemeFigures, TrialError, trial};
 
 use crate::secagg::Malformed;
 
@@ -87,17 +89,22 @@ pub enum HeError {
         /// How many may be.
         most: u64,
     },
+    /// This build has no encryption.
+    #[error("encryption needs the cargo feature `he`, which this build leaves out")]
+    NotBuiltIn,
     /// What the library says.
     #[error("the library: {0}")]
     Library(String),
 }
 
+#[cfg(feature = "he")]
 impl From<fhe::Error> for HeError {
     fn from(error: fhe::Error) -> Self {
         Self::Library(error.to_string())
     }
 }
 
+#[cfg(feature = "he")]
 impl From<fhe_math::Error> for HeError {
     fn from(error: fhe_math::Error) -> Self {
         Self::Library(error.to_string())

@@ -43,12 +43,11 @@ mod saved;
 mod server;
 mod sharing;
 mod terms;
-mod trial;
 mod unmasking;
 mod wire;
 
 #[cfg(test)]
-mod coalition;
+mod tests;
 
 pub use cost::bytes_beside;
 pub use device::{Device, Refusal};
@@ -62,7 +61,6 @@ pub use outcome::{Aborted, Received, Rejected, Step, Sum};
 pub use parameters::{Against, Parameters, ParametersError};
 pub use server::Server;
 pub use terms::{Terms, TermsError};
-pub use trial::{Figures, StepBytes, TrialError, trial};
 pub use wire::Malformed;
 #[doc(hidden)]
 pub use wire::Reader;

@@ -1,12 +1,14 @@
 //! What the server must not forget.
 
 mod changes;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod reading;
 mod record;
 mod sql;
 mod sqlite;
 
+#[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
@@ -91,7 +93,13 @@ impl StorageError {
 /// If it cannot be used, is not a database of Sottovoce, is newer than this program or is in use.
 pub fn open(url: &str) -> Result<Box<dyn Storage>, StorageError> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        #[cfg(feature = "postgres")]
         return Ok(Box::new(Postgres::open(url)?));
+        #[cfg(not(feature = "postgres"))]
+        return Err(StorageError::Database {
+            what: "opening a PostgreSQL database".to_owned(),
+            reason: "needs the cargo feature `postgres`, which this build leaves out".to_owned(),
+        });
     }
     let path = url.strip_prefix("sqlite:").unwrap_or(url);
     Ok(Box::new(Sqlite::open(Path::new(path))?))

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::Rng;
 use sottovoce_models::settings::Value;
-use sottovoce_neural::reference::{INTERESTS, PAGE, PAGES, Reference};
 use sottovoce_neural::{Arithmetic, SparseRows};
+use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 use std::time::Instant;
 
 /// Steps of the reference model: one sample as on a device, and a batch as in one place.

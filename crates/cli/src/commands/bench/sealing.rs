@@ -4,8 +4,9 @@ use super::Figure;
 use super::work::Workbench;
 use crate::measure::cpu_seconds;
 use anyhow::Result;
+use sottovoce_privacy::Generator;
 use sottovoce_privacy::dp::noise::{DiscreteGaussian, Noise as _};
-use sottovoce_privacy::{Generator, he, secagg};
+use sottovoce_testing::{he_cost, secagg_cost};
 
 /// Values of an update.
 const VALUES: u32 = 100_000;
@@ -19,7 +20,7 @@ pub(super) fn secagg(bench: &Workbench) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     let plain = COHORTS.map(|devices| (devices, false));
     for (devices, signed) in plain.into_iter().chain([(COHORTS[0], true)]) {
-        let found = secagg::trial((devices, VALUES), DROPOUT, signed, seed(bench), &cpu_seconds)?;
+        let found = secagg_cost::measure((devices, VALUES), DROPOUT, signed, seed(bench), &cpu_seconds)?;
         let known = if signed { " with identities" } else { "" };
         let what = |rest: &str| format!("{devices} devices{known} x {VALUES} values, {}", rest);
         let neighbours =
@@ -41,7 +42,7 @@ const ENCRYPTED: usize = 50_000;
 
 /// Both schemes; sums are checked.
 pub(super) fn he(bench: &Workbench) -> Result<Vec<Figure>> {
-    let found = he::trial(CLIENTS, ENCRYPTED, seed(bench), &cpu_seconds)?;
+    let found = he_cost::measure(CLIENTS, ENCRYPTED, seed(bench), &cpu_seconds)?;
     let mut figures = Vec::new();
     for (name, scheme) in [("BFV", found.bfv), ("CKKS-style", found.ckks)] {
         let what =

@@ -1,10 +1,10 @@
 //! Damages examples of every format and checks that nothing panics:
-//! `cargo run --release -p sottovoce-data --example mutate -- 1000000 [SEED]`
+//! `cargo run --release -p sottovoce-testing --features mutation --example mutate -- 1000000 [SEED]`
 //!
 //! A case that panics is written to `mutate-found/`, and the program ends with 1.
 #![allow(clippy::print_stdout, reason = "a program for people")]
 
-use sottovoce_data::mutation::run;
+use sottovoce_testing::mutation::run;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! Damaged inputs never panic; cases that once did are kept in `tests/cases`.
 
-use sottovoce_data::mutation::{Case, check, run};
+use sottovoce_testing::mutation::{Case, check, run};
 use std::path::Path;
 
 #[test]

@@ -7,15 +7,16 @@
 //! d = relu(c W + b)                        30 -> 60
 //! y = d W + b                              60 -> 473, mean binary cross-entropy with the interests, plain steps
 //! ```
-//! It is what the speed of this crate is stated for (docs/performance.md), and an example of how a model is written.
+//! The speed of `sottovoce-neural` is stated for it (docs/performance.md), and it shows how a network is written.
 
-use crate::error::Result;
-use crate::losses::bce_with_logits_sparse;
-use crate::{
-    Activation, Arena, Arithmetic, Layout, Linear, Real, Recurrent, RecurrentCell, RowGradients,
+use sottovoce_core::Rng;
+use sottovoce_neural::losses::bce_with_logits_sparse;
+use sottovoce_neural::{
+    Activation, Arena, Arithmetic, Layout, Linear, NeuralError, Real, Recurrent, RecurrentCell, RowGradients,
     SequenceGradients, Sequences, Sgd, Space, SparseRows, StateGradients,
 };
-use sottovoce_core::Rng;
+
+type Result<T> = std::result::Result<T, NeuralError>;
 
 /// Categories of interests.
 pub const INTERESTS: usize = 473;
@@ -157,7 +158,7 @@ impl<R: Real> Pass<'_, R> {
         let djoined = space.zeros(joined.len())?;
         layers.code.backward(parameters, joined, dc, gradients, Some(djoined))?;
         let (dh, dg) = (space.zeros(h.len())?, space.zeros(g.states().len())?);
-        part(djoined, dh, dg);
+        split(djoined, dh, dg);
         RELU.backward(h, dh)?;
         layers.encoder.backward_rows(interests, dh, rows, gradients)?;
         let dg = StateGradients { states: dg, last_cells: None };
@@ -174,8 +175,8 @@ fn join<R: Real>(h: &[R], states: &[R], joined: &mut [R]) {
     }
 }
 
-/// Parts the gradient again.
-fn part<R: Real>(djoined: &[R], dh: &mut [R], dstates: &mut [R]) {
+/// Splits the gradient of what [`join`] joined.
+fn split<R: Real>(djoined: &[R], dh: &mut [R], dstates: &mut [R]) {
     for (b, djoined) in djoined.chunks_exact(JOINED).enumerate() {
         dh[b * HIDDEN..][..HIDDEN].copy_from_slice(&djoined[..HIDDEN]);
         dstates[((b + 1) * PAGES - 1) * UNITS..][..UNITS].copy_from_slice(&djoined[HIDDEN..]);
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_the_stated_size_and_learns() {
+    fn has_the_stated_size_and_learns() {
         let mut model = Reference::<f32>::new(Arithmetic::Portable, 2, 1).unwrap();
         assert_eq!(model.layout().len(), 66_743);
         let interests = SparseRows::new(&[0, 3, 5], &[4, 90, 200, 90, 470], None, INTERESTS).unwrap();

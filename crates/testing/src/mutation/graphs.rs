@@ -1,9 +1,8 @@
 //! Graphs, damaged as data sets are: examples of every kind of source.
 
 use super::Case;
-use crate::graph::{GraphConfig, graph_of_bytes};
-use crate::load::LoadOptions;
 use sottovoce_core::{Catalog, Facts};
+use sottovoce_data::{GraphConfig, LoadOptions, graph_of_bytes};
 
 const TURTLE: &[u8] = br#"@prefix e: <http://e.example/> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .

@@ -1,7 +1,7 @@
-//! Both schemes with invented vectors, for their cost.
+//! The cost of additive encryption: both schemes on random vectors.
 
-use super::{HeError, bfv, ckks};
-use crate::Generator;
+use sottovoce_privacy::Generator;
+use sottovoce_privacy::he::{HeError, bfv, ckks};
 
 /// What one scheme cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,29 +33,32 @@ pub struct Figures {
     pub statistical_bits: f64,
 }
 
-/// Why a trial gave no figures.
+/// Why a scheme could not be measured.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum TrialError {
+pub enum CostError {
     /// A scheme would not.
     #[error(transparent)]
     He(#[from] HeError),
     /// Nothing to measure.
-    #[error("a trial needs at least one client and one value")]
+    #[error("a measurement needs at least one client and one value")]
     Nothing,
 }
 
 const RANGE: u32 = (1 << 23) - 1;
 const TOLERANCE: f64 = 1e-6;
 
-/// Seals, adds and opens `clients` vectors of `values` values with each scheme, judged by a clock in seconds that the caller brings.
-pub fn trial(
+/// Encrypts, adds and decrypts `clients` vectors of `values` values with each scheme, timed by the caller's clock in seconds.
+///
+/// # Errors
+/// If there is nothing to measure, or a scheme refuses.
+pub fn measure(
     clients: u32,
     values: usize,
     seed: [u8; 32],
     clock: &dyn Fn() -> f64,
-) -> Result<Figures, TrialError> {
+) -> Result<Figures, CostError> {
     if clients == 0 || values == 0 {
-        return Err(TrialError::Nothing);
+        return Err(CostError::Nothing);
     }
     let source = Generator::new(seed);
     let approximate = ckks::Parameters::choose(clients, 1.0, TOLERANCE, values as u64)?;
@@ -168,4 +171,19 @@ fn real(
     times.opening = clock() - start;
     let error = opened.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_within_their_bounds() {
+        let figures = measure(5, 6000, [1; 32], &|| 0.0).unwrap();
+        assert_eq!(figures.bfv.error, 0.0);
+        assert!(figures.ckks.error > 0.0 && figures.ckks.error <= 1e-6, "{}", figures.ckks.error);
+        assert!(figures.statistical_bits > 24.0);
+        assert_eq!((figures.bfv.degree, figures.bfv.modulus_bits), (2048, 54));
+        assert_eq!((figures.ckks.degree, figures.ckks.modulus_bits), (4096, 74));
+    }
 }

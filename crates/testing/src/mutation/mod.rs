@@ -9,12 +9,10 @@ mod seeds;
 pub use graphs::{check_graph, graphs};
 pub use seeds::{Seed, seeds};
 
-use crate::clean::{Cleaning, Repeats, clean};
-use crate::describe::describe;
-use crate::interactions::{Dataset, Interactions};
-use crate::load::{LoadOptions, load_bytes};
-use crate::split::{Split, split};
 use sottovoce_core::Rng;
+use sottovoce_data::{
+    Cleaning, Dataset, Interactions, LoadOptions, Repeats, Split, clean, describe, load_bytes, split,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Named contents to be loaded together.

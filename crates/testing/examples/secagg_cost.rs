@@ -1,7 +1,7 @@
 //! Prints what a round of secure aggregation costs: `secagg_cost <devices> <values> [drop-out share] [identities]`.
 
 use rustix::time::{ClockId, clock_gettime};
-use sottovoce_privacy::secagg::trial;
+use sottovoce_testing::secagg_cost::measure;
 
 /// Processor time of this process, which other processes do not lengthen.
 fn processor_seconds() -> f64 {
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some("identities") => true,
         Some(other) => return Err(format!("{other:?} is not `identities`").into()),
     };
-    let figures = trial((devices as u32, values as u32), lost, signed, [1; 32], &processor_seconds)?;
+    let figures = measure((devices as u32, values as u32), lost, signed, [1; 32], &processor_seconds)?;
     let parameters = &figures.parameters;
     println!("devices {devices}, values {values}, counted {}", figures.counted);
     println!(

@@ -1,10 +1,7 @@
 //! A small, whole example of every format.
 
 use super::Case;
-use crate::format::Format;
-use crate::interactions::Interactions;
-use sottovoce_core::Catalog;
-use std::io::Write;
+use sottovoce_data::Format;
 
 /// An example and what it must load as.
 #[derive(Clone, Debug)]
@@ -227,28 +224,10 @@ fn tables() -> Vec<Seed> {
     ]
 }
 
-fn example() -> Interactions {
-    Interactions {
-        users: ["3", "20"].into_iter().collect(),
-        catalog: Catalog::of_ids(["a\tb", "ç"].into_iter().collect()),
-        user: vec![1, 0, 1],
-        item: vec![0, 1, 1],
-        rating: vec![0.5, -2.0, 3.25],
-        time: vec![1_700_000_000, 5, -7],
-    }
-}
-
 fn packed() -> Vec<Seed> {
-    let text = b"user\titem\trating\n1\t2\t3\n4\t5\t6\n1\t5\t2\n";
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    // Packing in memory does not fail.
-    let _ = gzip.write_all(text);
-    let gzip = gzip.finish().unwrap_or_default();
-    let zstd = zstd::encode_all(&text[..], 0).unwrap_or_default();
-    let parquet = crate::write::parquet_bytes(&example()).unwrap_or_default();
     vec![
-        seed(Format::Delimited, (2, 2, 3), &[("d.tsv.gz", &gzip)]),
-        seed(Format::Delimited, (2, 2, 3), &[("e.tsv.zst", &zstd)]),
-        seed(Format::Parquet, (2, 2, 3), &[("f.parquet", &parquet)]),
+        seed(Format::Delimited, (2, 2, 3), &[("d.tsv.gz", include_bytes!("examples/d.tsv.gz"))]),
+        seed(Format::Delimited, (2, 2, 3), &[("e.tsv.zst", include_bytes!("examples/e.tsv.zst"))]),
+        seed(Format::Parquet, (2, 2, 3), &[("f.parquet", include_bytes!("examples/f.parquet"))]),
     ]
 }
