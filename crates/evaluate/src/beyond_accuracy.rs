@@ -1,7 +1,6 @@
 //! Which items all lists together put forward: coverage, concentration, popularity bias, category bias.
 
-use crate::Popularity;
-use crate::popularity::{HEAD, TAIL};
+use crate::popularity::{HEAD, Popularity, TAIL};
 use sottovoce_core::{Categories, math};
 use std::collections::BTreeMap;
 

@@ -60,11 +60,11 @@ mod tests {
     use super::*;
 
     fn drawn(negatives: usize, seen: &[u32], items: usize, seed: u64) -> Vec<u32> {
-        let mut items = ItemSet::new(items);
-        items.clear();
-        seen.iter().for_each(|&item| assert!(items.add(item)));
+        let mut taken = ItemSet::new(items);
+        taken.clear();
+        seen.iter().for_each(|&item| assert!(taken.add(item)));
         let mut into = vec![99];
-        draw(&mut Rng::new(seed), negatives, items - seen.len(), &mut items, &mut into);
+        draw(&mut Rng::new(seed), negatives, items - seen.len(), &mut taken, &mut into);
         into
     }
 

@@ -156,7 +156,7 @@ impl Bars {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Orientation {
-    /// Upright if the categories' names fit under the bars, otherwise lying.
+    /// Upright if the categories' names fit under the bars, otherwise horizontal.
     #[default]
     Auto,
     /// Upright.
