@@ -67,7 +67,7 @@ fn delimited(preview: &Preview) -> Format {
     if columns::is_header(&first) {
         return of_header(&first);
     }
-    let rows = preview.rows(delimiter, 0);
+    let rows = preview.rows(delimiter);
     match (delimiter, first.len()) {
         (Delimiter::Colons, 4) if is_movietweetings(&rows) => Format::MovieTweetings,
         (Delimiter::Colons, 4) => Format::MovieLens1m,
@@ -126,7 +126,7 @@ fn is_sequences(preview: &Preview) -> bool {
     if !preview.lines.iter().all(digits) {
         return false;
     }
-    let widths: Vec<usize> = preview.rows(Delimiter::Blanks, 0).iter().map(Vec::len).collect();
+    let widths: Vec<usize> = preview.rows(Delimiter::Blanks).iter().map(Vec::len).collect();
     let alike = |width| widths.iter().filter(|&&other| other == width).count();
     let most_alike = widths.iter().map(|&width| alike(width)).max().unwrap_or(0);
     widths.iter().any(|&width| width > 4) && most_alike * 5 <= widths.len() * 4
@@ -138,7 +138,7 @@ pub(crate) fn may_be_interactions(format: Format, preview: &Preview) -> bool {
         Format::Delimited => {
             let Some(delimiter) = preview.delimiter() else { return false };
             let first = preview.first(delimiter);
-            columns::is_header(&first) || is_bare_table(&preview.rows(delimiter, 0))
+            columns::is_header(&first) || is_bare_table(&preview.rows(delimiter))
         }
         Format::JsonLines => {
             preview.lines.first().is_some_and(|line| crate::readers::json::is_interaction(line))

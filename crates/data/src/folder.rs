@@ -98,21 +98,10 @@ fn candidate(files: &Files<'_>, name: &str) -> Result<Option<Candidate>, DataErr
 
 /// Papers, licences, archives and the files that describe items and users.
 fn is_other(name: &str) -> bool {
+    #[rustfmt::skip]
     const STARTS: [&str; 14] = [
-        "readme",
-        "license",
-        "licence",
-        "source.md",
-        "changelog",
-        "movies.",
-        "users.",
-        "items.",
-        "item_",
-        "artists.",
-        "tags.",
-        "links.",
-        "user_friends",
-        "dataset_tist2015_pois",
+        "readme", "license", "licence", "source.md", "changelog", "movies.", "users.", "items.", "item_",
+        "artists.", "tags.", "links.", "user_friends", "dataset_tist2015_pois",
     ];
     const ENDS: [&str; 12] =
         [".md", ".html", ".pdf", ".zip", ".tar", ".tgz", ".py", ".item", ".user", ".kg", ".link", ".net"];

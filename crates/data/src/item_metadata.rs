@@ -1,35 +1,45 @@
-//! Titles and categories of items, from the files that lie beside the interactions.
+//! Item metadata: titles and categories from the files beside the interactions.
 
 use crate::builder::{DatasetBuilder, RowError};
-use crate::columns::{Meaning, find};
+use crate::columns::{ColumnRole, find};
 use crate::error::DataError;
 use crate::fields::{Delimiter, Fields};
 use crate::files::{Files, unpacked_name};
 use crate::format::Format;
-use crate::lines::Lines;
+use crate::lines::read_lines;
 use crate::preview::Preview;
+use std::collections::{BTreeMap, HashMap};
 
-/// Where an item's title and categories are in a row of a side file.
-struct Description {
+/// Where an item's title and categories are in a row of a metadata file.
+struct MetadataColumns {
     delimiter: Delimiter,
     header: bool,
     id: usize,
     title: Option<usize>,
     categories: Option<usize>,
-    /// What stands between categories.
-    between: u8,
-    /// Fields a row has at least.
-    least: usize,
+    /// What separates categories.
+    separator: u8,
+    /// Minimum number of fields of a row.
+    width: usize,
 }
 
-impl Description {
-    fn of_titles(delimiter: Delimiter, categories: Option<usize>) -> Self {
-        let least = categories.map_or(2, |place| place + 1);
-        Self { delimiter, header: false, id: 0, title: Some(1), categories, between: b'|', least }
+impl MetadataColumns {
+    /// The id first, then the title, and categories separated by `|`.
+    fn new(delimiter: Delimiter, categories: Option<usize>) -> Self {
+        let width = categories.map_or(2, |index| index + 1);
+        Self { delimiter, header: false, id: 0, title: Some(1), categories, separator: b'|', width }
+    }
+
+    /// The columns that a header names, if it names items.
+    fn of_header(header: &[String], delimiter: Delimiter) -> Option<Self> {
+        let id = find(header, ColumnRole::Item).or_else(|| header.iter().position(|name| name == "id"))?;
+        let (title, categories) = (find(header, ColumnRole::Title), find(header, ColumnRole::Category));
+        Some(Self { header: true, id, title, width: header.len(), ..Self::new(delimiter, categories) })
     }
 }
 
-/// Reads what lies beside `main`. With a whole folder, any file whose header names items and titles or categories counts.
+/// Reads the metadata that belongs to the file `main`. In a whole folder, any file whose header names items and titles or
+/// categories counts.
 pub(crate) fn read(
     files: &Files<'_>,
     main: &str,
@@ -38,34 +48,31 @@ pub(crate) fn read(
     builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let names = files.names().unwrap_or_default();
-    let named = |wanted: &str| names.iter().find(|name| unpacked_name(name) == wanted);
-    let colons = Description::of_titles(Delimiter::Colons, Some(2));
-    match format {
-        Format::MovieLens100k => genres_of_100k(files, named("u.item"), named("u.genre"), builder),
-        Format::MovieLens1m | Format::MovieTweetings => {
-            describe(files, named("movies.dat"), &colons, builder)
-        }
-        Format::MovieLens20m => by_header(files, named("movies.csv"), builder),
-        Format::LastFm2k => lastfm(files, &named, builder),
-        Format::FoursquareGlobal => {
-            let pois = names.iter().find(|name| unpacked_name(name).starts_with("dataset_tist2015_pois"));
-            let columns =
-                Description { title: None, ..Description::of_titles(Delimiter::Byte(b'\t'), Some(3)) };
-            describe(files, pois, &columns, builder)
-        }
-        Format::YahooMovies => {
-            let about =
-                names.iter().find(|name| unpacked_name(name).starts_with("ydata-ymovies-movie-content"));
-            describe(files, about, &Description::of_titles(Delimiter::Byte(b'\t'), None), builder)
-        }
+    let find = |test: &dyn Fn(&str) -> bool| names.iter().find(|name| test(&unpacked_name(name)));
+    let named = |wanted: &str| find(&|name| name == wanted);
+    let starting = |start: &str| find(&|name| name.starts_with(start));
+    let tab = Delimiter::Byte(b'\t');
+    let (name, columns) = match format {
+        Format::MovieLens100k => return genres_of_100k(files, named("u.item"), named("u.genre"), builder),
+        Format::MovieLens20m => return by_header(files, named("movies.csv"), builder),
+        Format::LastFm2k => return lastfm(files, &named, builder),
         Format::RecBole => {
             let stem = unpacked_name(main);
             let stem = stem.split('.').next().unwrap_or_default();
-            by_header(files, named(&format!("{stem}.item")), builder)
+            return by_header(files, named(&format!("{stem}.item")), builder);
         }
-        Format::Sequences => attributes(files, named(&attributes_name(main)), builder),
-        _ => generic(files, &names, main, whole_folder, builder),
-    }
+        Format::Sequences => return attributes(files, named(&attributes_name(main)), builder),
+        Format::MovieLens1m | Format::MovieTweetings => {
+            (named("movies.dat"), MetadataColumns::new(Delimiter::Colons, Some(2)))
+        }
+        Format::FoursquareGlobal => {
+            let columns = MetadataColumns { title: None, ..MetadataColumns::new(tab, Some(3)) };
+            (starting("dataset_tist2015_pois"), columns)
+        }
+        Format::YahooMovies => (starting("ydata-ymovies-movie-content"), MetadataColumns::new(tab, None)),
+        _ => return generic(files, &names, main, whole_folder, builder),
+    };
+    name.map_or(Ok(()), |name| read_table(files, name, &columns, builder))
 }
 
 /// S3-Rec's file of attributes that goes with a file of sequences.
@@ -75,8 +82,8 @@ fn attributes_name(main: &str) -> String {
     format!("{stem}_item2attributes.json")
 }
 
-/// Whether a file of attributes lies beside, which only sequences have. It decides where all sequences are short and of
-/// one length, and so look like a table.
+/// Whether there is a file of attributes, which only sequences have. It decides where all sequences are short and of one
+/// length, and so look like a table.
 pub(crate) fn has_attributes(files: &Files<'_>, main: &str) -> bool {
     let wanted = attributes_name(main);
     files.names().is_ok_and(|names| names.iter().any(|name| unpacked_name(name) == wanted))
@@ -90,18 +97,10 @@ fn generic(
     whole_folder: bool,
     builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
+    #[rustfmt::skip]
     const STEMS: [&str; 11] = [
-        "items",
-        "venues",
-        "articles",
-        "vroots",
-        "movies",
-        "books",
-        "artists",
-        "products",
-        "titles",
-        "categories",
-        "pois",
+        "items", "venues", "articles", "vroots", "movies", "books", "artists", "products", "titles",
+        "categories", "pois",
     ];
     for name in names.iter().filter(|name| *name != main) {
         let lower = unpacked_name(name);
@@ -124,18 +123,16 @@ fn by_header(
     let preview = Preview::of(&files.head(name)?);
     let Some(delimiter) = preview.delimiter() else { return Ok(()) };
     let header = preview.first(delimiter);
-    let (title, categories) = (find(&header, Meaning::Title), find(&header, Meaning::Category));
-    let id = find(&header, Meaning::Item).or_else(|| header.iter().position(|name| name == "id"));
-    let (Some(id), true) = (id, title.is_some() || categories.is_some()) else { return Ok(()) };
-    if find(&header, Meaning::User).is_some() {
+    let Some(mut columns) = MetadataColumns::of_header(&header, delimiter) else { return Ok(()) };
+    let describes = columns.title.is_some() || columns.categories.is_some();
+    if !describes || find(&header, ColumnRole::User).is_some() {
         return Ok(());
     }
-    // RecBole writes sequences of tokens with spaces between.
-    let spaced = categories.is_some_and(|place| header[place].ends_with(":token_seq"));
-    let between = if spaced { b' ' } else { b'|' };
-    let columns =
-        Description { delimiter, header: true, id, title, categories, between, least: header.len() };
-    describe(files, Some(name), &columns, builder)
+    // RecBole separates the tokens of a sequence with spaces.
+    if columns.categories.is_some_and(|index| header[index].ends_with(":token_seq")) {
+        columns.separator = b' ';
+    }
+    read_table(files, name, &columns, builder)
 }
 
 /// Reads a catalog of its own, whose header must name the items.
@@ -147,21 +144,19 @@ pub(crate) fn read_items(
     let preview = Preview::of(&files.head(name)?);
     let delimiter = preview.delimiter().unwrap_or(Delimiter::Byte(b'\t'));
     let header = preview.first(delimiter);
-    let id = find(&header, Meaning::Item).or_else(|| header.iter().position(|name| name == "id"));
-    let Some(id) = id else {
-        let (file, found) = (files.label(name), header.join(", "));
-        return Err(DataError::NoColumn { file, column: "item".to_owned(), found });
-    };
-    let (title, categories) = (find(&header, Meaning::Title), find(&header, Meaning::Category));
-    let columns =
-        Description { delimiter, header: true, id, title, categories, between: b'|', least: header.len() };
-    describe(files, Some(&name.to_owned()), &columns, builder)
+    match MetadataColumns::of_header(&header, delimiter) {
+        Some(columns) => read_table(files, name, &columns, builder),
+        None => {
+            let (file, found) = (files.label(name), header.join(", "));
+            Err(DataError::NoColumn { file, column: "item".to_owned(), found })
+        }
+    }
 }
 
-fn describe(
+fn read_table(
     files: &Files<'_>,
-    name: Option<&String>,
-    columns: &Description,
+    name: &str,
+    columns: &MetadataColumns,
     builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let mut fields = Fields::default();
@@ -169,54 +164,40 @@ fn describe(
         if number == 1 && columns.header || line.is_empty() {
             return Ok(());
         }
-        let whole = fields.cut(line, columns.delimiter).is_ok() && fields.len() >= columns.least;
+        let whole = fields.split(line, columns.delimiter).is_ok() && fields.len() >= columns.width;
         if !whole {
-            return Err(RowError::row("row", format!("{} fields", columns.least), line));
+            return Err(RowError::bad("row", format!("{} fields", columns.width), line));
         }
-        let Some(item) = known(fields.get(line, columns.id), builder)? else { return Ok(()) };
-        if let Some(place) = columns.title {
-            builder.set_title(item, fields.get(line, place));
+        let Some(item) = item_index(fields.get(line, columns.id), builder)? else { return Ok(()) };
+        if let Some(index) = columns.title {
+            builder.set_title(item, fields.get(line, index));
         }
-        match columns.categories {
-            Some(place) => add_category(item, fields.get(line, place), columns.between, builder),
-            None => Ok(()),
+        let categories = columns.categories.map_or(&[][..], |index| fields.get(line, index));
+        if matches!(categories, b"(no genres listed)" | b"\\N") {
+            return Ok(());
         }
+        let mut categories = categories.split(|&byte| byte == columns.separator);
+        categories.try_for_each(|category| builder.add_category(item, category))
     })
 }
 
-/// Runs over the lines of a side file; bad ones are settled as those of the interactions are.
 fn each_line(
     files: &Files<'_>,
-    name: Option<&String>,
+    name: &str,
     builder: &mut DatasetBuilder,
-    mut take: impl FnMut(u64, &[u8], &mut DatasetBuilder) -> Result<(), RowError>,
+    read: impl FnMut(u64, &[u8], &mut DatasetBuilder) -> Result<(), RowError>,
 ) -> Result<(), DataError> {
-    let Some(name) = name else { return Ok(()) };
     let label = files.label(name);
     builder.begin_metadata(&label);
-    let mut lines = Lines::new(files.open(name)?);
-    let mut number = 0;
-    while let Some(line) = lines.next().map_err(|error| DataError::io(&label, error))? {
-        number += 1;
-        let outcome = take(number, line, builder);
-        builder.settle(number, outcome)?;
-    }
-    Ok(())
+    read_lines(files.open(name)?, &label, builder, read).map(|_| ())
 }
 
-/// The item's number; one that nobody met is counted.
-fn known(id: &[u8], builder: &mut DatasetBuilder) -> Result<Option<u32>, RowError> {
+/// The item's index; one without interactions is counted.
+fn item_index(id: &[u8], builder: &mut DatasetBuilder) -> Result<Option<u32>, RowError> {
     if id.is_empty() {
-        return Err(RowError::row("item", "an id", id));
+        return Err(RowError::bad("item", "an id", id));
     }
     builder.described(id)
-}
-
-fn add_category(item: u32, list: &[u8], between: u8, builder: &mut DatasetBuilder) -> Result<(), RowError> {
-    if matches!(list, b"(no genres listed)" | b"\\N") {
-        return Ok(());
-    }
-    list.split(|&byte| byte == between).try_for_each(|category| builder.add_category(item, category))
 }
 
 /// MovieLens 100K: `id|title|date|video date|url|` and 19 flags whose names are in `u.genre`.
@@ -227,22 +208,25 @@ fn genres_of_100k(
     builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let mut names: Vec<Vec<u8>> = Vec::new();
-    each_line(files, genres, builder, |_, line, _| {
-        let name = line.split(|&byte| byte == b'|').next().unwrap_or_default();
-        names.extend((!name.is_empty()).then(|| name.to_vec()));
-        Ok(())
-    })?;
+    if let Some(genres) = genres {
+        each_line(files, genres, builder, |_, line, _| {
+            let name = line.split(|&byte| byte == b'|').next().unwrap_or_default();
+            names.extend((!name.is_empty()).then(|| name.to_vec()));
+            Ok(())
+        })?;
+    }
+    let Some(items) = items else { return Ok(()) };
     let mut fields = Fields::default();
     each_line(files, items, builder, |_, line, builder| {
         if line.is_empty() {
             return Ok(());
         }
-        // A pipe is not a quoting delimiter, so cutting cannot fail.
-        let _ = fields.cut(line, Delimiter::Byte(b'|'));
+        // A pipe is not a quoting delimiter, so splitting cannot fail.
+        let _ = fields.split(line, Delimiter::Byte(b'|'));
         if fields.len() != 24 {
-            return Err(RowError::row("row", format!("24 fields, not {}", fields.len()), line));
+            return Err(RowError::bad("row", format!("24 fields, not {}", fields.len()), line));
         }
-        let Some(item) = known(fields.get(line, 0), builder)? else { return Ok(()) };
+        let Some(item) = item_index(fields.get(line, 0), builder)? else { return Ok(()) };
         builder.set_title(item, fields.get(line, 1));
         for (flag, name) in names.iter().take(19).enumerate() {
             if fields.get(line, 5 + flag) == b"1" {
@@ -260,30 +244,32 @@ fn lastfm<'n>(
     builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let tab = Delimiter::Byte(b'\t');
-    let artists = Description { header: true, ..Description::of_titles(tab, None) };
-    describe(files, named("artists.dat"), &artists, builder)?;
+    if let Some(artists) = named("artists.dat") {
+        let columns = MetadataColumns { header: true, ..MetadataColumns::new(tab, None) };
+        read_table(files, artists, &columns, builder)?;
+    }
     let (Some(tags), Some(tagged)) = (named("tags.dat"), named("user_taggedartists.dat")) else {
         return Ok(());
     };
-    let mut names = std::collections::HashMap::new();
+    let mut names = HashMap::new();
     let mut fields = Fields::default();
-    each_line(files, Some(tags), builder, |_, line, _| {
-        let _ = fields.cut(line, tab);
+    each_line(files, tags, builder, |_, line, _| {
+        let _ = fields.split(line, tab);
         names.insert(fields.get(line, 0).to_vec(), fields.get(line, 1).to_vec());
         Ok(())
     })?;
-    each_line(files, Some(tagged), builder, |number, line, builder| {
-        let _ = fields.cut(line, tab);
+    each_line(files, tagged, builder, |number, line, builder| {
+        let _ = fields.split(line, tab);
         if number == 1 || line.is_empty() {
             return Ok(());
         }
         if fields.len() < 3 {
-            return Err(RowError::row("row", "at least 3 fields", line));
+            return Err(RowError::bad("row", "at least 3 fields", line));
         }
         let Some(item) = builder.item(fields.get(line, 1)) else { return Ok(()) };
         match names.get(fields.get(line, 2)) {
             Some(name) => builder.add_category(item, name),
-            None => Err(RowError::row("tagID", "a tag of tags.dat", fields.get(line, 2))),
+            None => Err(RowError::bad("tagID", "a tag of tags.dat", fields.get(line, 2))),
         }
     })
 }
@@ -295,16 +281,13 @@ fn attributes(
     builder: &mut DatasetBuilder,
 ) -> Result<(), DataError> {
     let Some(name) = name else { return Ok(()) };
-    let label = files.label(name);
-    builder.begin_metadata(&label);
+    builder.begin_metadata(&files.label(name));
     let source = std::io::BufReader::new(files.open(name)?);
-    let parsed: Result<std::collections::BTreeMap<String, Vec<serde_json::Value>>, _> =
-        serde_json::from_reader(source);
-    let lists = match parsed {
+    let lists: BTreeMap<String, Vec<serde_json::Value>> = match serde_json::from_reader(source) {
         Ok(lists) => lists,
         Err(error) => {
-            let trouble = RowError::row("object", format!("items with lists of attributes ({error})"), b"");
-            return builder.settle(error.line() as u64, Err(trouble)).map(|_: Option<()>| ());
+            let bad = RowError::bad("object", format!("items with lists of attributes ({error})"), b"");
+            return builder.check(error.line() as u64, Err(bad));
         }
     };
     for (id, list) in &lists {
@@ -314,8 +297,8 @@ fn attributes(
         };
         for attribute in list {
             let text = attribute.as_str().map_or_else(|| attribute.to_string(), str::to_owned);
-            let outcome = builder.add_category(item, text.as_bytes());
-            builder.settle(1, outcome)?;
+            let row = builder.add_category(item, text.as_bytes());
+            builder.check(1, row)?;
         }
     }
     Ok(())

@@ -62,4 +62,4 @@ pub use load::{DATA_DIR, LoadOptions, load, load_bytes, open, read_catalog};
 pub use load_report::LoadReport;
 pub use public_datasets::{PUBLIC_DATASETS, PublicDataset, public_dataset};
 pub use split::{DataSplit, Split, SplitConfig, split, split_with};
-pub use write::{WrittenSplit, write_parquet, write_split, write_tsv};
+pub use write::{write_parquet, write_split, write_tsv};

@@ -223,15 +223,11 @@ fn parts_are_written_as_files_that_load() {
     let all = interactions(&[(1, 7, 5, 30), (1, 8, 4, 10), (1, 9, 3, 20), (2, 7, 2, 1)]);
     let parts = split(&all, Split::Last, Some(Split::Last), 0);
     let folder = tempfile::tempdir().unwrap();
-    let written = write_split(&parts, folder.path(), "tsv").unwrap();
-    assert_eq!(
-        std::fs::read_to_string(&written.train).unwrap(),
-        "user\titem\trating\ttimestamp\nu1\t8\t4\t10\nu2\t7\t2\t1\n"
-    );
-    assert_eq!(
-        std::fs::read_to_string(&written.test).unwrap(),
-        "user\titem\trating\ttimestamp\nu1\t7\t5\t30\n"
-    );
+    write_split(&parts, folder.path(), "tsv").unwrap();
+    for (file, rows) in [("train.tsv", "u1\t8\t4\t10\nu2\t7\t2\t1\n"), ("test.tsv", "u1\t7\t5\t30\n")] {
+        let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert_eq!(text, format!("user\titem\trating\ttimestamp\n{rows}"), "{file}");
+    }
     let whole = load(folder.path().to_str().unwrap(), &LoadOptions::default()).unwrap();
     assert_eq!(whole.interactions.len(), all.len());
     assert!(write_split(&parts, folder.path(), "xlsx").is_err());

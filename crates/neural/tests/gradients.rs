@@ -98,7 +98,7 @@ proptest! {
 
     #[test]
     fn recurrent(
-        seed in any::<u64>(), cell in prop::sample::select(vec![RecurrentCell::Rnn, RecurrentCell::Gru, RecurrentCell::Lstm]),
+        seed in any::<u64>(), cell in proptest::sample::select(vec![RecurrentCell::Rnn, RecurrentCell::Gru, RecurrentCell::Lstm]),
         batch in 1..4usize, time in 1..5usize, inputs in 1..5usize, units in 1..6usize, started in any::<bool>(),
     ) {
         let lstm = cell == RecurrentCell::Lstm;

@@ -2,9 +2,9 @@
 
 use super::feature_files::{self, numbered};
 use super::mapping::{Items, roots};
-use super::source::{Source, Syntax};
+use super::source::{Content, Source, Syntax};
 use super::traversal;
-use super::triples::Faults;
+use super::triples::BadLineHandler;
 use super::vocabulary::{Key, Texts, Vocabulary, parts};
 use super::{GraphConfig, GraphReport};
 use crate::error::DataError;
@@ -53,14 +53,21 @@ impl<'p> FeatureExtraction<'p> {
 
     /// Feature files and categories.
     fn listed(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
-        let mut faults = Faults { skip: self.skip, report: &mut self.report };
-        let numbers = numbered(sources, &mut faults)?;
+        let mut bad_lines = BadLineHandler { skip: self.skip, report: &mut self.report };
+        let numbers = numbered(sources, &mut bad_lines)?;
         for source in sources {
             match source {
-                Source::Features(place, columns) => {
-                    let from = (place, *columns);
+                Source::File(file, Content::Features(columns)) => {
+                    let from = (file, *columns);
                     let (vocabulary, pairs) = (&mut self.vocabulary, &mut self.pairs);
-                    feature_files::features(from, numbers.as_ref(), items, vocabulary, &mut faults, pairs)?;
+                    feature_files::features(
+                        from,
+                        numbers.as_ref(),
+                        items,
+                        vocabulary,
+                        &mut bad_lines,
+                        pairs,
+                    )?;
                 }
                 Source::Categories => {
                     feature_files::categories(self.catalog, &mut self.vocabulary, &mut self.pairs)?;
@@ -78,7 +85,10 @@ impl<'p> FeatureExtraction<'p> {
 
     /// Statements.
     fn walked(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
-        if !sources.iter().any(|source| matches!(source, Source::Triples(..) | Source::Town(_))) {
+        if !sources
+            .iter()
+            .any(|source| matches!(source, Source::File(_, Content::Triples(_)) | Source::Town(_)))
+        {
             return Ok(());
         }
         let GraphConfig { hops, least_items, inverse, ref base, .. } = *self.plan;
@@ -104,14 +114,13 @@ impl<'p> FeatureExtraction<'p> {
 }
 
 fn has_labels(source: &Source<'_>) -> bool {
-    matches!(source, Source::Triples(_, Syntax::NTriples | Syntax::Turtle) | Source::Town(_))
+    use Syntax::{NTriples, Turtle};
+    matches!(source, Source::File(_, Content::Triples(NTriples | Turtle)) | Source::Town(_))
 }
 
 fn named(source: &Source<'_>) -> String {
     match source {
-        Source::Triples(place, _) => place.label(),
-        Source::Mapping(place, _) | Source::Predicates(place, _) => place.label(),
-        Source::Features(place, _) => place.label(),
+        Source::File(file, _) => file.label(),
         Source::Categories => "categories".to_owned(),
         Source::Town(_) => "town".to_owned(),
     }

@@ -1,8 +1,8 @@
 //! Which entity of the graph each item is.
 
 use super::GraphReport;
-use super::source::Source;
-use super::triples::{Faults, rows};
+use super::source::{Content, Source};
+use super::triples::{BadLineHandler, rows};
 use super::vocabulary::Vocabulary;
 use crate::error::DataError;
 use crate::intern::Interner;
@@ -58,10 +58,10 @@ pub(super) fn roots(
     let mut roots = Roots::new();
     let mut mapped = false;
     for source in sources {
-        let Source::Mapping(place, columns) = source else { continue };
+        let Source::File(file, Content::Mapping(columns)) = source else { continue };
         mapped = true;
-        let mut faults = Faults { skip, report };
-        rows(place, *columns, ["item", "entity"], &mut faults, &mut |[id, entity], _| {
+        let mut bad_lines = BadLineHandler { skip, report };
+        rows(file, *columns, ["item", "entity"], &mut bad_lines, &mut |[id, entity], _| {
             if let Some(item) = items.find(id) {
                 roots.push((item, vocabulary.node(entity)?));
             }
@@ -69,7 +69,7 @@ pub(super) fn roots(
         })?;
     }
     let town = sources.iter().any(|source| matches!(source, Source::Town(_)));
-    let triples = sources.iter().any(|source| matches!(source, Source::Triples(..)));
+    let triples = sources.iter().any(|source| matches!(source, Source::File(_, Content::Triples(_))));
     for (named, base) in [(town, TOWN), (triples && !mapped, base)] {
         if !named {
             continue;

@@ -39,20 +39,13 @@ use crate::load::LoadOptions;
 use extraction::FeatureExtraction;
 use serde::Serialize;
 use sottovoce_core::{Catalog, Facts};
-use source::{Place, Source};
+use source::{GraphFile, Source};
 
 /// Predicates that say nothing of an item's content; by their local names.
+#[rustfmt::skip]
 pub const AUXILIARY: &[&str] = &[
-    "wikiPageWikiLink",
-    "sameAs",
-    "type",
-    "hypernym",
-    "seeAlso",
-    "wordnet_type",
-    "wikiPageExternalLink",
-    "thumbnail",
-    "wasDerivedFrom",
-    "wikiPageUsesTemplate",
+    "wikiPageWikiLink", "sameAs", "type", "hypernym", "seeAlso", "wordnet_type", "wikiPageExternalLink",
+    "thumbnail", "wasDerivedFrom", "wikiPageUsesTemplate",
 ];
 
 /// Which graph, and what is kept of it.
@@ -160,7 +153,7 @@ pub fn graph_of_bytes(
     options: &LoadOptions,
 ) -> Result<(Facts, GraphReport), DataError> {
     let one = |(name, _): &(&str, &[u8])| {
-        Source::open(Place { files: Files::Memory(files), file: (*name).to_owned() })
+        Source::open(GraphFile { files: Files::Memory(files), name: (*name).to_owned() })
     };
     let found: Result<Vec<Source<'_>>, DataError> = files.iter().map(one).collect();
     gather(plan, &found?, catalog, options)

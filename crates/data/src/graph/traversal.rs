@@ -3,9 +3,9 @@
 use super::GraphReport;
 use super::extraction::Pairs;
 use super::mapping::Roots;
-use super::source::{Source, Syntax};
-use super::triples::{Faults, Statement, each, each_rdf};
-use super::vocabulary::{Key, NOWHERE, Vocabulary, key};
+use super::source::{Content, Source, Syntax};
+use super::triples::{BadLineHandler, Statement, each, each_rdf};
+use super::vocabulary::{EMPTY_CHAIN, Key, Vocabulary, key};
 use crate::error::DataError;
 use rustc_hash::FxHashMap;
 
@@ -22,13 +22,13 @@ pub(super) struct Reach {
 /// Goes through all statements of all sources.
 pub(super) fn statements(
     sources: &[Source<'_>],
-    faults: &mut Faults<'_>,
+    bad_lines: &mut BadLineHandler<'_>,
     visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
     for source in sources {
         match source {
-            Source::Triples(place, syntax) => each(place, *syntax, faults, visit)?,
-            Source::Town(text) => each_rdf("town", Syntax::NTriples, &text[..], faults, visit)?,
+            Source::File(file, Content::Triples(syntax)) => each(file, *syntax, bad_lines, visit)?,
+            Source::Town(text) => each_rdf("town", Syntax::NTriples, &text[..], bad_lines, visit)?,
             _ => (),
         }
     }
@@ -62,9 +62,9 @@ pub(super) fn reach(
     for hop in 1..=hops {
         // Lines that were skipped in the first pass have been told of.
         let mut again = GraphReport::default();
-        let mut faults = Faults { skip, report: if hop == 1 { &mut *report } else { &mut again } };
+        let mut bad_lines = BadLineHandler { skip, report: if hop == 1 { &mut *report } else { &mut again } };
         let mut read = 0;
-        statements(sources, &mut faults, &mut |statement| {
+        statements(sources, &mut bad_lines, &mut |statement| {
             read += 1;
             taken.meet(statement, inverse, vocabulary)
         })?;
@@ -202,7 +202,7 @@ impl Reach {
         for same in roots.chunk_by(|one, next| one.0 == next.0) {
             found.clear();
             for &(_, root) in same {
-                self.walk(root, root, NOWHERE, hops, vocabulary, &mut found);
+                self.walk(root, root, EMPTY_CHAIN, hops, vocabulary, &mut found);
             }
             found.sort_unstable();
             found.dedup();
@@ -220,7 +220,7 @@ impl Reach {
         found: &mut Vec<Key>,
     ) {
         for &(predicate, object) in self.steps(node) {
-            let chain = vocabulary.longer(chain, predicate);
+            let chain = vocabulary.extend_chain(chain, predicate);
             // What leads back to the item says nothing of it.
             if object == root {
                 continue;
@@ -242,8 +242,8 @@ pub(super) fn labels(
 ) -> Result<FxHashMap<u32, String>, DataError> {
     let mut labels: FxHashMap<u32, (bool, String)> = FxHashMap::default();
     let mut told = GraphReport::default();
-    let mut faults = Faults { skip, report: &mut told };
-    statements(sources, &mut faults, &mut |statement| {
+    let mut bad_lines = BadLineHandler { skip, report: &mut told };
+    statements(sources, &mut bad_lines, &mut |statement| {
         let (LABEL, Some(language)) = (statement.predicate, statement.literal) else { return Ok(()) };
         let node = vocabulary.nodes.known(statement.subject.as_bytes());
         let Some(node) = node.filter(|&node| wanted(node)) else { return Ok(()) };

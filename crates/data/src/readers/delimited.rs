@@ -5,7 +5,7 @@ use crate::error::DataError;
 use crate::fields::Fields;
 use crate::layout::Layout;
 use crate::lines::Lines;
-use crate::number;
+use crate::number::{expect_rating, expect_time};
 use crate::preview::is_comment;
 use std::io::Read;
 
@@ -16,7 +16,7 @@ pub(crate) fn read<R: Read>(
     builder: &mut DatasetBuilder,
     file: &str,
 ) -> Result<(), DataError> {
-    builder.begin(file, layout.rating.is_some(), layout.time.is_some())?;
+    builder.begin(file, layout.columns.rating.is_some(), layout.columns.time.is_some())?;
     builder.unit = layout.unit;
     let mut lines = Lines::new(source);
     let mut fields = Fields::default();
@@ -30,10 +30,8 @@ pub(crate) fn read<R: Read>(
             at_top = false;
         } else {
             at_top = false;
-            let outcome = row(line, layout, &mut fields, builder);
-            if outcome.is_err() {
-                builder.settle(lines.number(), outcome)?;
-            }
+            let row = row(line, layout, &mut fields, builder);
+            builder.check(lines.number(), row)?;
         }
     }
     builder.report.lines += lines.number();
@@ -47,43 +45,30 @@ fn row(
     fields: &mut Fields,
     builder: &mut DatasetBuilder,
 ) -> Result<(), RowError> {
-    if fields.cut(line, layout.delimiter).is_err() {
-        return Err(RowError::row("row", "quotes closed at the end of their field", line));
+    if fields.split(line, layout.delimiter).is_err() {
+        return Err(RowError::bad("row", "quotes closed at the end of their field", line));
     }
     if fields.len() != layout.width {
         let expected = format!("{} fields, not {}", layout.width, fields.len());
-        return Err(RowError::row("row", expected, line));
+        return Err(RowError::bad("row", expected, line));
     }
-    let rating = match layout.rating {
-        Some(place) => parse(number::rating, fields.get(line, place), "rating", "a finite number")?,
+    let rating = match layout.columns.rating {
+        Some(index) => expect_rating("rating", fields.get(line, index))?,
         None => 1.0,
     };
-    let time = match layout.time {
-        Some(place) => parse(number::time, fields.get(line, place), "timestamp", "a number or a date")?,
+    let time = match layout.columns.time {
+        Some(index) => expect_time("timestamp", fields.get(line, index))?,
         None => 0,
     };
-    let mut id = fields.get(line, layout.item);
-    if let (true, Some(place)) = (id.is_empty(), layout.item_else) {
-        id = fields.get(line, place);
+    let mut id = fields.get(line, layout.columns.item);
+    if let (true, Some(index)) = (id.is_empty(), layout.item_else) {
+        id = fields.get(line, index);
     }
-    let item = builder.push(fields.get(line, layout.user), id, rating, time)?;
+    let item = builder.push(fields.get(line, layout.columns.user), id, rating, time)?;
     if layout.title.is_some() || layout.category.is_some() {
         describe(line, item, layout, fields, builder)?;
     }
     Ok(())
-}
-
-#[inline]
-fn parse<T>(
-    by: impl Fn(&[u8]) -> Option<T>,
-    text: &[u8],
-    field: &'static str,
-    expected: &'static str,
-) -> Result<T, RowError> {
-    match by(text) {
-        Some(value) => Ok(value),
-        None => Err(RowError::row(field, expected, text)),
-    }
 }
 
 /// Titles and categories that stand in the rows themselves.
@@ -94,11 +79,11 @@ fn describe(
     fields: &Fields,
     builder: &mut DatasetBuilder,
 ) -> Result<(), RowError> {
-    if let Some(place) = layout.title {
-        builder.set_title(item, fields.get(line, place));
+    if let Some(index) = layout.title {
+        builder.set_title(item, fields.get(line, index));
     }
     match layout.category {
-        Some(place) => builder.add_category_once(item, fields.get(line, place)),
+        Some(index) => builder.add_category_once(item, fields.get(line, index)),
         None => Ok(()),
     }
 }

@@ -2,25 +2,23 @@
 
 use crate::builder::{DatasetBuilder, RowError};
 use crate::error::DataError;
-use crate::lines::Lines;
-use crate::number;
+use crate::lines::read_lines;
+use crate::number::{expect_rating, expect_time};
 use std::io::Read;
 
 /// Reads a whole file; lines that are no assignment (the file's first) are comments.
 pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<(), DataError> {
     builder.begin(file, true, true)?;
-    let mut lines = Lines::new(source);
-    while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
+    builder.report.lines += read_lines(source, file, builder, |_, line, builder| {
         if line.trim_ascii().is_empty() {
             builder.report.blank += 1;
         } else if builder.len() == 0 && memchr::memmem::find(line, b"] = {").is_none() {
             builder.report.comments += 1;
         } else {
-            let outcome = review(line, builder);
-            builder.settle(lines.number(), outcome)?;
+            return review(line, builder);
         }
-    }
-    builder.report.lines += lines.number();
+        Ok(())
+    })?;
     Ok(())
 }
 
@@ -29,11 +27,10 @@ fn review(line: &[u8], builder: &mut DatasetBuilder) -> Result<(), RowError> {
     let start = text.find("] = {").map_or(0, |place| place + 4);
     let pairs = Parser { rest: &text[start..] }
         .dictionary()
-        .ok_or_else(|| RowError::row("review", "a Python dictionary", line))?;
+        .ok_or_else(|| RowError::bad("review", "a Python dictionary", line))?;
     let field = |name: &'static str| pairs.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value);
-    let (stars, time) = (field("stars").as_bytes(), field("unixtime").as_bytes());
-    let rating = number::rating(stars).ok_or_else(|| RowError::row("stars", "a finite number", stars))?;
-    let time = number::time(time).ok_or_else(|| RowError::row("unixtime", "a number or a date", time))?;
+    let rating = expect_rating("stars", field("stars").as_bytes())?;
+    let time = expect_time("unixtime", field("unixtime").as_bytes())?;
     builder.push(field("user").as_bytes(), field("work").as_bytes(), rating, time).map(|_| ())
 }
 

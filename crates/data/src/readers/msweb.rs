@@ -3,7 +3,7 @@
 use crate::builder::{DatasetBuilder, RowError};
 use crate::error::DataError;
 use crate::fields::{Delimiter, Fields};
-use crate::lines::Lines;
+use crate::lines::read_lines;
 use std::io::Read;
 
 /// Reads a whole file. Visitors of the two files have the same numbers without being the same people, so their ids begin
@@ -13,19 +13,15 @@ pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str)
     let name = crate::files::unpacked_name(file);
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let mut state = State { prefix: ending.to_owned(), visitor: String::new(), titles: Vec::new() };
-    let mut lines = Lines::new(source);
     let mut fields = Fields::default();
-    while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
-        let outcome = state.line(line, &mut fields, builder);
-        builder.settle(lines.number(), outcome)?;
-    }
+    builder.report.lines +=
+        read_lines(source, file, builder, |_, line, builder| state.line(line, &mut fields, builder))?;
     for (id, title) in state.titles {
         match builder.item(&id) {
             Some(item) => builder.set_title(item, &title),
             None => builder.report.only_described += 1,
         }
     }
-    builder.report.lines += lines.number();
     Ok(())
 }
 
@@ -42,9 +38,9 @@ impl State {
         fields: &mut Fields,
         builder: &mut DatasetBuilder,
     ) -> Result<(), RowError> {
-        let bad = |expected: &'static str| RowError::row("row", expected, line);
+        let bad = |expected: &'static str| RowError::bad("row", expected, line);
         fields
-            .cut(line, Delimiter::Byte(b','))
+            .split(line, Delimiter::Byte(b','))
             .map_err(|_| bad("quotes closed at the end of their field"))?;
         match (fields.get(line, 0), fields.len()) {
             (b"A", 5) => {

@@ -112,17 +112,17 @@ impl Town {
     }
 
     fn write_people<W: Write>(&self, to: &mut Statements<W>) -> io::Result<()> {
-        for (index, chain) in self.chains().iter().enumerate() {
+        for (index, chain) in self.grounds.chains.iter().enumerate() {
             let this = Thing("chain", index);
             to.introduce(&this, "Chain", &chain.name)?;
             to.link(&this, "headOffice", &Thing("district", chain.home as usize))?;
         }
-        for (index, owner) in self.owners().iter().enumerate() {
+        for (index, owner) in self.grounds.owners.iter().enumerate() {
             let this = Thing("owner", index);
             to.introduce(&this, "Owner", &owner.name)?;
             to.link(&this, "bornIn", &Thing("district", owner.born as usize))?;
         }
-        for (index, architect) in self.architects().iter().enumerate() {
+        for (index, architect) in self.grounds.architects.iter().enumerate() {
             let this = Thing("architect", index);
             to.introduce(&this, "Architect", &architect.name)?;
             to.link(&this, "bornIn", &Thing("district", architect.born as usize))?;

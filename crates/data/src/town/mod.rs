@@ -185,21 +185,6 @@ impl Town {
         &self.grounds.districts
     }
 
-    /// The chains that some places belong to.
-    pub fn chains(&self) -> &[Chain] {
-        &self.grounds.chains
-    }
-
-    /// Those who own the places.
-    pub fn owners(&self) -> &[Owner] {
-        &self.grounds.owners
-    }
-
-    /// Those who built them.
-    pub fn architects(&self) -> &[Architect] {
-        &self.grounds.architects
-    }
-
     /// The first second of the period, since 1970.
     pub fn start(&self) -> i64 {
         START

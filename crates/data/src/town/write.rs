@@ -77,29 +77,15 @@ impl Town {
     ///
     /// # Errors
     /// If writing fails.
-    pub fn write_checkins(&self, mut out: impl Write, mut progress: impl FnMut(usize)) -> io::Result<usize> {
+    pub fn write_checkins(&self, mut out: impl Write, progress: impl FnMut(usize)) -> io::Result<usize> {
         out.write_all(b"user\titem\ttimestamp\n")?;
-        let (mut rows, mut users) = (0, 0);
-        let work = |residents: Range<usize>| (residents.len(), self.checkin_rows(residents));
-        self.stream(work, |(residents, (text, count))| {
-            rows += count;
-            users += residents;
-            progress(users);
-            out.write_all(text.as_bytes())
-        })?;
-        Ok(rows)
-    }
-
-    fn checkin_rows(&self, residents: Range<usize>) -> (String, usize) {
-        let (mut text, mut rows, mut visits) = (String::new(), 0, Vec::new());
-        for user in residents {
-            self.checkins(user, &mut visits);
-            rows += visits.len();
-            for CheckIn { place, time } in &visits {
-                line(&mut text, format_args!("{user}\t{place}\t{time}"));
+        self.write_rows(out, progress, |user, visits, text| {
+            self.checkins(user, visits);
+            for CheckIn { place, time } in &*visits {
+                line(text, format_args!("{user}\t{place}\t{time}"));
             }
-        }
-        (text, rows)
+            visits.len()
+        })
     }
 
     /// Writes `user page timestamp seconds`, tab-separated with a header, and returns the number of rows.
@@ -108,27 +94,41 @@ impl Town {
     /// If writing fails.
     pub fn write_reading(&self, mut out: impl Write) -> io::Result<usize> {
         out.write_all(b"user\tpage\ttimestamp\tseconds\n")?;
-        let mut rows = 0;
-        self.stream(
-            |residents| self.reading_rows(residents),
-            |(text, count)| {
-                rows += count;
-                out.write_all(text.as_bytes())
+        self.write_rows(
+            out,
+            |_| (),
+            |user, views, text| {
+                self.reading(user, views);
+                for PageView { page, time, dwell } in &*views {
+                    line(text, format_args!("{user}\t{page}\t{time}\t{dwell:.1}"));
+                }
+                views.len()
             },
-        )?;
-        Ok(rows)
+        )
     }
 
-    fn reading_rows(&self, residents: Range<usize>) -> (String, usize) {
-        let (mut text, mut rows, mut views) = (String::new(), 0, Vec::new());
-        for user in residents {
-            self.reading(user, &mut views);
-            rows += views.len();
-            for PageView { page, time, dwell } in &views {
-                line(&mut text, format_args!("{user}\t{page}\t{time}\t{dwell:.1}"));
-            }
-        }
-        (text, rows)
+    /// Streams the rows of all residents; `rows` appends those of one to the text, with a buffer to use again, and
+    /// returns their number.
+    fn write_rows<T>(
+        &self,
+        mut out: impl Write,
+        mut progress: impl FnMut(usize),
+        rows: impl Fn(usize, &mut Vec<T>, &mut String) -> usize + Sync,
+    ) -> io::Result<usize> {
+        let (mut written, mut users) = (0, 0);
+        let work = |residents: Range<usize>| {
+            let (mut text, mut buffer) = (String::new(), Vec::new());
+            let (count, first) = (residents.len(), residents.start);
+            let written: usize = (first..first + count).map(|user| rows(user, &mut buffer, &mut text)).sum();
+            (count, written, text)
+        };
+        self.stream(work, |(residents, rows, text)| {
+            written += rows;
+            users += residents;
+            progress(users);
+            out.write_all(text.as_bytes())
+        })?;
+        Ok(written)
     }
 
     fn write_residents(&self, out: &mut Out) -> io::Result<()> {
