@@ -1,7 +1,7 @@
 //! The data set under construction: growing columns, item metadata, and the handling of bad lines.
 
 use crate::error::{BadLine, DataError, shorten};
-use crate::interactions::{Interactions, sort_canonically};
+use crate::interactions::{Interactions, canonical_order};
 use crate::intern::{Full, Interner};
 use crate::load_report::LoadReport;
 use crate::text;
@@ -151,7 +151,7 @@ impl DatasetBuilder {
 
     /// The index of an item that has interactions.
     pub(crate) fn item(&self, id: &[u8]) -> Option<u32> {
-        self.items.known(id)
+        self.items.get(id)
     }
 
     /// The index of an item with metadata: one with interactions, or any in a catalog read on its own.
@@ -236,8 +236,7 @@ impl DatasetBuilder {
 
 /// Names in canonical order, with the column renumbered; also the old number of each new one.
 fn renumber(names: &Names, column: &mut [u32]) -> (Names, Vec<u32>) {
-    let mut order: Vec<u32> = (0..names.len() as u32).collect();
-    sort_canonically(names, &mut order);
+    let order = canonical_order(names);
     let mut rank = vec![0; order.len()];
     for (new, &old) in order.iter().enumerate() {
         rank[old as usize] = new as u32;

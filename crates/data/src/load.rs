@@ -26,23 +26,23 @@ pub const DATA_DIR: &str = "SOTTOVOCE_DATA";
 /// How to load.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// The format; `None`: told by the content.
+    /// The format; `None`: detected from the content.
     pub format: Option<Format>,
-    /// Which columns are what; `None`: told by the header, or by their order.
+    /// Which columns hold what; `None`: by the header, or by their order.
     pub columns: Option<Columns>,
     /// Skip and count bad lines instead of stopping at the first.
     pub skip_bad: bool,
-    /// Where bare names are looked up; `None`: in the folder that `SOTTOVOCE_DATA` names.
+    /// The folder in which bare names are looked up; `None`: the one that `SOTTOVOCE_DATA` names.
     pub data_dir: Option<PathBuf>,
-    /// A knowledge graph about the items. It is not read here but after cleaning, by [`read_graph`](crate::read_graph), since
-    /// it depends on which items are left.
+    /// A knowledge graph about the items. It is read after cleaning, by [`read_graph`](crate::read_graph), because it depends
+    /// on which items are left.
     pub graph: Option<GraphConfig>,
 }
 
 /// Loads a file or folder, a synthetic set (`synth:...`), or a set by its bare name under the data folder.
 ///
 /// # Errors
-/// If it is not there, cannot be read, or has a bad line that is not to be skipped.
+/// If it does not exist, cannot be read, or has a bad line that is not to be skipped.
 pub fn load(source: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
     if let Some(spec) = source.strip_prefix("synth:") {
         return town_source(spec);
@@ -62,7 +62,7 @@ pub fn load(source: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
     }
 }
 
-/// Loads from named contents instead of files: one is a file, several are a folder.
+/// Loads from bytes in memory instead of files: one is a file, several are a folder.
 ///
 /// # Errors
 /// As [`load`].
@@ -74,7 +74,7 @@ pub fn load_bytes(name: &str, files: &[(&str, &[u8])], options: &LoadOptions) ->
     }
 }
 
-/// The synthetic set of that specification: check-ins of a town, places that nobody visited left out.
+/// The synthetic data set of that specification: check-ins of a town, without places that nobody visited.
 fn town_source(name: &str) -> Result<Dataset, DataError> {
     let wrong = |reason: String| DataError::Synthetic { name: name.to_owned(), reason };
     if name.split(':').next() != Some("town") {
@@ -102,13 +102,13 @@ fn town_source(name: &str) -> Result<Dataset, DataError> {
     })
 }
 
-/// Reads a catalog of its own: a file whose header names items and perhaps titles and categories (separated by `|`).
-/// Items keep the order of the file.
+/// Reads a catalog file: its header names items and optionally titles and categories (separated by `|`). Items keep the
+/// order of the file.
 ///
 /// # Errors
 /// If the file cannot be read, has no such header, or has a bad line.
 pub fn read_catalog(path: &Path) -> Result<Catalog, DataError> {
-    let (folder, file) = place(path)?;
+    let (folder, file) = split_path(path)?;
     let mut builder = DatasetBuilder::of_items();
     item_metadata::read_items(&Files::Disk(folder), &file, &mut builder)?;
     Ok(builder.into_catalog())
@@ -119,12 +119,12 @@ pub fn read_catalog(path: &Path) -> Result<Catalog, DataError> {
 /// # Errors
 /// If it cannot be opened.
 pub fn open(path: &Path) -> Result<impl BufRead, DataError> {
-    let (folder, file) = place(path)?;
+    let (folder, file) = split_path(path)?;
     Ok(BufReader::with_capacity(64 << 10, Files::Disk(folder).open(&file)?))
 }
 
 /// A file's folder and name.
-fn place(path: &Path) -> Result<(PathBuf, String), DataError> {
+fn split_path(path: &Path) -> Result<(PathBuf, String), DataError> {
     let Some(file) = path.file_name() else {
         return Err(DataError::io(path.display(), std::io::ErrorKind::IsADirectory.into()));
     };
@@ -139,30 +139,33 @@ fn load_path(path: &Path, options: &LoadOptions) -> Result<Dataset, DataError> {
     if path.is_dir() {
         return load_folder(&Files::Disk(path.to_owned()), &name, options);
     }
-    let (folder, file) = place(path)?;
+    let (folder, file) = split_path(path)?;
     load_file(&Files::Disk(folder), &file, &name, options)
 }
 
 fn load_folder(files: &Files<'_>, name: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
-    let choice = folder::choose(files, name)?;
+    load_files(files, folder::choose(files, name)?, true, name, options)
+}
+
+fn load_file(files: &Files<'_>, file: &str, name: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
+    let choice = folder::Choice { files: vec![file.to_owned()], remark: None };
+    load_files(files, choice, false, name, options)
+}
+
+fn load_files(
+    files: &Files<'_>,
+    choice: folder::Choice,
+    whole_folder: bool,
+    name: &str,
+    options: &LoadOptions,
+) -> Result<Dataset, DataError> {
     let mut builder = DatasetBuilder::new(options.skip_bad);
     builder.report.remarks.extend(choice.remark);
     let mut format = Format::Delimited;
     for file in &choice.files {
         format = read_main(files, file, options, &mut builder)?;
     }
-    item_metadata::read(files, &choice.files[0], format, true, &mut builder)?;
-    finish(builder, name, format)
-}
-
-fn load_file(files: &Files<'_>, file: &str, name: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
-    let mut builder = DatasetBuilder::new(options.skip_bad);
-    let format = read_main(files, file, options, &mut builder)?;
-    item_metadata::read(files, file, format, false, &mut builder)?;
-    finish(builder, name, format)
-}
-
-fn finish(builder: DatasetBuilder, name: &str, format: Format) -> Result<Dataset, DataError> {
+    item_metadata::read(files, &choice.files[0], format, whole_folder, &mut builder)?;
     let (interactions, report) = builder.finish();
     Ok(Dataset { name: name.to_owned(), format, interactions, report })
 }
@@ -177,10 +180,10 @@ fn read_main(
     let label = files.label(name);
     let head = files.head(name)?;
     let preview = Preview::of(&head);
-    let told = detect::format_of(name, &label, &head, &preview);
+    let detected = detect::format_of(name, &label, &head, &preview);
     let format = match options.format {
         Some(format) if !head.bytes.is_empty() => format,
-        _ => match told? {
+        _ => match detected? {
             Format::Delimited if item_metadata::has_attributes(files, name) => Format::Sequences,
             format => format,
         },

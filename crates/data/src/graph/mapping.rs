@@ -31,7 +31,7 @@ impl Items {
 
     /// The item of an id; others are remembered as strangers.
     pub(super) fn find(&mut self, id: &str) -> Option<u32> {
-        let found = self.ids.known(id.as_bytes());
+        let found = self.ids.get(id.as_bytes());
         if found.is_none() && !self.strangers.contains(id) {
             self.strangers.insert(id.to_owned());
         }

@@ -121,7 +121,7 @@ impl Taken {
 
     /// The number of a node whose statements are being taken.
     fn now(&self, node: &str, vocabulary: &Vocabulary<'_>) -> Option<u32> {
-        let known = vocabulary.nodes.known(node.as_bytes())?;
+        let known = vocabulary.nodes.get(node.as_bytes())?;
         (self.stages.get(known as usize) == Some(&Stage::Now)).then_some(known)
     }
 
@@ -245,7 +245,7 @@ pub(super) fn labels(
     let mut bad_lines = BadLineHandler { skip, report: &mut told };
     statements(sources, &mut bad_lines, &mut |statement| {
         let (LABEL, Some(language)) = (statement.predicate, statement.literal) else { return Ok(()) };
-        let node = vocabulary.nodes.known(statement.subject.as_bytes());
+        let node = vocabulary.nodes.get(statement.subject.as_bytes());
         let Some(node) = node.filter(|&node| wanted(node)) else { return Ok(()) };
         let english = language.is_empty() || language.starts_with("en");
         let known = labels.get(&node);

@@ -1,4 +1,4 @@
-//! A town as files: what `sottovoce data synth` leaves behind.
+//! A town as files, as `sottovoce data synth` writes it.
 
 use super::taxonomy::{leaf_name, section_name, top_name, topic_name};
 use super::{CheckIn, PageView, Town, TownError};
@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What was written, for a summary.
+/// Numbers of rows written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Rows of checkins.tsv.
@@ -23,8 +23,8 @@ type Out = BufWriter<File>;
 
 impl Town {
     /// Writes the town into a new folder: checkins.tsv, places.tsv, graph.nt, pages.tsv, reading.tsv, residents.tsv
-    /// (ground truth) and town.txt (the name). Streams: memory does not grow with the residents. `progress` is told
-    /// how many residents are done.
+    /// (ground truth) and town.txt (the name). Streams: memory does not grow with the residents. `progress` receives
+    /// the number of residents done.
     ///
     /// The folder appears when it is complete: until then it has another name, and after a failure it is gone.
     ///
@@ -48,29 +48,19 @@ impl Town {
 
     fn write_into(&self, folder: &Path, progress: &mut dyn FnMut(usize)) -> Result<Written, TownError> {
         fs::create_dir_all(folder).map_err(failed(folder))?;
-        let file = |name: &str, fill: &mut dyn FnMut(&mut Out) -> io::Result<()>| {
+        let file = |name: &str, fill: &mut dyn FnMut(&mut Out) -> io::Result<usize>| {
             let path = folder.join(name);
             let mut out = BufWriter::with_capacity(1 << 18, File::create(&path).map_err(failed(&path))?);
-            fill(&mut out).and_then(|()| out.flush()).map_err(failed(&path))
+            fill(&mut out).and_then(|rows| out.flush().map(|()| rows)).map_err(failed(&path))
         };
-        let mut written = Written::default();
-        file("town.txt", &mut |out| writeln!(out, "{}", self.spec()))?;
+        file("town.txt", &mut |out| writeln!(out, "{}", self.spec()).map(|()| 1))?;
         file("places.tsv", &mut |out| self.write_places_table(out))?;
         file("pages.tsv", &mut |out| self.write_pages_table(out))?;
-        file("graph.nt", &mut |out| {
-            written.statements = self.write_ntriples(out)?;
-            Ok(())
-        })?;
+        let statements = file("graph.nt", &mut |out| self.write_ntriples(out))?;
         file("residents.tsv", &mut |out| self.write_residents(out))?;
-        file("reading.tsv", &mut |out| {
-            written.views = self.write_reading(out)?;
-            Ok(())
-        })?;
-        file("checkins.tsv", &mut |out| {
-            written.checkins = self.write_checkins(out, &mut *progress)?;
-            Ok(())
-        })?;
-        Ok(written)
+        let views = file("reading.tsv", &mut |out| self.write_reading(out))?;
+        let checkins = file("checkins.tsv", &mut |out| self.write_checkins(out, &mut *progress))?;
+        Ok(Written { checkins, views, statements })
     }
 
     /// Writes `user item timestamp`, tab-separated with a header, and returns the number of rows.
@@ -131,9 +121,10 @@ impl Town {
         Ok(written)
     }
 
-    fn write_residents(&self, out: &mut Out) -> io::Result<()> {
+    fn write_residents(&self, out: &mut Out) -> io::Result<usize> {
         out.write_all(b"user\tlat\tlon\tdistrict\twork\tgroup\tnext_group\tdrifted\tinterests\ttaste\n")?;
-        self.stream(|residents| self.resident_rows(residents), |text| out.write_all(text.as_bytes()))
+        self.stream(|residents| self.resident_rows(residents), |text| out.write_all(text.as_bytes()))?;
+        Ok(self.users())
     }
 
     /// Interests and taste are comma-separated; taste is the share of each place category on the first day.
@@ -163,7 +154,7 @@ impl Town {
         text
     }
 
-    fn write_places_table(&self, out: &mut Out) -> io::Result<()> {
+    fn write_places_table(&self, out: &mut Out) -> io::Result<usize> {
         writeln!(out, "item\ttitle\tcategories\tlat\tlon\tdistrict\topened")?;
         for (index, place) in self.places().iter().enumerate() {
             let (lat, lon) = place.position.lat_lon();
@@ -172,17 +163,17 @@ impl Town {
             let (title, opened) = (&place.title, place.opened);
             writeln!(out, "{index}\t{title}\t{categories}\t{lat:.5}\t{lon:.5}\t{district}\t{opened}")?;
         }
-        Ok(())
+        Ok(self.places().len())
     }
 
-    fn write_pages_table(&self, out: &mut Out) -> io::Result<()> {
+    fn write_pages_table(&self, out: &mut Out) -> io::Result<usize> {
         writeln!(out, "page\ttitle\tcategories\tplace")?;
         for (index, page) in self.pages().iter().enumerate() {
             let categories = format!("{}|{}", section_name(page.section()), topic_name(page.topic as usize));
             let about = page.about.map_or(String::new(), |place| place.to_string());
             writeln!(out, "{index}\t{}\t{categories}\t{about}", page.title)?;
         }
-        Ok(())
+        Ok(self.pages().len())
     }
 }
 
