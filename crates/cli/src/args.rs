@@ -18,7 +18,7 @@ pub(crate) use unlearn::Unlearn;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use sottovoce_data::{Cleaning, Columns, Format, GraphPlan, LoadOptions, Repeats, Split};
+use sottovoce_data::{Cleaning, Columns, Format, GraphConfig, LoadOptions, Repeats, Split};
 use sottovoce_experiment::checkpoint::Every;
 use sottovoce_models::settings::Value;
 use sottovoce_protocol::DisclosureMode;
@@ -262,9 +262,9 @@ pub(crate) struct GraphArgs {
 
 impl GraphArgs {
     /// The same for the loader; `None` if no graph is asked for.
-    pub(crate) fn plan(&self) -> Option<GraphPlan> {
-        let usual = GraphPlan::default();
-        (!self.graph.is_empty()).then(|| GraphPlan {
+    pub(crate) fn plan(&self) -> Option<GraphConfig> {
+        let usual = GraphConfig::default();
+        (!self.graph.is_empty()).then(|| GraphConfig {
             sources: self.graph.clone(),
             hops: self.graph_hops,
             least_items: self.graph_least_items,

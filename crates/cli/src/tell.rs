@@ -2,13 +2,13 @@
 
 use crate::output;
 use sottovoce_core::Names;
-use sottovoce_data::{CleaningNotes, Notes};
-use sottovoce_evaluate::{Evaluation, Key, Metrics};
+use sottovoce_data::{CleaningReport, LoadReport};
+use sottovoce_evaluate::{Evaluation, Metric, Metrics};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Says what was met while reading, if anything was.
-pub(crate) fn about_reading(notes: &Notes) {
+pub(crate) fn about_reading(notes: &LoadReport) {
     if notes.skipped > 0 {
         let lines =
             if notes.skipped == 1 { "1 bad line was" } else { &format!("{} bad lines were", notes.skipped) };
@@ -20,8 +20,8 @@ pub(crate) fn about_reading(notes: &Notes) {
 }
 
 /// Says what cleaning left out, if anything.
-pub(crate) fn about_cleaning(notes: &CleaningNotes) {
-    for line in notes.lines() {
+pub(crate) fn about_cleaning(notes: &CleaningReport) {
+    for line in notes.messages() {
         output::note(&line);
     }
 }
@@ -33,7 +33,7 @@ pub(crate) fn metrics_table(at: &BTreeMap<usize, Metrics>, candidates: &str) -> 
         let _ = write!(text, " {:>9}", format!("@{cutoff}"));
     }
     text.push('\n');
-    for key in Key::ALL {
+    for key in Metric::ALL {
         if at.values().all(|metrics| metrics.get(key).is_none()) {
             continue;
         }
@@ -46,10 +46,10 @@ pub(crate) fn metrics_table(at: &BTreeMap<usize, Metrics>, candidates: &str) -> 
     text
 }
 
-fn shown(key: Key, value: Option<f64>) -> String {
+fn shown(key: Metric, value: Option<f64>) -> String {
     match (key, value) {
         (_, None) => "-".to_owned(),
-        (Key::ItemCoverage, Some(value)) => output::grouped(value as u128),
+        (Metric::ItemCoverage, Some(value)) => output::grouped(value as u128),
         (_, Some(value)) => format!("{value:.4}"),
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn per_user_table(evaluation: &Evaluation, users: &Names) -> String {
     let mut columns = Vec::new();
     let mut text = String::from("user");
     for &cutoff in evaluation.at.keys() {
-        for key in Key::PER_USER {
+        for key in Metric::PER_USER {
             if let Some(column) = per_user.column(key, cutoff) {
                 let _ = write!(text, "\t{key}@{cutoff}");
                 columns.push(column);

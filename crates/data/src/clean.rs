@@ -28,7 +28,7 @@ pub struct Cleaning {
 
 /// How much each step took away.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CleaningNotes {
+pub struct CleaningReport {
     /// Interactions before cleaning.
     pub before: usize,
     /// Interactions below the threshold.
@@ -49,9 +49,9 @@ pub struct CleaningNotes {
     pub after: usize,
 }
 
-impl CleaningNotes {
+impl CleaningReport {
     /// What was left out and why, one sentence each; nothing if nothing was.
-    pub fn lines(&self) -> Vec<String> {
+    pub fn messages(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut say = |count: usize, why: &str| {
             if count > 0 {
@@ -72,30 +72,30 @@ impl CleaningNotes {
 /// Cleans interactions: threshold, repeated pairs, k-core, sparse users; then drops users and items without any.
 ///
 /// The interactions that are left keep their order; users and items keep theirs, which is canonical.
-pub fn clean(interactions: Interactions, how: &Cleaning) -> (Interactions, CleaningNotes) {
-    let mut notes = CleaningNotes { before: interactions.len(), ..CleaningNotes::default() };
+pub fn clean(interactions: Interactions, how: &Cleaning) -> (Interactions, CleaningReport) {
+    let mut report = CleaningReport { before: interactions.len(), ..CleaningReport::default() };
     let mut keep = vec![true; interactions.len()];
     if let Some(threshold) = how.threshold {
-        notes.threshold_without_ratings = interactions.rating.is_empty();
-        notes.below_threshold = drop_below(&interactions, threshold, &mut keep);
+        report.threshold_without_ratings = interactions.rating.is_empty();
+        report.below_threshold = drop_below(&interactions, threshold, &mut keep);
     }
     if how.repeats == Repeats::Once {
-        notes.repeated = drop_repeats(&interactions, &mut keep);
+        report.repeated = drop_repeats(&interactions, &mut keep);
     }
     if let Some(k) = how.k_core {
-        notes.outside_core = drop_outside_core(&interactions, k, &mut keep);
+        report.outside_core = drop_outside_core(&interactions, k, &mut keep);
     }
     if let Some(least) = how.min_interactions {
-        notes.of_sparse_users = drop_sparse_users(&interactions, least, &mut keep);
+        report.of_sparse_users = drop_sparse_users(&interactions, least, &mut keep);
     }
     let rows: Vec<u32> = (0..keep.len() as u32).filter(|&row| keep[row as usize]).collect();
     let (users, items) = (interactions.users.len(), interactions.catalog.len());
     let left = interactions.select(&rows);
     drop(interactions);
-    notes.users_dropped = users - left.users.len();
-    notes.items_dropped = items - left.catalog.len();
-    notes.after = left.len();
-    (left, notes)
+    report.users_dropped = users - left.users.len();
+    report.items_dropped = items - left.catalog.len();
+    report.after = left.len();
+    (left, report)
 }
 
 fn drop_below(all: &Interactions, threshold: f32, keep: &mut [bool]) -> usize {

@@ -4,7 +4,7 @@ use crate::date;
 use crate::fingerprint::fingerprint;
 use crate::format::Format;
 use crate::interactions::{Dataset, Interactions, group};
-use crate::notes::Notes;
+use crate::load_report::LoadReport;
 use serde::Serialize;
 
 /// A data set in numbers. Interactions are counted as they stand, repeated pairs included.
@@ -49,7 +49,8 @@ pub struct Description {
     /// The [`fingerprint`] of the interactions.
     pub fingerprint: String,
     /// What was met while loading.
-    pub notes: Notes,
+    #[serde(rename = "notes")]
+    pub report: LoadReport,
 }
 
 /// Ratings in numbers.
@@ -112,7 +113,7 @@ pub struct Popularity {
 /// Describes a loaded set.
 pub fn describe(set: &Dataset) -> Description {
     let mut description = describe_interactions(&set.name, set.format, &set.interactions);
-    description.notes = set.notes.clone();
+    description.report = set.report.clone();
     description
 }
 
@@ -132,8 +133,8 @@ pub fn describe_interactions(name: &str, format: Format, all: &Interactions) -> 
         timestamps: !all.time.is_empty(),
         first_time: first,
         last_time: last,
-        first_date: first.and_then(date::show),
-        last_date: last.and_then(date::show),
+        first_date: first.and_then(date::format_date),
+        last_date: last.and_then(date::format_date),
         ratings: ratings(&all.rating),
         repeats: repeats(all),
         history: history(&counts(&all.user, all.users.len())),
@@ -143,7 +144,7 @@ pub fn describe_interactions(name: &str, format: Format, all: &Interactions) -> 
             .map_or(0, |categories| items.clone().filter(|&item| !categories.of(item).is_empty()).count()),
         items_with_title: items.filter(|&item| all.catalog.title(item).is_some()).count(),
         fingerprint: fingerprint(all),
-        notes: Notes::default(),
+        report: LoadReport::default(),
     }
 }
 

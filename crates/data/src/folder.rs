@@ -5,7 +5,7 @@ use crate::error::DataError;
 use crate::fields::Delimiter;
 use crate::files::{Files, unpacked_name};
 use crate::format::Format;
-use crate::sample::Sample;
+use crate::preview::Preview;
 
 /// The files that make up the set.
 #[derive(Debug)]
@@ -86,33 +86,22 @@ fn by_content(files: &Files<'_>, names: &[String], folder: &str) -> Result<Choic
 
 fn candidate(files: &Files<'_>, name: &str) -> Result<Option<Candidate>, DataError> {
     let head = files.head(name)?;
-    let sample = Sample::of(&head);
-    let Ok(format) = detect::format_of(name, name, &head, &sample) else { return Ok(None) };
-    if !detect::may_be_interactions(format, &sample) {
+    let preview = Preview::of(&head);
+    let Ok(format) = detect::format_of(name, name, &head, &preview) else { return Ok(None) };
+    if !detect::may_be_interactions(format, &preview) {
         return Ok(None);
     }
-    let first = sample.first(sample.delimiter().unwrap_or(Delimiter::Blanks));
-    let header = crate::columns::is_header(&first).then(|| sample.lines[0].clone());
+    let first = preview.first(preview.delimiter().unwrap_or(Delimiter::Blanks));
+    let header = crate::columns::is_header(&first).then(|| preview.lines[0].clone());
     Ok(Some(Candidate { name: name.to_owned(), format, header }))
 }
 
 /// Papers, licences, archives and the files that describe items and users.
 fn is_other(name: &str) -> bool {
+    #[rustfmt::skip]
     const STARTS: [&str; 14] = [
-        "readme",
-        "license",
-        "licence",
-        "source.md",
-        "changelog",
-        "movies.",
-        "users.",
-        "items.",
-        "item_",
-        "artists.",
-        "tags.",
-        "links.",
-        "user_friends",
-        "dataset_tist2015_pois",
+        "readme", "license", "licence", "source.md", "changelog", "movies.", "users.", "items.", "item_",
+        "artists.", "tags.", "links.", "user_friends", "dataset_tist2015_pois",
     ];
     const ENDS: [&str; 12] =
         [".md", ".html", ".pdf", ".zip", ".tar", ".tgz", ".py", ".item", ".user", ".kg", ".link", ".net"];

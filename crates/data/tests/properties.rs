@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_data::{
     Cleaning, Format, Interactions, LoadOptions, Repeats, Split, clean, describe_interactions, fingerprint,
-    load, load_bytes, split, write_parquet, write_parts, write_tsv,
+    load, load_bytes, split, write_parquet, write_split, write_tsv,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,23 +62,23 @@ proptest! {
         let all = interactions(&rows);
         let keep = Cleaning { repeats: Repeats::Keep, ..Cleaning::default() };
         let above: Vec<_> = plain(&all).into_iter().filter(|row| row.2 >= 3.0).collect();
-        let (left, notes) = clean(all.clone(), &Cleaning { threshold: Some(3.0), ..keep.clone() });
+        let (left, report) = clean(all.clone(), &Cleaning { threshold: Some(3.0), ..keep.clone() });
         prop_assert_eq!(plain(&left), above);
-        prop_assert_eq!(notes.before - notes.below_threshold, notes.after);
+        prop_assert_eq!(report.before - report.below_threshold, report.after);
         let (core, _) = clean(all.clone(), &Cleaning { k_core: Some(k), ..keep.clone() });
         prop_assert_eq!(plain(&core), core_by_definition(plain(&all), k));
-        let (active, notes) = clean(all.clone(), &Cleaning { min_interactions: Some(least), ..keep });
+        let (active, report) = clean(all.clone(), &Cleaning { min_interactions: Some(least), ..keep });
         let lengths = plain(&all);
         let lengths = counts(lengths.iter().map(|row| &row.0));
         let expected: Vec<_> = plain(&all).into_iter().filter(|row| lengths[&row.0] >= least).collect();
         prop_assert_eq!(plain(&active), expected);
-        prop_assert_eq!(notes.users_dropped, all.users.len() - active.users.len());
+        prop_assert_eq!(report.users_dropped, all.users.len() - active.users.len());
     }
 
     #[test]
     fn of_a_repeated_pair_the_earliest_stays(rows in rows()) {
         let all = interactions(&rows);
-        let (once, notes) = clean(all.clone(), &Cleaning::default());
+        let (once, report) = clean(all.clone(), &Cleaning::default());
         let mut earliest: BTreeMap<(String, String), (i64, usize)> = BTreeMap::new();
         for (place, row) in plain(&all).into_iter().enumerate() {
             let best = earliest.entry((row.0, row.1)).or_insert((row.3, place));
@@ -88,7 +88,7 @@ proptest! {
         let before = plain(&all);
         let expected: Vec<_> = places.iter().map(|&place| before[place].clone()).collect();
         prop_assert_eq!(plain(&once), expected);
-        prop_assert_eq!(describe_interactions("x", Format::Delimited, &all).repeats, notes.repeated);
+        prop_assert_eq!(describe_interactions("x", Format::Delimited, &all).repeats, report.repeated);
     }
 
     #[test]
@@ -223,18 +223,14 @@ fn parts_are_written_as_files_that_load() {
     let all = interactions(&[(1, 7, 5, 30), (1, 8, 4, 10), (1, 9, 3, 20), (2, 7, 2, 1)]);
     let parts = split(&all, Split::Last, Some(Split::Last), 0);
     let folder = tempfile::tempdir().unwrap();
-    let written = write_parts(&parts, folder.path(), "tsv").unwrap();
-    assert_eq!(
-        std::fs::read_to_string(&written.train).unwrap(),
-        "user\titem\trating\ttimestamp\nu1\t8\t4\t10\nu2\t7\t2\t1\n"
-    );
-    assert_eq!(
-        std::fs::read_to_string(&written.test).unwrap(),
-        "user\titem\trating\ttimestamp\nu1\t7\t5\t30\n"
-    );
+    write_split(&parts, folder.path(), "tsv").unwrap();
+    for (file, rows) in [("train.tsv", "u1\t8\t4\t10\nu2\t7\t2\t1\n"), ("test.tsv", "u1\t7\t5\t30\n")] {
+        let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert_eq!(text, format!("user\titem\trating\ttimestamp\n{rows}"), "{file}");
+    }
     let whole = load(folder.path().to_str().unwrap(), &LoadOptions::default()).unwrap();
     assert_eq!(whole.interactions.len(), all.len());
-    assert!(write_parts(&parts, folder.path(), "xlsx").is_err());
+    assert!(write_split(&parts, folder.path(), "xlsx").is_err());
 }
 
 #[test]

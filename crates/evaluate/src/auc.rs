@@ -1,6 +1,6 @@
 //! Area under the ROC curve of one user's full ranking.
 
-use crate::ranking::OUT;
+use crate::top_k::OUT;
 
 /// Up to this many test items, comparing each with the whole catalog beats sorting the catalog.
 const FEW: usize = 128;

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use sottovoce_evaluate::report::plot::{
-    Axis, Bars, Front, Orientation, Point, Series, Shape, Style, Summary, Unit, pareto_front,
+    Axis, Bars, Orientation, ParetoAxes, Point, Series, Shape, Style, Summary, Unit, pareto_front,
 };
 use sottovoce_evaluate::report::{
-    Block, Cell, Column, DataCard, Direction, Format, KeyFigure, Mark, Plot, Report, Row, Section, Standing,
+    Block, Cell, CellRank, Column, DataCard, Direction, Format, KeyFigure, Mark, Plot, Report, Row, Section,
     Table,
 };
 use std::fs;
@@ -19,43 +19,43 @@ fn column(values: &[Option<f64>], column: Column) -> Table {
     rows.fold(Table::new("t", "Model").column(column), Table::row)
 }
 
-fn standings(values: &[Option<f64>], with: Column) -> Vec<Standing> {
-    column(values, with).standings().into_iter().map(|row| row[0]).collect()
+fn cell_ranks(values: &[Option<f64>], with: Column) -> Vec<CellRank> {
+    column(values, with).cell_ranks().into_iter().map(|row| row[0]).collect()
 }
 
-use Standing::{Best, Other, Second};
+use CellRank::{Best, Other, Second};
 
 #[test]
 fn the_best_value_follows_the_direction() {
     let values = [Some(0.3), Some(0.1), Some(0.2)];
-    assert_eq!(standings(&values, Column::new("a", "A").higher()), [Best, Other, Second]);
-    assert_eq!(standings(&values, Column::new("a", "A").lower()), [Other, Best, Second]);
-    assert_eq!(standings(&values, Column::new("a", "A")), [Other, Other, Other]);
+    assert_eq!(cell_ranks(&values, Column::new("a", "A").higher()), [Best, Other, Second]);
+    assert_eq!(cell_ranks(&values, Column::new("a", "A").lower()), [Other, Best, Second]);
+    assert_eq!(cell_ranks(&values, Column::new("a", "A")), [Other, Other, Other]);
 }
 
 #[test]
 fn values_that_print_alike_are_marked_alike() {
     let near = [Some(0.500_04), Some(0.500_01), Some(0.2), Some(0.1)];
-    assert_eq!(standings(&near, Column::new("a", "A").higher().digits(4)), [Best, Best, Other, Other]);
-    assert_eq!(standings(&near, Column::new("a", "A").higher().digits(5)), [Best, Second, Other, Other]);
+    assert_eq!(cell_ranks(&near, Column::new("a", "A").higher().digits(4)), [Best, Best, Other, Other]);
+    assert_eq!(cell_ranks(&near, Column::new("a", "A").higher().digits(5)), [Best, Second, Other, Other]);
     let second = [Some(0.9), Some(0.2), Some(0.2)];
-    assert_eq!(standings(&second, Column::new("a", "A").higher()), [Best, Second, Second]);
+    assert_eq!(cell_ranks(&second, Column::new("a", "A").higher()), [Best, Second, Second]);
 }
 
 #[test]
 fn missing_values_and_nan_never_win() {
     let values = [Some(f64::NAN), None, Some(0.1), Some(f64::INFINITY), Some(0.2)];
-    assert_eq!(standings(&values, Column::new("a", "A").lower()), [Other, Other, Best, Other, Other]);
-    assert_eq!(standings(&values, Column::new("a", "A").higher()), [Other, Other, Other, Other, Best]);
+    assert_eq!(cell_ranks(&values, Column::new("a", "A").lower()), [Other, Other, Best, Other, Other]);
+    assert_eq!(cell_ranks(&values, Column::new("a", "A").higher()), [Other, Other, Other, Other, Best]);
 }
 
 #[test]
 fn nothing_is_marked_where_there_is_nothing_to_choose() {
-    assert_eq!(standings(&[Some(1.0)], Column::new("a", "A").higher()), [Other]);
-    assert_eq!(standings(&[Some(1.0), Some(1.0)], Column::new("a", "A").higher()), [Other, Other]);
-    assert_eq!(standings(&[None, None], Column::new("a", "A").higher()), [Other, Other]);
-    assert_eq!(standings(&[], Column::new("a", "A").higher()), []);
-    assert_eq!(standings(&[Some(1.0), Some(2.0)], Column::new("a", "A").higher()), [Other, Best]);
+    assert_eq!(cell_ranks(&[Some(1.0)], Column::new("a", "A").higher()), [Other]);
+    assert_eq!(cell_ranks(&[Some(1.0), Some(1.0)], Column::new("a", "A").higher()), [Other, Other]);
+    assert_eq!(cell_ranks(&[None, None], Column::new("a", "A").higher()), [Other, Other]);
+    assert_eq!(cell_ranks(&[], Column::new("a", "A").higher()), []);
+    assert_eq!(cell_ranks(&[Some(1.0), Some(2.0)], Column::new("a", "A").higher()), [Other, Best]);
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn groups_have_their_own_best_and_references_none() {
         .row(line("x", 0.2))
         .row(line("y", 0.6))
         .row(line("y", 0.9).reference());
-    let first: Vec<Standing> = table.standings().iter().map(|row| row[0]).collect();
+    let first: Vec<CellRank> = table.cell_ranks().iter().map(|row| row[0]).collect();
     assert_eq!(first, [Other, Best, Other, Second, Other]);
-    let grouped: Vec<Standing> = table.best_in_group().standings().iter().map(|row| row[0]).collect();
+    let grouped: Vec<CellRank> = table.best_in_group().cell_ranks().iter().map(|row| row[0]).collect();
     assert_eq!(grouped, [Other, Best, Best, Other, Other]);
 }
 
@@ -110,7 +110,7 @@ fn hostile_report() -> Report {
         .provenance(HOSTILE, HOSTILE)
 }
 
-/// One plot of every kind, with a name everywhere a name can stand.
+/// One plot of every kind, with a name everywhere a name can rank.
 fn plots(name: &str) -> Vec<Plot> {
     let point = |x: f64, y: f64| Point::new(x, y).bounds(y - 0.5, y + 0.5).label(name);
     let series = |shift: f64| {
@@ -127,7 +127,7 @@ fn plots(name: &str) -> Vec<Plot> {
             axis(),
             axis().unit(Unit::Percent),
             vec![series(1.0), other()],
-            Front::cheap_and_good(),
+            ParetoAxes::low_x_high_y(),
         ),
         Plot::scatter(
             name,
@@ -279,10 +279,10 @@ fn empty_plots_and_tables_say_so() {
 #[test]
 fn the_front_is_what_nobody_beats() {
     let points = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0), (2.0, 3.0), (f64::NAN, 9.0), (5.0, 4.0)];
-    assert_eq!(pareto_front(&points, Front::cheap_and_good()), [0, 1, 4, 3]);
-    let both = Front { x: Direction::HigherBetter, y: Direction::HigherBetter };
+    assert_eq!(pareto_front(&points, ParetoAxes::low_x_high_y()), [0, 1, 4, 3]);
+    let both = ParetoAxes { x: Direction::HigherBetter, y: Direction::HigherBetter };
     assert_eq!(pareto_front(&points, both), [6]);
-    let low = Front { x: Direction::HigherBetter, y: Direction::LowerBetter };
+    let low = ParetoAxes { x: Direction::HigherBetter, y: Direction::LowerBetter };
     assert_eq!(pareto_front(&points, low), [0, 2, 6]);
     assert!(pareto_front(&[], both).is_empty());
 }
@@ -293,7 +293,7 @@ proptest! {
         points in prop::collection::vec((0..20_i32, 0..20_i32), 1..40)
     ) {
         let points: Vec<(f64, f64)> = points.into_iter().map(|(x, y)| (x.into(), y.into())).collect();
-        let front = pareto_front(&points, Front::cheap_and_good());
+        let front = pareto_front(&points, ParetoAxes::low_x_high_y());
         let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
         prop_assert!(!front.is_empty());
         for (at, &point) in points.iter().enumerate() {

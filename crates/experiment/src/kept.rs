@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sottovoce_core::{Facts, Histories, Rng};
-use sottovoce_evaluate::Lists;
+use sottovoce_evaluate::RankedLists;
 use sottovoce_models::kgflex::Telling;
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub(crate) fn name(first: usize, quartile: usize) -> String {
 pub(crate) const IN_BOTH_CLOUDS: &str = "kept_in_cloud";
 
 /// Looks at the first `cutoff` items of each list.
-pub(crate) fn kept(facts: &Facts, train: &Histories, lists: &Lists, cutoff: usize, seed: u64) -> Kept {
+pub(crate) fn kept(facts: &Facts, train: &Histories, lists: &RankedLists, cutoff: usize, seed: u64) -> Kept {
     let mut telling = Telling::new(facts);
     let mut clouds = [vec![0.0; facts.features()], vec![0.0; facts.features()]];
     let mut shares: [Vec<f64>; FIRST.len()] = Default::default();
@@ -125,7 +125,7 @@ fn most(cloud: &[f64]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sottovoce_evaluate::{ListsBuilder, Order};
+    use sottovoce_evaluate::{Order, RankedListsBuilder};
 
     /// Six items of two kinds, and one that is neither.
     fn facts() -> Facts {
@@ -133,8 +133,8 @@ mod tests {
         Facts::of_lists(&kinds, &[vec![0], vec![0, 2], vec![0], vec![1], vec![1], vec![1], vec![]])
     }
 
-    fn lists(items: &[&[u32]]) -> Lists {
-        let mut lists = ListsBuilder::new(items.len(), 7, Order::Rank);
+    fn lists(items: &[&[u32]]) -> RankedLists {
+        let mut lists = RankedListsBuilder::new(items.len(), 7, Order::Rank);
         for (user, list) in items.iter().enumerate() {
             for (place, &item) in list.iter().enumerate() {
                 lists.push(user, item, place as f64).unwrap();

@@ -1,7 +1,7 @@
 //! Metrics at a cutoff, as experiment files write them: `ndcg@10`.
 
 use serde::{Serialize, Serializer};
-use sottovoce_evaluate::{Better, Key, Metrics};
+use sottovoce_evaluate::{Better, Metric, Metrics};
 use sottovoce_models::settings::nearest;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MetricAt {
     /// The metric.
-    pub key: Key,
+    pub key: Metric,
     /// Length of the lists.
     pub cutoff: usize,
 }
@@ -28,7 +28,7 @@ impl MetricAt {
             _ => return Err(format!("expected a metric and a cutoff like ndcg@10, found `{text}`")),
         };
         name.parse().map(|key| Self { key, cutoff }).map_err(|_| {
-            let names = Key::ALL.map(Key::name);
+            let names = Metric::ALL.map(Metric::name);
             let hint =
                 nearest(name, names).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
             format!("there is no metric `{name}`{hint}; metrics are: {}", names.join(", "))

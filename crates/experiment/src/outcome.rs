@@ -2,7 +2,7 @@
 
 use crate::kept::Weighed;
 use serde::{Deserialize, Serialize};
-use sottovoce_evaluate::{Evaluation, Key, Metrics, report};
+use sottovoce_evaluate::{Evaluation, Metric, Metrics, report};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -78,7 +78,7 @@ pub struct Values {
     /// The users judged, as indices of the data set, in the order of the columns.
     pub users: Vec<u32>,
     /// Per-user metrics, at each cutoff, by name.
-    pub per_user: BTreeMap<usize, BTreeMap<Key, Vec<f64>>>,
+    pub per_user: BTreeMap<usize, BTreeMap<Metric, Vec<f64>>>,
     /// How often each item was recommended at the main cutoff, by item index.
     pub recommended: Vec<u32>,
     /// How often each item's row was sent in a federated training, by item index; empty for other models.
@@ -90,8 +90,8 @@ impl Values {
     pub fn of(evaluation: &Evaluation, main_cutoff: usize, updates: Vec<u64>) -> Self {
         let per_user = &evaluation.per_user;
         let columns = |cutoff: usize| {
-            let column = |key: Key| Some((key, per_user.column(key, cutoff)?.to_vec()));
-            (cutoff, Key::PER_USER.into_iter().filter_map(column).collect())
+            let column = |key: Metric| Some((key, per_user.column(key, cutoff)?.to_vec()));
+            (cutoff, Metric::PER_USER.into_iter().filter_map(column).collect())
         };
         Self {
             users: per_user.users.clone(),

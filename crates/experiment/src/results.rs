@@ -7,7 +7,7 @@ use crate::kept::Weighed;
 use crate::outcome::{Cost, CurvePoint, DataCard, Summary, Values};
 use crate::plan::Trial;
 use serde::Serialize;
-use sottovoce_evaluate::{Key, Metrics};
+use sottovoce_evaluate::{Metric, Metrics};
 use sottovoce_models::settings::Value;
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ pub struct Row {
     /// The swept settings.
     pub swept: BTreeMap<String, Value>,
     /// Metrics over the seeds, at each cutoff; empty if every final trial failed.
-    pub metrics: BTreeMap<usize, BTreeMap<Key, Spread>>,
+    pub metrics: BTreeMap<usize, BTreeMap<Metric, Spread>>,
     /// Bias disparity of each category at the main cutoff, mean over the seeds where it is defined.
     pub bias_disparity: BTreeMap<String, f64>,
     /// Other figures over the seeds: epochs, triples, ...
@@ -218,12 +218,12 @@ impl Row {
     }
 
     /// A metric at a cutoff.
-    pub fn metric(&self, key: Key, cutoff: usize) -> Option<Spread> {
+    pub fn metric(&self, key: Metric, cutoff: usize) -> Option<Spread> {
         self.metrics.get(&cutoff)?.get(&key).copied()
     }
 
     /// A metric of each user, mean over the seeds, with the users it belongs to.
-    pub fn per_user(&self, key: Key, cutoff: usize) -> Option<(&[u32], Vec<f64>)> {
+    pub fn per_user(&self, key: Metric, cutoff: usize) -> Option<(&[u32], Vec<f64>)> {
         let first = self.values.first()?;
         let mut sums = vec![0.0; first.users.len()];
         for values in &self.values {
@@ -260,14 +260,14 @@ fn summary(outcome: &Recorded) -> Option<&Summary> {
 }
 
 /// Spreads of the metrics that every seed has.
-fn metrics(done: &[&Summary]) -> BTreeMap<usize, BTreeMap<Key, Spread>> {
+fn metrics(done: &[&Summary]) -> BTreeMap<usize, BTreeMap<Metric, Spread>> {
     let Some(first) = done.first() else { return BTreeMap::new() };
-    let spread = |cutoff: usize, key: Key| {
+    let spread = |cutoff: usize, key: Metric| {
         let value = |summary: &&Summary| summary.metrics.get(&cutoff)?.get(key);
         Spread::of(&done.iter().map(value).collect::<Option<Vec<f64>>>()?)
     };
     let at = |&cutoff: &usize| {
-        (cutoff, Key::ALL.into_iter().filter_map(|key| Some((key, spread(cutoff, key)?))).collect())
+        (cutoff, Metric::ALL.into_iter().filter_map(|key| Some((key, spread(cutoff, key)?))).collect())
     };
     first.metrics.keys().map(at).collect()
 }

@@ -8,8 +8,10 @@ use crate::plan::{Stage, Trial, hash};
 use crate::trial::{Checks, Keeping, ModelPlan, PrepareError, evaluate, load_clean, train_keeping};
 use crate::witness;
 use sottovoce_core::Histories;
-use sottovoce_data::{CleaningNotes, Description, LoadOptions, Parts, Splitting, describe, split_as};
-use sottovoce_evaluate::{Question, report};
+use sottovoce_data::{
+    CleaningReport, DataSplit, Description, LoadOptions, SplitConfig, describe, split_with,
+};
+use sottovoce_evaluate::{EvaluationInput, report};
 use sottovoce_federation::Recorder;
 use sottovoce_models::{Flow, ModelError};
 use std::collections::{BTreeMap, HashMap};
@@ -26,11 +28,11 @@ pub struct Runner {
 /// A data set, split for each stage.
 struct Prepared {
     /// Training and test part.
-    whole: Parts,
+    whole: DataSplit,
     /// The training part split again, for stages that need a validation part.
-    held: Parts,
+    held: DataSplit,
     description: Description,
-    cleaned: CleaningNotes,
+    cleaned: CleaningReport,
     seconds: f64,
 }
 
@@ -58,7 +60,7 @@ impl Runner {
         let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning())?;
         let DataSet { split: test, relevant, split_seed: seed, .. } = *data;
         let parts =
-            |validation| split_as(&dataset.interactions, Splitting { test, validation, relevant, seed });
+            |validation| split_with(&dataset.interactions, SplitConfig { test, validation, relevant, seed });
         Ok(Prepared {
             whole: parts(None),
             held: parts(Some(data.validation)),
@@ -71,7 +73,7 @@ impl Runner {
 
 impl Prepared {
     /// What a stage learns from, and what it is asked.
-    fn stage(&self, stage: Stage) -> (&Histories, Question<'_>) {
+    fn stage(&self, stage: Stage) -> (&Histories, EvaluationInput<'_>) {
         let parts = if stage == Stage::Test { &self.whole } else { &self.held };
         let validation = self.held.validation.as_ref().unwrap_or(&self.held.test);
         let (test, also_seen) = match stage {
@@ -80,7 +82,7 @@ impl Prepared {
             Stage::TestWithoutRefit => (&parts.test, Some(validation)),
         };
         let categories = parts.catalog.categories.as_ref();
-        (&parts.train, Question { train: &parts.train, also_seen, test, categories })
+        (&parts.train, EvaluationInput { train: &parts.train, also_seen, test, categories })
     }
 
     fn card(&self, data: &DataSet) -> DataCard {
@@ -102,7 +104,7 @@ impl Prepared {
             interactions: about.interactions as u64,
             span: about.first_time.zip(about.last_time),
             fingerprint: about.fingerprint.clone(),
-            filters: self.cleaned.lines(),
+            filters: self.cleaned.messages(),
             split: split_in_words(data),
             parts: sizes
                 .into_iter()

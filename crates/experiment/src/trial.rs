@@ -6,10 +6,10 @@ use crate::outcome::CurvePoint;
 use crate::watching::{Best, Watcher};
 use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_data::{
-    Cleaning, CleaningNotes, DataError, Dataset, Description, GraphPlan, Interactions, LoadOptions, Notes,
-    Parts, Split, Splitting, clean, describe, load, read_graph, split_as,
+    Cleaning, CleaningReport, DataError, DataSplit, Dataset, Description, GraphConfig, Interactions,
+    LoadOptions, LoadReport, Split, SplitConfig, clean, describe, load, read_graph, split_with,
 };
-use sottovoce_evaluate::{EvaluateError, Evaluation, Protocol, Question, judge};
+use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, Protocol};
 use sottovoce_federation::{Recorder, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Settings;
@@ -43,15 +43,15 @@ pub struct Prepared {
     /// The data set's name.
     pub name: String,
     /// Train, validation and test.
-    pub parts: Parts,
+    pub parts: DataSplit,
     /// The split that was used.
     pub split: Split,
     /// The cleaned data, described; its fingerprint is in there.
     pub description: Description,
     /// What was seen while reading.
-    pub notes: Notes,
+    pub notes: LoadReport,
     /// What cleaning left out.
-    pub cleaned: CleaningNotes,
+    pub cleaned: CleaningReport,
     /// Wall-clock seconds that loading, cleaning and splitting took.
     pub seconds: f64,
 }
@@ -66,13 +66,13 @@ pub fn prepare(plan: &DataPlan) -> Result<Prepared, PrepareError> {
     let description = describe(&dataset);
     let how = plan.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
     let DataPlan { validation, relevant, seed, .. } = *plan;
-    let parts = split_as(&dataset.interactions, Splitting { test: how, validation, relevant, seed });
+    let parts = split_with(&dataset.interactions, SplitConfig { test: how, validation, relevant, seed });
     Ok(Prepared {
         name: dataset.name,
         parts,
         split: how,
         description,
-        notes: dataset.notes,
+        notes: dataset.report,
         cleaned,
         seconds: started.elapsed().as_secs_f64(),
     })
@@ -102,7 +102,7 @@ pub fn load_clean(
     source: &str,
     options: &LoadOptions,
     cleaning: &Cleaning,
-) -> Result<(Dataset, CleaningNotes), PrepareError> {
+) -> Result<(Dataset, CleaningReport), PrepareError> {
     let mut dataset = load(source, options)?;
     let first = options.graph.as_ref().filter(|plan| plan.first);
     if let Some(plan) = first {
@@ -126,10 +126,10 @@ pub fn load_clean(
 }
 
 /// Puts what a graph knows of the items into the catalog.
-fn learn_of_items(dataset: &mut Dataset, plan: &GraphPlan, options: &LoadOptions) -> Result<(), DataError> {
+fn learn_of_items(dataset: &mut Dataset, plan: &GraphConfig, options: &LoadOptions) -> Result<(), DataError> {
     let catalog = &dataset.interactions.catalog;
     let (facts, met) = read_graph(plan, &dataset.name, catalog, options)?;
-    dataset.notes.remarks.extend(met.lines(&facts));
+    dataset.report.remarks.extend(met.messages(&facts));
     dataset.interactions.catalog.facts = Some(Arc::new(facts));
     Ok(())
 }
@@ -163,7 +163,7 @@ pub struct ModelPlan<'a> {
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
     /// What it is asked.
-    pub question: Question<'a>,
+    pub question: EvaluationInput<'a>,
     /// By what it is judged.
     pub metric: MetricAt,
     /// After every so many epochs, and after the last.
@@ -244,11 +244,11 @@ pub fn train_keeping<'a>(
 /// # Errors
 /// If the parts of the question do not fit together.
 pub fn evaluate(
-    question: &Question<'_>,
+    question: &EvaluationInput<'_>,
     protocol: &Protocol,
     model: &dyn Recommender,
 ) -> Result<Evaluation, EvaluateError> {
-    judge(question, protocol, |user, into: &mut [f32]| model.score(user, into))
+    sottovoce_evaluate::evaluate(question, protocol, |user, into: &mut [f32]| model.score(user, into))
 }
 
 impl Checks<'_> {
@@ -262,7 +262,7 @@ impl Checks<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sottovoce_evaluate::Key;
+    use sottovoce_evaluate::Metric;
     use sottovoce_models::settings::Value;
 
     fn town() -> Prepared {
@@ -282,8 +282,8 @@ mod tests {
     fn patience_ends_the_training_and_the_best_epoch_comes_back() {
         let data = town();
         let held_out = data.parts.validation.as_ref().unwrap();
-        let question = Question::new(&data.parts.train, held_out);
-        let metric = MetricAt { key: Key::Ndcg, cutoff: 10 };
+        let question = EvaluationInput::new(&data.parts.train, held_out);
+        let metric = MetricAt { key: Metric::Ndcg, cutoff: 10 };
         let model = registry::find("bpr-mf").unwrap();
         let settings =
             model.settings([("epochs", Value::Integer(200)), ("learning_rate", Value::Real(0.1))]).unwrap();

@@ -6,7 +6,7 @@
 
 use crate::outcome::Values;
 use serde::{Deserialize, Serialize};
-use sottovoce_evaluate::Key;
+use sottovoce_evaluate::Metric;
 use std::collections::BTreeMap;
 use std::io::Read;
 use thiserror::Error;
@@ -23,11 +23,11 @@ pub(crate) struct ValuesError(String);
 
 #[derive(Serialize, Deserialize)]
 struct Header {
-    columns: Vec<(usize, Key)>,
+    columns: Vec<(usize, Metric)>,
 }
 
 pub(crate) fn encode(values: &Values) -> Vec<u8> {
-    let columns: Vec<(usize, Key)> = values
+    let columns: Vec<(usize, Metric)> = values
         .per_user
         .iter()
         .flat_map(|(cutoff, columns)| columns.keys().map(|key| (*cutoff, *key)))
@@ -101,7 +101,7 @@ mod tests {
     fn some_values() -> Values {
         let columns = |shift: f64| {
             let column = |factor: f64| (0..50).map(|i| (f64::from(i) * factor + shift).sin()).collect();
-            BTreeMap::from([(Key::Ndcg, column(0.3)), (Key::Recall, column(1.7))])
+            BTreeMap::from([(Metric::Ndcg, column(0.3)), (Metric::Recall, column(1.7))])
         };
         Values {
             users: (0..50).map(|u| u * 3 + 1).collect(),

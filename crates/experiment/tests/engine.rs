@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Fake, bytes, parse, run, run_with};
-use sottovoce_evaluate::Key;
+use sottovoce_evaluate::Metric;
 use sottovoce_experiment::engine::{self, Event, Options, RunError};
 use sottovoce_experiment::journal::Existing;
 use sottovoce_models::settings::Value;
@@ -73,7 +73,7 @@ fn every_row_is_chosen_on_validation_and_judged_with_every_seed() {
     );
     let seeds: Vec<_> = grid.finals.iter().map(|each| each.seed).collect();
     assert_eq!(seeds, [3, 5]);
-    let ndcg = grid.metric(Key::Ndcg, 10).unwrap();
+    let ndcg = grid.metric(Metric::Ndcg, 10).unwrap();
     assert!(ndcg.n == 2 && ndcg.sd > 0.0);
 
     let search = &results.data[0].rows[2];

@@ -4,7 +4,7 @@ mod common;
 
 use common::{mistake, parse};
 use sottovoce_data::Split;
-use sottovoce_evaluate::{Candidates, Key};
+use sottovoce_evaluate::{Candidates, Metric};
 use sottovoce_experiment::Experiment;
 use sottovoce_experiment::file::{Alternatives, Axis};
 use sottovoce_experiment::metric::MetricAt;
@@ -21,7 +21,7 @@ fn four_lines_are_an_experiment_with_sensible_defaults() {
     assert_eq!(experiment.seeds, [42]);
     assert_eq!(experiment.protocol.cutoffs, [10]);
     assert_eq!(experiment.protocol.candidates, Candidates::AllUnrated);
-    assert_eq!(experiment.choice.metric, MetricAt { key: Key::Ndcg, cutoff: 10 });
+    assert_eq!(experiment.choice.metric, MetricAt { key: Metric::Ndcg, cutoff: 10 });
     assert!(experiment.choice.refit && experiment.choice.seeds == 1);
     let data = &experiment.data[0];
     assert_eq!((data.split, data.validation), (Split::Temporal(0.8), Split::Temporal(0.8)));
@@ -102,7 +102,7 @@ fn a_long_file_is_understood() {
     assert_eq!(ranges[1].1, Range::Choice(vec![Value::Integer(10), Value::Integer(20)]));
     assert_eq!(ranges[2], ("epochs", Range::Integer { low: 5, high: 50, log: false }));
     assert_eq!(experiment.plots[0].x, Axis::Setting("pi".into()));
-    assert_eq!(experiment.plots[0].y, Axis::Metric(MetricAt { key: Key::F1, cutoff: 10 }));
+    assert_eq!(experiment.plots[0].y, Axis::Metric(MetricAt { key: Metric::F1, cutoff: 10 }));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Trainings that are interrupted and go on.
 
 use sottovoce_data::{Cleaning, LoadOptions, Split};
-use sottovoce_evaluate::{Key, Question};
+use sottovoce_evaluate::{EvaluationInput, Metric};
 use sottovoce_experiment::checkpoint::{Begin, Every, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::trial::{
@@ -33,8 +33,8 @@ fn settings(model: &'static Model, more: &[(&'static str, Value)]) -> Settings {
 
 fn plan<'a>(model: &'static Model, data: &'a Prepared, settings: &'a Settings) -> ModelPlan<'a> {
     let checks = Checks {
-        question: Question::new(&data.parts.train, data.parts.validation.as_ref().unwrap()),
-        metric: MetricAt { key: Key::Ndcg, cutoff: 10 },
+        question: EvaluationInput::new(&data.parts.train, data.parts.validation.as_ref().unwrap()),
+        metric: MetricAt { key: Metric::Ndcg, cutoff: 10 },
         every: 2,
         patience: Some(4),
         keep_best: true,

@@ -48,18 +48,16 @@ pub use init::Init;
 pub use layers::activation::{Activation, gelu, gelu_backward};
 pub use layers::attention::{Attention, AttentionGradients, AttentionOutputGradients, AttentionTape, Mask};
 pub use layers::batch_norm::{BatchNorm, BatchNormTape, Statistics};
-pub use layers::conv1d::{Conv1d, Conv1dShape};
-pub use layers::conv2d::{Conv2d, Conv2dShape};
+pub use layers::conv2d::{Conv1dShape, Conv2d, Conv2dShape};
 pub use layers::dropout::Dropout;
 pub use layers::embedding::Embedding;
-pub use layers::gru::{Gru, GruTape};
 pub use layers::layer_norm::{LayerNorm, LayerNormTape};
 pub use layers::linear::Linear;
-pub use layers::lstm::{Lstm, LstmGradients, LstmTape};
 pub use layers::pool::{Pool, PoolShape, Pooling};
 pub use layers::quantiser::{Quantiser, QuantiserTape};
-pub use layers::recurrent::{SequenceGradients, Sequences};
-pub use layers::rnn::{Rnn, RnnTape};
+pub use layers::recurrent::{
+    Recurrent, RecurrentCell, RecurrentTape, SequenceGradients, Sequences, StateGradients,
+};
 pub use layers::softmax::{softmax, softmax_backward};
 pub use layout::{Arithmetic, Layout, Role, Slot, Tensor};
 pub use optimisers::adam::Adam;

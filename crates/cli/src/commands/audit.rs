@@ -12,7 +12,7 @@ use serde::Serialize;
 use sottovoce_audit::report::{self, Named};
 use sottovoce_audit::{AuditError, Findings, MODELS, Subjects, Surface, Witness};
 use sottovoce_evaluate::report::{Report, Section};
-use sottovoce_evaluate::{Metrics, Protocol, Question};
+use sottovoce_evaluate::{EvaluationInput, Metrics, Protocol};
 use sottovoce_experiment::trial::{self, Keeping, ModelPlan, Prepared};
 use sottovoce_federation::registry;
 use sottovoce_models::Flow;
@@ -162,7 +162,7 @@ impl Auditor<'_> {
         let trained = trial::train_keeping(&plan, &parts.train, &mut on_epoch, keeping)
             .with_context(|| format!("training {} on {}", self.model.name, self.data.name))?;
         let findings = witness.conclude()?;
-        let question = Question {
+        let question = EvaluationInput {
             train: &parts.train,
             also_seen: parts.validation.as_ref(),
             test: &parts.test,

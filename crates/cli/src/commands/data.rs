@@ -11,8 +11,8 @@ use anyhow::Result;
 use serde_json::json;
 use sottovoce_data::town::{Town, TownError, TownSpec, Written};
 use sottovoce_data::{
-    Dataset, Description, FactsDescription, LoadOptions, Splitting, describe, describe_facts, split_as,
-    write_parquet, write_parts, write_tsv,
+    Dataset, Description, FactsDescription, LoadOptions, SplitConfig, describe, describe_facts, split_with,
+    write_parquet, write_split, write_tsv,
 };
 use sottovoce_experiment::trial::{default_split, load_clean};
 use std::fmt::Write;
@@ -88,7 +88,7 @@ fn read_with(
 ) -> Result<Dataset> {
     let (dataset, notes) = load_clean(&source.data, options, &cleaning.cleaning())?;
     if !common.quiet {
-        tell::about_reading(&dataset.notes);
+        tell::about_reading(&dataset.report);
         tell::about_cleaning(&notes);
     }
     Ok(dataset)
@@ -263,14 +263,14 @@ fn divide(
     let dataset = read(source, cleaning, common)?;
     let chosen = how.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
     let SplitArgs { validation, relevant, .. } = how;
-    let splitting = Splitting { test: chosen, validation, relevant, seed: common.seed };
-    let parts = split_as(&dataset.interactions, splitting);
+    let splitting = SplitConfig { test: chosen, validation, relevant, seed: common.seed };
+    let parts = split_with(&dataset.interactions, splitting);
     let ending = match to {
         FileKind::Tsv => "tsv",
         FileKind::Parquet => "parquet",
     };
     folder::write_whole(out, |folder| {
-        write_parts(&parts, folder, ending)?;
+        write_split(&parts, folder, ending)?;
         Ok(())
     })?;
     let sizes = json!({

@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::{Catalog, Categories, Histories, HistoriesBuilder, Names};
 use sottovoce_data::{Interactions, LoadOptions, canonical_order};
-use sottovoce_evaluate::{Evaluation, Lists, ListsBuilder, Metrics, Question, judge_lists};
+use sottovoce_evaluate::{
+    Evaluation, EvaluationInput, Metrics, RankedLists, RankedListsBuilder, evaluate_lists,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
@@ -33,8 +35,8 @@ pub(crate) fn run(args: &Evaluate, common: &Common) -> Result<()> {
         .with_context(|| args.recommendations.display().to_string())?;
     let (train, test) = (index.histories(&train)?, index.histories(&test)?);
     let categories = catalog.as_ref().and_then(|catalog| index.categories(catalog));
-    let question = Question { categories: categories.as_ref(), ..Question::new(&train, &test) };
-    let evaluation = judge_lists(&question, &args.at, &lists)?;
+    let question = EvaluationInput { categories: categories.as_ref(), ..EvaluationInput::new(&train, &test) };
+    let evaluation = evaluate_lists(&question, &args.at, &lists)?;
     if let Some(path) = &args.per_user {
         write_per_user(path, &evaluation, &index.users)?;
     }
@@ -78,8 +80,8 @@ impl Index {
         Self { users, items, user_of, item_of }
     }
 
-    fn lists(&self, recommended: &[Recommended], order: sottovoce_evaluate::Order) -> Result<Lists> {
-        let mut builder = ListsBuilder::new(self.users.len(), self.items.len(), order);
+    fn lists(&self, recommended: &[Recommended], order: sottovoce_evaluate::Order) -> Result<RankedLists> {
+        let mut builder = RankedListsBuilder::new(self.users.len(), self.items.len(), order);
         for entry in recommended {
             let (user, item) = (self.user_of[&entry.user], self.item_of[&entry.item]);
             builder

@@ -11,7 +11,7 @@ use crate::{folder, measure, output, tell};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
-use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Key, Metrics, Protocol, Question};
+use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, EvaluationInput, Metric, Metrics, Protocol};
 use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
@@ -25,7 +25,7 @@ use std::path::Path;
 use std::time::Instant;
 
 /// By what epochs are compared.
-const WATCHED: MetricAt = MetricAt { key: Key::Ndcg, cutoff: 10 };
+const WATCHED: MetricAt = MetricAt { key: Metric::Ndcg, cutoff: 10 };
 
 /// What `train --json` prints. Seconds and memory are the only fields that two runs with the same seed may differ in.
 #[derive(Serialize)]
@@ -222,7 +222,7 @@ fn fit(
     let mut store = keep(args, common, model, settings, data)?;
     let mut bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
     let checks = data.parts.validation.as_ref().map(|held_out| Checks {
-        question: Question::new(&data.parts.train, held_out),
+        question: EvaluationInput::new(&data.parts.train, held_out),
         metric: WATCHED,
         every: 1,
         patience: args.patience.map(|patience| patience as usize),
@@ -328,7 +328,7 @@ fn evaluate(
     data: &Prepared,
     trained: &Trained,
 ) -> Result<Evaluation, EvaluateError> {
-    let question = Question {
+    let question = EvaluationInput {
         train: &data.parts.train,
         also_seen: data.parts.validation.as_ref(),
         test: &data.parts.test,

@@ -1,8 +1,8 @@
 //! Which entity of the graph each item is.
 
-use super::GraphNotes;
-use super::source::Source;
-use super::triples::{Faults, rows};
+use super::GraphReport;
+use super::source::{Content, Source};
+use super::triples::{BadLineHandler, rows};
 use super::vocabulary::Vocabulary;
 use crate::error::DataError;
 use crate::intern::Interner;
@@ -31,7 +31,7 @@ impl Items {
 
     /// The item of an id; others are remembered as strangers.
     pub(super) fn find(&mut self, id: &str) -> Option<u32> {
-        let found = self.ids.known(id.as_bytes());
+        let found = self.ids.get(id.as_bytes());
         if found.is_none() && !self.strangers.contains(id) {
             self.strangers.insert(id.to_owned());
         }
@@ -53,15 +53,15 @@ pub(super) fn roots(
     base: &str,
     items: &mut Items,
     vocabulary: &mut Vocabulary<'_>,
-    (skip, notes): (bool, &mut GraphNotes),
+    (skip, report): (bool, &mut GraphReport),
 ) -> Result<Roots, DataError> {
     let mut roots = Roots::new();
     let mut mapped = false;
     for source in sources {
-        let Source::Mapping(place, columns) = source else { continue };
+        let Source::File(file, Content::Mapping(columns)) = source else { continue };
         mapped = true;
-        let mut faults = Faults { skip, notes };
-        rows(place, *columns, ["item", "entity"], &mut faults, &mut |[id, entity], _| {
+        let mut bad_lines = BadLineHandler { skip, report };
+        rows(file, *columns, ["item", "entity"], &mut bad_lines, &mut |[id, entity], _| {
             if let Some(item) = items.find(id) {
                 roots.push((item, vocabulary.node(entity)?));
             }
@@ -69,7 +69,7 @@ pub(super) fn roots(
         })?;
     }
     let town = sources.iter().any(|source| matches!(source, Source::Town(_)));
-    let triples = sources.iter().any(|source| matches!(source, Source::Triples(..)));
+    let triples = sources.iter().any(|source| matches!(source, Source::File(_, Content::Triples(_))));
     for (named, base) in [(town, TOWN), (triples && !mapped, base)] {
         if !named {
             continue;

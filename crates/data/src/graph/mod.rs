@@ -11,53 +11,46 @@
 //!
 //! ```
 //! use sottovoce_core::Catalog;
-//! use sottovoce_data::{GraphPlan, LoadOptions, graph_of_bytes};
+//! use sottovoce_data::{GraphConfig, LoadOptions, graph_of_bytes};
 //! let text = b"item\tpredicate\tobject\n7\tdirector\tFellini\n9\tdirector\tFellini\n9\tgenre\tdrama\n";
 //! let catalog = Catalog::of_ids(["7", "8", "9"].into_iter().collect());
-//! let plan = GraphPlan { least_items: 2, ..GraphPlan::default() };
-//! let (facts, notes) = graph_of_bytes(&plan, &[("facts.tsv", text)], &catalog, &LoadOptions::default())?;
+//! let plan = GraphConfig { least_items: 2, ..GraphConfig::default() };
+//! let (facts, report) = graph_of_bytes(&plan, &[("facts.tsv", text)], &catalog, &LoadOptions::default())?;
 //! assert_eq!((facts.name(0).as_str(), facts.items_with(0).to_vec()), ("director: Fellini", vec![0, 2]));
-//! assert_eq!((notes.linked, notes.rare), (2, 1));
+//! assert_eq!((report.linked, report.rare), (2, 1));
 //! # Ok::<(), sottovoce_data::DataError>(())
 //! ```
 
-mod about;
-mod explore;
-mod gather;
-mod listed;
+mod describe;
+mod display_names;
+mod extraction;
+mod feature_files;
 mod mapping;
 mod source;
+mod traversal;
 mod triples;
 mod vocabulary;
-mod words;
 
-pub use about::{FactsDescription, Frequent, describe_facts};
+pub use describe::{FactsDescription, Frequent, describe_facts};
 
 use crate::error::DataError;
 use crate::files::Files;
 use crate::load::LoadOptions;
-use gather::Gathering;
+use extraction::FeatureExtraction;
 use serde::Serialize;
 use sottovoce_core::{Catalog, Facts};
-use source::{Place, Source};
+use source::{GraphFile, Source};
 
 /// Predicates that say nothing of an item's content; by their local names.
+#[rustfmt::skip]
 pub const AUXILIARY: &[&str] = &[
-    "wikiPageWikiLink",
-    "sameAs",
-    "type",
-    "hypernym",
-    "seeAlso",
-    "wordnet_type",
-    "wikiPageExternalLink",
-    "thumbnail",
-    "wasDerivedFrom",
-    "wikiPageUsesTemplate",
+    "wikiPageWikiLink", "sameAs", "type", "hypernym", "seeAlso", "wordnet_type", "wikiPageExternalLink",
+    "thumbnail", "wasDerivedFrom", "wikiPageUsesTemplate",
 ];
 
 /// Which graph, and what is kept of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GraphPlan {
+pub struct GraphConfig {
     /// Files, or `categories`, or `town`. `mapping=FILE`, `triples=FILE`, `features=FILE` and `predicates=FILE` say what a
     /// file holds where its first line does not.
     pub sources: Vec<String>,
@@ -77,7 +70,7 @@ pub struct GraphPlan {
     pub first: bool,
 }
 
-impl Default for GraphPlan {
+impl Default for GraphConfig {
     fn default() -> Self {
         Self {
             sources: Vec::new(),
@@ -93,7 +86,7 @@ impl Default for GraphPlan {
 
 /// What was met while a graph was read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct GraphNotes {
+pub struct GraphReport {
     /// The files that were read.
     pub files: Vec<String>,
     /// Statements in them.
@@ -114,9 +107,9 @@ pub struct GraphNotes {
     pub examples: Vec<String>,
 }
 
-impl GraphNotes {
+impl GraphReport {
     /// What people should know of it, a sentence each.
-    pub fn lines(&self, facts: &Facts) -> Vec<String> {
+    pub fn messages(&self, facts: &Facts) -> Vec<String> {
         let mut lines = vec![format!(
             "the graph knows {} of {} items by {} features",
             self.linked,
@@ -139,39 +132,39 @@ pub const MOST_HOPS: u8 = 4;
 /// # Errors
 /// If a file is not there, cannot be told, or has a bad line that is not to be skipped; if nothing is asked for.
 pub fn read_graph(
-    plan: &GraphPlan,
+    plan: &GraphConfig,
     data: &str,
     catalog: &Catalog,
     options: &LoadOptions,
-) -> Result<(Facts, GraphNotes), DataError> {
+) -> Result<(Facts, GraphReport), DataError> {
     let found: Result<Vec<Source<'_>>, DataError> =
         plan.sources.iter().map(|text| Source::find(text, data, options)).collect();
     gather(plan, &found?, catalog, options)
 }
 
-/// The same from named contents instead of files; their names may say what they hold as in [`GraphPlan::sources`].
+/// The same from named contents instead of files; their names may say what they hold as in [`GraphConfig::sources`].
 ///
 /// # Errors
 /// As [`read_graph`].
 pub fn graph_of_bytes(
-    plan: &GraphPlan,
+    plan: &GraphConfig,
     files: &[(&str, &[u8])],
     catalog: &Catalog,
     options: &LoadOptions,
-) -> Result<(Facts, GraphNotes), DataError> {
+) -> Result<(Facts, GraphReport), DataError> {
     let one = |(name, _): &(&str, &[u8])| {
-        Source::open(Place { files: Files::Memory(files), file: (*name).to_owned() })
+        Source::open(GraphFile { files: Files::Memory(files), name: (*name).to_owned() })
     };
     let found: Result<Vec<Source<'_>>, DataError> = files.iter().map(one).collect();
     gather(plan, &found?, catalog, options)
 }
 
 fn gather(
-    plan: &GraphPlan,
+    plan: &GraphConfig,
     sources: &[Source<'_>],
     catalog: &Catalog,
     options: &LoadOptions,
-) -> Result<(Facts, GraphNotes), DataError> {
+) -> Result<(Facts, GraphReport), DataError> {
     let wrong = |what, text: String, expected: &str| DataError::Specification {
         what,
         text,
@@ -183,7 +176,7 @@ fn gather(
     if sources.is_empty() {
         return Err(wrong("graph", String::new(), "files, `categories` or `town`"));
     }
-    Gathering::new(plan, catalog, options).run(sources)
+    FeatureExtraction::new(plan, catalog, options).run(sources)
 }
 
 #[cfg(test)]

@@ -205,7 +205,8 @@ fn picture(path: &Path, wanted: &CelebA) -> Result<Vec<u8>, ImageDataError> {
         .map_err(|problem| ImageDataError::content(path.display(), "the picture", problem))
 }
 
-#[cfg(all(test, feature = "images"))]
+#[cfg(test)]
+#[cfg(feature = "images")]
 mod tests {
     use super::super::decode::tests::png_of;
     use super::*;

@@ -17,7 +17,7 @@ mod partition;
 
 pub use celeba::{CelebA, Faces, is_celeba, read_celeba};
 pub use error::ImageDataError;
-pub use faces::{FacesSpec, make_faces};
+pub use faces::{FacesSpec, synthetic_faces};
 pub use mnist::{Mnist, is_mnist, read_mnist};
 pub use partition::Clients;
 

@@ -33,7 +33,7 @@ impl Clients {
     ///
     /// # Errors
     /// If there are no clients, or more than images of a part.
-    pub fn alike(train: usize, test: usize, clients: usize, rng: &Rng) -> Result<Self, ImageDataError> {
+    pub fn iid(train: usize, test: usize, clients: usize, rng: &Rng) -> Result<Self, ImageDataError> {
         check(clients, [train, test])?;
         let dealt = |label: &str, range: std::ops::Range<usize>| {
             let mut order: Vec<u32> = (range.start as u32..range.end as u32).collect();
@@ -50,7 +50,7 @@ impl Clients {
     ///
     /// # Errors
     /// If there are no clients, or more shards than images of a part.
-    pub fn of_shards(
+    pub fn by_shards(
         labels: &[u8],
         train: usize,
         clients: usize,
@@ -144,8 +144,8 @@ mod tests {
         fn everybody_gets_their_own_and_nothing_is_left(clients in 1usize..7, seed in 0u64..50) {
             let labels: Vec<u8> = (0..90u32).map(|n| (n * 7 % 10) as u8).collect();
             for parts in [
-                Clients::alike(60, 30, clients, &Rng::new(seed)).unwrap(),
-                Clients::of_shards(&labels, 60, clients, 2, &Rng::new(seed)).unwrap(),
+                Clients::iid(60, 30, clients, &Rng::new(seed)).unwrap(),
+                Clients::by_shards(&labels, 60, clients, 2, &Rng::new(seed)).unwrap(),
             ] {
                 prop_assert_eq!((parts.train.users(), parts.test.users()), (clients, clients));
                 prop_assert_eq!(all(&parts.train), (0..60).collect::<Vec<_>>());
@@ -164,7 +164,7 @@ mod tests {
     fn shards_hold_few_classes_and_the_test_part_holds_the_same() {
         // A hundred of each class for training, ten for testing.
         let labels: Vec<u8> = (0..1100).map(|n| (n % 10) as u8).collect();
-        let parts = Clients::of_shards(&labels, 1000, 10, 2, &Rng::new(1)).unwrap();
+        let parts = Clients::by_shards(&labels, 1000, 10, 2, &Rng::new(1)).unwrap();
         for client in 0..10 {
             let classes = |own: &[u32]| {
                 let mut classes: Vec<u8> = own.iter().map(|&image| labels[image as usize]).collect();
@@ -188,10 +188,10 @@ mod tests {
 
     #[test]
     fn impossible_partitions_are_named() {
-        let error = Clients::alike(60, 30, 0, &Rng::new(1)).unwrap_err().to_string();
+        let error = Clients::iid(60, 30, 0, &Rng::new(1)).unwrap_err().to_string();
         assert_eq!(error, "images for 0 clients: at least one is needed");
-        let error = Clients::of_shards(&[0; 90], 60, 20, 2, &Rng::new(1)).unwrap_err().to_string();
+        let error = Clients::by_shards(&[0; 90], 60, 20, 2, &Rng::new(1)).unwrap_err().to_string();
         assert_eq!(error, "60 images for training and 30 for testing cannot be cut into 40 parts");
-        assert!(Clients::of_shards(&[0; 90], 60, usize::MAX, 2, &Rng::new(1)).is_err());
+        assert!(Clients::by_shards(&[0; 90], 60, usize::MAX, 2, &Rng::new(1)).is_err());
     }
 }

@@ -7,31 +7,20 @@ use rustc_hash::FxHashSet;
 use sottovoce_core::{Rng, math};
 
 /// Cuisines, which eating places have, and the part of the world each comes from.
+#[rustfmt::skip]
 pub const CUISINES: [(&str, &str); 12] = [
-    ("Ligurian", "Mediterranean"),
-    ("Greek", "Mediterranean"),
-    ("Andalusian", "Mediterranean"),
-    ("Lebanese", "Levant"),
-    ("Turkish", "Levant"),
-    ("Japanese", "East Asia"),
-    ("Sichuan", "East Asia"),
-    ("Korean", "East Asia"),
-    ("Mexican", "Americas"),
-    ("Peruvian", "Americas"),
-    ("Nordic", "North Sea"),
+    ("Ligurian", "Mediterranean"), ("Greek", "Mediterranean"), ("Andalusian", "Mediterranean"),
+    ("Lebanese", "Levant"), ("Turkish", "Levant"), ("Japanese", "East Asia"), ("Sichuan", "East Asia"),
+    ("Korean", "East Asia"), ("Mexican", "Americas"), ("Peruvian", "Americas"), ("Nordic", "North Sea"),
     ("Flemish", "North Sea"),
 ];
 
 /// Architectural styles and their periods.
+#[rustfmt::skip]
 pub const STYLES: [(&str, &str); 8] = [
-    ("Romanesque", "Middle Ages"),
-    ("Gothic", "Middle Ages"),
-    ("Renaissance", "Early Modern"),
-    ("Baroque", "Early Modern"),
-    ("Neoclassical", "Nineteenth Century"),
-    ("Art Nouveau", "Nineteenth Century"),
-    ("Bauhaus", "Modern"),
-    ("Brutalist", "Modern"),
+    ("Romanesque", "Middle Ages"), ("Gothic", "Middle Ages"), ("Renaissance", "Early Modern"),
+    ("Baroque", "Early Modern"), ("Neoclassical", "Nineteenth Century"),
+    ("Art Nouveau", "Nineteenth Century"), ("Bauhaus", "Modern"), ("Brutalist", "Modern"),
 ];
 
 /// A point of the town, in kilometres east and north of its centre.

@@ -1,5 +1,6 @@
 //! Confidence intervals by resampling users.
 
+use crate::quantiles::quantile;
 use rayon::prelude::*;
 use serde::Serialize;
 use sottovoce_core::Rng;
@@ -36,13 +37,6 @@ pub fn bootstrap_mean(values: &[f64], confidence: f64, resamples: usize, seed: u
     Some(Interval { low: quantile(&means, tail), high: quantile(&means, 1.0 - tail) })
 }
 
-/// Linear interpolation between the neighbours in a sorted slice that is not empty.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = share * (sorted.len() - 1) as f64;
-    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    below + (above - below) * place.fract()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,11 +64,5 @@ mod tests {
         assert_eq!(on(1, 4), on(3, 4));
         assert_ne!(on(1, 4), on(1, 5));
         assert_eq!(bootstrap_mean(&[f64::NAN], 0.95, 10, 0), None);
-    }
-
-    #[test]
-    fn quantiles_are_interpolated() {
-        assert_eq!(quantile(&[1.0, 3.0, 7.0], 0.75), 5.0);
-        assert_eq!(quantile(&[1.0], 0.3), 1.0);
     }
 }

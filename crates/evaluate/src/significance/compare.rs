@@ -1,6 +1,8 @@
 //! All models of a table against one of them.
 
-use super::{bonferroni, cohens_d, holm, paired_t, wilcoxon};
+use super::corrections::{bonferroni, holm};
+use super::student::{cohens_d, paired_t};
+use super::wilcoxon::wilcoxon;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -79,8 +81,7 @@ impl Corrected {
 
 /// Compares models by their per-user values of one measure, with p corrected over these comparisons.
 ///
-/// A pair of which either value is not a number (no area under the curve) is left out. For a table of several measures,
-/// put their comparisons together and [`adjust`] them.
+/// A pair of which either value is not a number (no area under the curve) is left out.
 ///
 /// # Errors
 /// If there are not two models, the reference is not among them, or users differ in number.
@@ -103,7 +104,7 @@ pub fn compare(models: &[(&str, &[f64])], against: Against<'_>) -> Result<Vec<Co
 }
 
 /// Corrects p over all these comparisons together.
-pub fn adjust(comparisons: &mut [Comparison]) {
+fn adjust(comparisons: &mut [Comparison]) {
     let fields: [fn(&mut Comparison) -> &mut Corrected; 2] = [|c| &mut c.student, |c| &mut c.wilcoxon];
     for field in fields {
         let p: Vec<f64> = comparisons.iter_mut().map(|comparison| field(comparison).p).collect();

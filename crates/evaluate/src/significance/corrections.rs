@@ -1,14 +1,14 @@
 //! Corrections for many comparisons in one table.
 
 /// Bonferroni: each p times the number of comparisons, at most 1. A comparison without a p (NaN) is not counted.
-pub fn bonferroni(p: &[f64]) -> Vec<f64> {
+pub(super) fn bonferroni(p: &[f64]) -> Vec<f64> {
     let count = p.iter().filter(|p| !p.is_nan()).count() as f64;
     p.iter().map(|&p| if p.is_nan() { p } else { (p * count).min(1.0) }).collect()
 }
 
 /// Holm's step-down: the smallest p times m, the next times m - 1 and so on, never below one before, at most 1.
 /// As safe as [`bonferroni`] and never weaker. A comparison without a p (NaN) is not counted.
-pub fn holm(p: &[f64]) -> Vec<f64> {
+pub(super) fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).filter(|&index| !p[index].is_nan()).collect();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
     let mut corrected = p.to_vec();

@@ -1,25 +1,24 @@
 //! Wilcoxon's signed-rank test.
 
-use serde::Serialize;
 use statrs::function::erf::erfc;
 
 /// Up to this many differences without ties the exact distribution is used.
 const EXACT_UP_TO: usize = 50;
 
 /// Result of a signed-rank test.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SignedRank {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SignedRank {
     /// The smaller of the rank sums of positive and negative differences.
-    pub statistic: f64,
+    pub(super) statistic: f64,
     /// Two-sided.
-    pub p: f64,
+    pub(super) p: f64,
 }
 
 /// Tests whether paired differences lie symmetrically around 0.
 ///
 /// Differences of 0 are dropped (Wilcoxon's way). Up to 50 differences without ties have the exact p; otherwise it
 /// comes from the normal approximation with corrections for ties and continuity. p = 1 if nothing is left.
-pub fn wilcoxon(differences: &[f64]) -> SignedRank {
+pub(super) fn wilcoxon(differences: &[f64]) -> SignedRank {
     let mut sorted: Vec<f64> = differences.iter().copied().filter(|&difference| difference != 0.0).collect();
     if sorted.is_empty() {
         return SignedRank { statistic: 0.0, p: 1.0 };

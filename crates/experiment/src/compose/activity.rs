@@ -3,8 +3,8 @@
 use super::{main_metric, metric_title};
 use crate::file::Experiment;
 use crate::results::DataResults;
+use sottovoce_evaluate::quantile_groups;
 use sottovoce_evaluate::report::{Cell, Column, Row, Table};
-use sottovoce_evaluate::slices::partition;
 
 /// Groups of users, from those with the shortest histories to those with the longest.
 const GROUPS: usize = 4;
@@ -18,7 +18,7 @@ pub(super) fn table(experiment: &Experiment, data: &DataResults) -> Option<Table
     let (_, (users, _)) = judged.first()?;
     let length = |user: &u32| data.card.activity.get(*user as usize).map(|&length| f64::from(length));
     let lengths: Vec<f64> = users.iter().map(length).collect::<Option<_>>()?;
-    let groups = partition(&lengths, GROUPS);
+    let groups = quantile_groups(&lengths, GROUPS);
     if groups.len() < 2 {
         return None;
     }

@@ -5,9 +5,9 @@ use super::{main_metric, metric_title, plots, tables};
 use crate::file::Experiment;
 use crate::metric::MetricAt;
 use crate::results::{DataResults, Results, Row, Spread};
-use sottovoce_evaluate::report::plot::{Axis, Bars, Front, Point, Series, Style, Unit};
+use sottovoce_evaluate::report::plot::{Axis, Bars, ParetoAxes, Point, Series, Style, Unit};
 use sottovoce_evaluate::report::{Direction, Plot, Section};
-use sottovoce_evaluate::{Better, Key};
+use sottovoce_evaluate::{Better, Metric};
 use std::cmp::Reverse;
 
 /// Items of the curves of update and of recommendation frequency, as the papers show them.
@@ -82,7 +82,7 @@ impl Sweeps<'_> {
     /// Accuracy, variety and communication along the sweep.
     fn accuracy(&self, section: Section) -> Section {
         let main = main_metric(self.experiment);
-        let f1 = MetricAt { key: Key::F1, cutoff: main.cutoff };
+        let f1 = MetricAt { key: Metric::F1, cutoff: main.cutoff };
         let metrics = if main == f1 { vec![main] } else { vec![main, f1] };
         let mut section =
             metrics.into_iter().filter_map(|metric| self.against(metric)).fold(section, Section::plot);
@@ -141,13 +141,15 @@ impl Sweeps<'_> {
     /// Items recommended against precision, along the sweep.
     fn variety(&self) -> Option<Plot> {
         let cutoff = self.experiment.main_cutoff();
-        let series = self
-            .curves(|row| row.metric(Key::ItemCoverage, cutoff), |row| row.metric(Key::Precision, cutoff));
+        let series = self.curves(
+            |row| row.metric(Metric::ItemCoverage, cutoff),
+            |row| row.metric(Metric::Precision, cutoff),
+        );
         let axis = |key| Axis::new(metric_title(MetricAt { key, cutoff }));
         let items = Axis::new(format!("distinct items in somebody's first {cutoff}"));
         (!series.is_empty()).then(|| {
             let title = format!("Does precision cost variety on {}?", self.data.label);
-            Plot::lines(title, items, axis(Key::Precision), series)
+            Plot::lines(title, items, axis(Metric::Precision), series)
                 .caption(format!("Each curve runs along {}; its ends are named.", sweep::symbol(self.key())))
         })
     }
@@ -167,8 +169,8 @@ impl Sweeps<'_> {
         let title = format!("What does accuracy cost to send, {question}? On {}", self.data.label);
         let y = Axis::new(metric_title(metric));
         let front = match metric.key.better() {
-            Better::Higher => Front::cheap_and_good(),
-            Better::Lower => Front { y: Direction::LowerBetter, ..Front::cheap_and_good() },
+            Better::Higher => ParetoAxes::low_x_high_y(),
+            Better::Lower => ParetoAxes { y: Direction::LowerBetter, ..ParetoAxes::low_x_high_y() },
         };
         let plot = Plot::pareto(title, x, y, series.clone(), front).caption(
             "Filled: no other row is both cheaper and better. Lines across: rows that see all histories and send no model.",

@@ -16,7 +16,7 @@ use crate::metric::MetricAt;
 use crate::results::{DataResults, Results, Row};
 use sottovoce_evaluate::report::{Format, KeyFigure, Report, Section};
 use sottovoce_evaluate::significance::Comparison;
-use sottovoce_evaluate::{Better, Key};
+use sottovoce_evaluate::{Better, Metric};
 use tests_of_difference::Differences;
 
 pub use exposure::WHO_SEES_WHAT;
@@ -260,7 +260,7 @@ fn single_set(experiment: &Experiment, data: &DataResults) -> Vec<KeyFigure> {
         let times = format!("{:.2} ×", value / before);
         figures.push(KeyFigure::new(label, times, format!("{} of {before:.4}", metric_title(metric))));
     }
-    if let Some(share) = best.metric(Key::ItemCoverageShare, metric.cutoff) {
+    if let Some(share) = best.metric(Metric::ItemCoverageShare, metric.cutoff) {
         let detail = format!("by {}, in somebody's first {}", best.label, metric.cutoff);
         figures.push(KeyFigure::new("items recommended", format!("{:.0} %", share.mean * 100.0), detail));
     }
@@ -279,23 +279,23 @@ fn metric_title(metric: MetricAt) -> String {
     format!("{}@{}", key_title(metric.key), metric.cutoff)
 }
 
-fn key_title(key: Key) -> &'static str {
+fn key_title(key: Metric) -> &'static str {
     match key {
-        Key::Precision => "Precision",
-        Key::Recall => "Recall",
-        Key::Ndcg => "nDCG",
-        Key::HitRate => "Hit rate",
-        Key::Map => "MAP",
-        Key::Mrr => "MRR",
-        Key::F1 => "F1",
-        Key::Auc => "AUC",
-        Key::ItemCoverage => "Items",
-        Key::ItemCoverageShare => "Coverage",
-        Key::Gini => "1 − Gini",
-        Key::ShannonEntropy => "Entropy",
-        Key::Aclt => "ACLT",
-        Key::PopReo => "PopREO",
-        Key::PopRsp => "PopRSP",
+        Metric::Precision => "Precision",
+        Metric::Recall => "Recall",
+        Metric::Ndcg => "nDCG",
+        Metric::HitRate => "Hit rate",
+        Metric::Map => "MAP",
+        Metric::Mrr => "MRR",
+        Metric::F1 => "F1",
+        Metric::Auc => "AUC",
+        Metric::ItemCoverage => "Items",
+        Metric::ItemCoverageShare => "Coverage",
+        Metric::Gini => "1 − Gini",
+        Metric::ShannonEntropy => "Entropy",
+        Metric::Aclt => "ACLT",
+        Metric::PopReo => "PopREO",
+        Metric::PopRsp => "PopRSP",
     }
 }
 

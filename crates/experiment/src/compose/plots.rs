@@ -5,7 +5,7 @@ use super::{key_title, list, main_metric, metric_title};
 use crate::file::{self, Experiment};
 use crate::results::{DataResults, Results, Row, Spread};
 use sottovoce_evaluate::Better;
-use sottovoce_evaluate::report::plot::{Axis, Bars, Front, Point, Series, Summary, Unit};
+use sottovoce_evaluate::report::plot::{Axis, Bars, ParetoAxes, Point, Series, Summary, Unit};
 use sottovoce_evaluate::report::{Direction, Plot, Section};
 use std::cmp::Reverse;
 
@@ -315,7 +315,9 @@ fn one_wanted(wanted: &file::Plot, data: &DataResults, many: bool) -> Option<Plo
     let swept = series.iter().any(|series| series.points.len() > 1);
     let curves = series.clone();
     let plot = match wanted.front {
-        true => Plot::pareto(title, x, y, series, Front { x: direction(&wanted.x), y: direction(&wanted.y) }),
+        true => {
+            Plot::pareto(title, x, y, series, ParetoAxes { x: direction(&wanted.x), y: direction(&wanted.y) })
+        }
         false if swept => Plot::lines(title, x, y, series),
         false => Plot::scatter(title, x, y, series),
     };

@@ -7,20 +7,28 @@ use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row, Spread};
 use sottovoce_evaluate::report::{Cell, Column, Format, Section, Table};
 use sottovoce_evaluate::significance::bootstrap_mean;
-use sottovoce_evaluate::{Better, Candidates, Key, report};
+use sottovoce_evaluate::{Better, Candidates, Metric, report};
 use sottovoce_models::settings::Value;
 use std::collections::BTreeMap;
 
-const ACCURACY: [Key; 8] =
-    [Key::Ndcg, Key::Precision, Key::Recall, Key::F1, Key::HitRate, Key::Map, Key::Mrr, Key::Auc];
-const BEYOND: [Key; 7] = [
-    Key::ItemCoverage,
-    Key::ItemCoverageShare,
-    Key::Gini,
-    Key::ShannonEntropy,
-    Key::Aclt,
-    Key::PopReo,
-    Key::PopRsp,
+const ACCURACY: [Metric; 8] = [
+    Metric::Ndcg,
+    Metric::Precision,
+    Metric::Recall,
+    Metric::F1,
+    Metric::HitRate,
+    Metric::Map,
+    Metric::Mrr,
+    Metric::Auc,
+];
+const BEYOND: [Metric; 7] = [
+    Metric::ItemCoverage,
+    Metric::ItemCoverageShare,
+    Metric::Gini,
+    Metric::ShannonEntropy,
+    Metric::Aclt,
+    Metric::PopReo,
+    Metric::PopRsp,
 ];
 
 /// Resamples of the confidence intervals.
@@ -66,7 +74,7 @@ pub(super) fn beyond(experiment: &Experiment, data: &DataResults, cutoff: usize)
 pub(super) fn other_cutoffs(experiment: &Experiment, results: &Results) -> Option<Section> {
     let others = &experiment.protocol.cutoffs[1..];
     let data: Vec<&DataResults> = results.data.iter().collect();
-    let keys: Vec<Key> = ACCURACY.into_iter().chain(BEYOND).collect();
+    let keys: Vec<Metric> = ACCURACY.into_iter().chain(BEYOND).collect();
     let table = |&cutoff: &usize| {
         let caption = format!("The first {cutoff}");
         metrics(experiment, caption, &keys, cutoff, &data, |row, key| cell(row.metric(key, cutoff)))
@@ -78,7 +86,8 @@ pub(super) fn other_cutoffs(experiment: &Experiment, results: &Results) -> Optio
 /// Every row of the sweeps: accuracy, variety and what was sent.
 pub(super) fn along(experiment: &Experiment, data: &DataResults, families: &[Family<'_>]) -> Table {
     let cutoff = experiment.main_cutoff();
-    let keys = [Key::Ndcg, Key::Precision, Key::Recall, Key::F1, Key::ItemCoverage, Key::Gini];
+    let keys =
+        [Metric::Ndcg, Metric::Precision, Metric::Recall, Metric::F1, Metric::ItemCoverage, Metric::Gini];
     let figures: Vec<Column> = sent_columns()
         .into_iter()
         .filter(|column| {
@@ -118,13 +127,13 @@ fn sent_columns() -> [Column; 4] {
 fn metrics(
     experiment: &Experiment,
     caption: String,
-    keys: &[Key],
+    keys: &[Metric],
     cutoff: usize,
     data: &[&DataResults],
-    cell: impl Fn(&Row, Key) -> Cell,
+    cell: impl Fn(&Row, Metric) -> Cell,
 ) -> Table {
     let rows = || data.iter().flat_map(|data| data.rows.iter().map(move |row| (*data, row)));
-    let keys: Vec<Key> = keys
+    let keys: Vec<Metric> = keys
         .iter()
         .copied()
         .filter(|key| rows().any(|(_, row)| row.metric(*key, cutoff).is_some()))
@@ -161,40 +170,42 @@ fn chosen(row: &Row) -> String {
     list(keys.filter_map(|key| Some(format!("{key} {}", row.settings.get(key)?))))
 }
 
-fn column(key: Key) -> Column {
+fn column(key: Metric) -> Column {
     let column = Column::new(key.name(), key_title(key)).help(help(key));
     let column = match key.better() {
         Better::Higher => column.higher(),
         Better::Lower => column.lower(),
     };
     match key {
-        Key::ItemCoverage => column.format(Format::Integer),
-        Key::ItemCoverageShare => column.format(Format::Percent(1)),
-        Key::ShannonEntropy | Key::Aclt => column.digits(2),
-        Key::PopReo | Key::PopRsp => column.digits(3),
+        Metric::ItemCoverage => column.format(Format::Integer),
+        Metric::ItemCoverageShare => column.format(Format::Percent(1)),
+        Metric::ShannonEntropy | Metric::Aclt => column.digits(2),
+        Metric::PopReo | Metric::PopRsp => column.digits(3),
         _ => column.digits(4),
     }
 }
 
-fn help(key: Key) -> &'static str {
+fn help(key: Metric) -> &'static str {
     match key {
-        Key::Precision => "Share of the recommended items that are in the test part.",
-        Key::Recall => "Share of a user's test items that are in the list.",
-        Key::Ndcg => "Discounted gain of the list over that of the ideal list; hits near the top count more.",
-        Key::HitRate => "Share of users with a test item in the list.",
-        Key::Map => "Mean of the precision at each hit.",
-        Key::Mrr => "Mean of one over the place of the first hit.",
-        Key::F1 => "Harmonic mean of mean precision and mean recall.",
-        Key::Auc => "Chance that a test item ranks above another unrated item.",
-        Key::ItemCoverage => "Number of distinct items recommended to anybody.",
-        Key::ItemCoverageShare => "Share of the catalog that is recommended to anybody.",
-        Key::Gini => "Evenness of recommendations over the whole catalog; 1 is even.",
-        Key::ShannonEntropy => "Entropy of the recommendation counts, in bits.",
-        Key::Aclt => "Mean number of long-tail items in a list.",
-        Key::PopReo => {
+        Metric::Precision => "Share of the recommended items that are in the test part.",
+        Metric::Recall => "Share of a user's test items that are in the list.",
+        Metric::Ndcg => {
+            "Discounted gain of the list over that of the ideal list; hits near the top count more."
+        }
+        Metric::HitRate => "Share of users with a test item in the list.",
+        Metric::Map => "Mean of the precision at each hit.",
+        Metric::Mrr => "Mean of one over the place of the first hit.",
+        Metric::F1 => "Harmonic mean of mean precision and mean recall.",
+        Metric::Auc => "Chance that a test item ranks above another unrated item.",
+        Metric::ItemCoverage => "Number of distinct items recommended to anybody.",
+        Metric::ItemCoverageShare => "Share of the catalog that is recommended to anybody.",
+        Metric::Gini => "Evenness of recommendations over the whole catalog; 1 is even.",
+        Metric::ShannonEntropy => "Entropy of the recommendation counts, in bits.",
+        Metric::Aclt => "Mean number of long-tail items in a list.",
+        Metric::PopReo => {
             "How unequal the chances of being found are for popular and long-tail items; 0 is equal."
         }
-        Key::PopRsp => {
+        Metric::PopRsp => {
             "How unequal the chances of being shown are for popular and long-tail items; 0 is equal."
         }
     }

@@ -4,7 +4,7 @@ use super::{SIGNIFICANT, main_metric};
 use crate::file::Experiment;
 use crate::metric::MetricAt;
 use crate::results::{DataResults, Row};
-use sottovoce_evaluate::Key;
+use sottovoce_evaluate::Metric;
 use sottovoce_evaluate::report::Mark;
 use sottovoce_evaluate::significance::{Against, Comparison, compare};
 
@@ -22,7 +22,7 @@ impl Differences {
     pub(super) fn of(experiment: &Experiment, data: &DataResults) -> Self {
         let main = main_metric(experiment);
         // Only metrics that every user has a value of can be tested.
-        let key = if Key::PER_USER.contains(&main.key) { main.key } else { Key::Ndcg };
+        let key = if Metric::PER_USER.contains(&main.key) { main.key } else { Metric::Ndcg };
         let metric = MetricAt { key, cutoff: main.cutoff };
         let columns: Vec<(&Row, Vec<f64>)> = data
             .rows

@@ -3,7 +3,7 @@
 use super::reader::{Entry, Fields, Result, Source, count, list, number, table, text, word};
 use super::sections::{Section, seed};
 use super::{DataSet, FIRST_SEED};
-use sottovoce_data::{GraphPlan, MOST_HOPS, Split};
+use sottovoce_data::{GraphConfig, MOST_HOPS, Split};
 use sottovoce_evaluate::{Candidates, Protocol};
 use toml::de::DeValue;
 
@@ -104,7 +104,7 @@ fn data_set<'a>(source: Source<'a>, entry: &'a Entry<'a>, shared: &Section<'a>) 
 }
 
 /// The graph: its files by names under the folder of data sets, or `categories`, or `town`.
-fn graph<'a>(own: &Section<'a>, shared: &Section<'a>) -> Result<Option<GraphPlan>> {
+fn graph<'a>(own: &Section<'a>, shared: &Section<'a>) -> Result<Option<GraphConfig>> {
     let hops = |source: Source<'_>, key: &str, entry: &Entry<'_>| {
         let found = count(source, key, entry)?;
         u8::try_from(found).ok().filter(|hops| (1..=MOST_HOPS).contains(hops)).ok_or_else(|| {
@@ -113,8 +113,8 @@ fn graph<'a>(own: &Section<'a>, shared: &Section<'a>) -> Result<Option<GraphPlan
         })
     };
     let yes_or_no = || word(&[("yes", true), ("no", false)]);
-    let usual = GraphPlan::default();
-    let plan = GraphPlan {
+    let usual = GraphConfig::default();
+    let plan = GraphConfig {
         hops: either(own, shared, "graph_hops", hops)?.unwrap_or(usual.hops),
         least_items: either(own, shared, "graph_least_items", count)?.unwrap_or(usual.least_items),
         drop: either(own, shared, "graph_drop", texts)?.unwrap_or(usual.drop),
@@ -123,7 +123,7 @@ fn graph<'a>(own: &Section<'a>, shared: &Section<'a>) -> Result<Option<GraphPlan
         ..usual
     };
     let sources = either(own, shared, "graph", graph_names)?;
-    Ok(sources.map(|sources| GraphPlan { sources, ..plan }))
+    Ok(sources.map(|sources| GraphConfig { sources, ..plan }))
 }
 
 fn texts(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Vec<String>> {

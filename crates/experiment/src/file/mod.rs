@@ -12,7 +12,7 @@ use crate::metric::MetricAt;
 use crate::search::{Method, Space};
 pub use reader::FileError;
 use serde::{Serialize, Serializer};
-use sottovoce_data::{Cleaning, GraphPlan, Repeats, Split};
+use sottovoce_data::{Cleaning, GraphConfig, Repeats, Split};
 use sottovoce_evaluate::Protocol;
 use sottovoce_federation::registry;
 use sottovoce_models::registry::Model;
@@ -79,7 +79,7 @@ pub struct DataSet {
     pub split_seed: u64,
     /// A knowledge graph about the items.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub graph: Option<GraphPlan>,
+    pub graph: Option<GraphConfig>,
 }
 
 impl DataSet {

@@ -5,7 +5,7 @@ use super::reader::{
 };
 use super::{Axis, Choice, Experiment, FIRST_SEED, Plot, data, models};
 use crate::metric::MetricAt;
-use sottovoce_evaluate::{Key, Protocol};
+use sottovoce_evaluate::{Metric, Protocol};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::nearest;
 use toml::de::{DeTable, DeValue};
@@ -93,7 +93,7 @@ fn choice(top: &Fields<'_>, protocol: &Protocol) -> Result<Choice> {
     let section = Section::open(top, "choice", CHOICE)?;
     let metric = section.read("metric", |source, key, entry| metric_at(source, key, entry, protocol))?;
     Ok(Choice {
-        metric: metric.unwrap_or_else(|| MetricAt { key: Key::Ndcg, cutoff: protocol.cutoffs[0] }),
+        metric: metric.unwrap_or_else(|| MetricAt { key: Metric::Ndcg, cutoff: protocol.cutoffs[0] }),
         seeds: section.read("seeds", count)?.unwrap_or(1),
         refit: section
             .read("train_on", word(&[("train+validation", true), ("train", false)]))?
@@ -145,7 +145,7 @@ fn axis(
     settings: &[&'static str],
 ) -> Result<Axis> {
     let name = text(source, key, entry)?;
-    if name.contains('@') || name.parse::<Key>().is_ok() {
+    if name.contains('@') || name.parse::<Metric>().is_ok() {
         return metric_at(source, key, entry, protocol).map(Axis::Metric);
     }
     if FIGURES.contains(&name.as_str()) && name != "epochs" {
@@ -157,7 +157,7 @@ fn axis(
     if name == "epochs" {
         return Ok(Axis::Figure(name));
     }
-    let metrics = Key::ALL.map(Key::name);
+    let metrics = Metric::ALL.map(Metric::name);
     let known = settings.iter().chain(&metrics).chain(FIGURES).copied();
     let hint = did_you_mean(nearest(&name, known));
     let message = format!(

@@ -3,8 +3,8 @@
 use super::file::{ImageSource, ImagesSpec, Partition};
 use sottovoce_core::{Histories, Images, Rng};
 use sottovoce_data::images::{
-    CelebA, Clients, Faces, FacesSpec, ImageDataError, find_folder, image_fingerprint, make_faces,
-    read_celeba, read_mnist,
+    CelebA, Clients, Faces, FacesSpec, ImageDataError, find_folder, image_fingerprint, read_celeba,
+    read_mnist, synthetic_faces,
 };
 use sottovoce_evaluate::report::DataCard;
 use std::path::Path;
@@ -38,7 +38,7 @@ impl Prepared {
                 let (people_count, images) = (spec.people, spec.mean_images);
                 let (side, channels, seed) = (spec.side, spec.channels, spec.seed);
                 let faces = FacesSpec { people: people_count, images, side, channels, seed };
-                people(make_faces(&faces)?, spec, &rng)?
+                people(synthetic_faces(&faces)?, spec, &rng)?
             }
         };
         let fingerprint = image_fingerprint(&images);
@@ -86,9 +86,9 @@ fn mnist(spec: &ImagesSpec, folder: &Path, rng: &Rng) -> Result<Parted, ImageDat
     let (all, train) = (mnist.images.len(), mnist.train);
     let clients = match spec.partition {
         Partition::Shards => {
-            Clients::of_shards(mnist.images.labels(), train, spec.clients, spec.shards, rng)?
+            Clients::by_shards(mnist.images.labels(), train, spec.clients, spec.shards, rng)?
         }
-        Partition::Alike | Partition::People => Clients::alike(train, all - train, spec.clients, rng)?,
+        Partition::Alike | Partition::People => Clients::iid(train, all - train, spec.clients, rng)?,
     };
     Ok((mnist.images, clients))
 }

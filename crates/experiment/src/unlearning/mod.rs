@@ -8,8 +8,8 @@ mod training;
 
 use membership::{Separation, Trier};
 use sottovoce_core::{Histories, Rng};
-use sottovoce_data::Parts;
-use sottovoce_evaluate::{EvaluateError, Protocol, Question, judge};
+use sottovoce_data::DataSplit;
+use sottovoce_evaluate::{EvaluateError, EvaluationInput, Protocol, evaluate};
 use sottovoce_federation::Streaming;
 use sottovoce_models::ModelError;
 use sottovoce_models::settings::Value;
@@ -166,7 +166,7 @@ impl Groups {
 /// If the plan makes no sense, or training or judging fails.
 pub fn measure(
     plan: &Plan,
-    parts: &Parts,
+    parts: &DataSplit,
     on_training: &mut dyn FnMut(&str),
 ) -> Result<Findings, UnlearningError> {
     let rng = Rng::new(plan.seed).stream("unlearning", 0);
@@ -229,8 +229,8 @@ pub fn measure(
 
 /// Of people who have a test part.
 fn ndcg(train: &Histories, test: &Histories, model: &dyn Streaming) -> Result<f64, UnlearningError> {
-    let question = Question::new(train, test);
-    let judged = judge(&question, &Protocol::all_unrated([CUTOFF]), |user, into: &mut [f32]| {
+    let question = EvaluationInput::new(train, test);
+    let judged = evaluate(&question, &Protocol::all_unrated([CUTOFF]), |user, into: &mut [f32]| {
         model.score(user, into);
     })?;
     Ok(judged.at.get(&CUTOFF).map_or(f64::NAN, |metrics| metrics.ndcg))
@@ -242,7 +242,7 @@ mod tests {
     use sottovoce_core::{Catalog, Names};
 
     /// 60 people who each like one of three kinds of items.
-    fn town() -> Parts {
+    fn town() -> DataSplit {
         let mut rng = Rng::new(5);
         let list = |user: usize, rng: &mut Rng| {
             let mut items: Vec<u32> =
@@ -252,7 +252,7 @@ mod tests {
         };
         let lists: Vec<Vec<u32>> = (0..60).map(|user| list(user, &mut rng)).collect();
         let (train, test): (Vec<_>, Vec<_>) = lists.iter().map(|list| list.split_at(list.len() - 1)).unzip();
-        Parts {
+        DataSplit {
             users: Names::default(),
             catalog: Catalog::default(),
             train: Histories::from_lists(&train, 30).unwrap(),

@@ -2,7 +2,7 @@
 
 use super::{Plan, UnlearningError};
 use sottovoce_core::Histories;
-use sottovoce_data::Parts;
+use sottovoce_data::DataSplit;
 use sottovoce_federation::{Streaming, registry};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Settings, Value};
@@ -25,11 +25,11 @@ pub(super) struct Schooling {
 pub(super) struct Training<'a> {
     model: &'static Model,
     plan: &'a Plan,
-    parts: &'a Parts,
+    parts: &'a DataSplit,
 }
 
 impl<'a> Training<'a> {
-    pub(super) fn new(plan: &'a Plan, parts: &'a Parts) -> Result<Self, ModelError> {
+    pub(super) fn new(plan: &'a Plan, parts: &'a DataSplit) -> Result<Self, ModelError> {
         Ok(Self { model: find_in(registry::federated(), &plan.model)?, plan, parts })
     }
 

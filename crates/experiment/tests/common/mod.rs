@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use sottovoce_core::Rng;
-use sottovoce_evaluate::{Key, Metrics, report};
+use sottovoce_evaluate::{Metric, Metrics, report};
 use sottovoce_experiment::Experiment;
 use sottovoce_experiment::engine::{self, Event, Observer, Options, RunError, Trials};
 use sottovoce_experiment::file::DataSet;
@@ -194,8 +194,8 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
                 per_user: BTreeMap::from([(
                     trial.protocol.cutoffs[0],
                     BTreeMap::from([
-                        (Key::Ndcg, column.clone()),
-                        (Key::Precision, column.iter().map(|x| x * 0.7).collect()),
+                        (Metric::Ndcg, column.clone()),
+                        (Metric::Precision, column.iter().map(|x| x * 0.7).collect()),
                     ]),
                 )]),
                 recommended: (0..12).map(|item| rng.below(30) / (item + 1)).collect(),

@@ -160,8 +160,7 @@ impl Pool {
     fn place_of_largest<R: Real>(&self, x: &[R], start: usize) -> usize {
         let mut best = start;
         for place in self.window(start) {
-            let beats = x[place] > x[best] || R::is_nan(x[place]);
-            if beats && !R::is_nan(x[best]) {
+            if beats(x[place], x[best]) {
                 best = place;
             }
         }

@@ -28,12 +28,7 @@ pub fn cross_entropy<R: Real>(
     if let Some(&class) = classes.iter().find(|&&class| class as usize >= width) {
         return Err(NeuralError::Index { what: "class", index: class as usize, below: width });
     }
-    let mut sum = 0.0;
-    for (row, (x, &class)) in x.chunks_exact(width).zip(classes).enumerate() {
-        let dx = dx.as_deref_mut().map(|dx| &mut dx[row * width..][..width]);
-        sum += row_loss(x, [(class as usize, R::ONE)].into_iter(), factor, dx);
-    }
-    Ok(factor * sum)
+    Ok(sum_rows(x, width, factor, dx, |row| [(classes[row] as usize, R::ONE)].into_iter()))
 }
 
 /// `factor *` the sum over rows of logits of the cross-entropy with counts.
@@ -49,12 +44,23 @@ pub fn multinomial<R: Real>(
     let width = counts.width();
     expect_len("rows of logits", rows_of("logits", x.len(), width)?, counts.rows())?;
     expect_gradient(dx.as_deref_mut(), x.len())?;
+    Ok(sum_rows(x, width, factor, dx, |row| counts.row(row)))
+}
+
+/// `factor *` the sum of the losses of all rows, given each row's counts.
+fn sum_rows<R: Real, C: Iterator<Item = (usize, R)> + Clone>(
+    x: &[R],
+    width: usize,
+    factor: f64,
+    mut dx: Option<&mut [R]>,
+    counts: impl Fn(usize) -> C,
+) -> f64 {
     let mut sum = 0.0;
     for (row, x) in x.chunks_exact(width).enumerate() {
         let dx = dx.as_deref_mut().map(|dx| &mut dx[row * width..][..width]);
-        sum += row_loss(x, counts.row(row), factor, dx);
+        sum += row_loss(x, counts(row), factor, dx);
     }
-    Ok(factor * sum)
+    factor * sum
 }
 
 fn row_loss<R: Real>(

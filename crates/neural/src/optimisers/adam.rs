@@ -1,10 +1,10 @@
 //! Adam (Kingma and Ba 2015).
 //!
 //! ```text
-//! m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      p = p - rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+//! m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      p = p - learning rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 //! ```
-//! Moments below 1e-30 are taken for 0, which no step can tell beside eps: where gradients stay away, moments would else fade
-//! into denormal numbers, with which processors are a hundred times slower.
+//! Moments below 1e-30 are set to 0, which makes no difference beside eps: where gradients are 0, moments would otherwise
+//! decay into denormal numbers, with which processors are a hundred times slower.
 //!
 //! For gradients by rows, only the moments of touched rows move ("lazy Adam"): a step costs what was touched.
 
@@ -17,8 +17,8 @@ use std::ops::Range;
 /// Steps scaled by running moments of the gradient.
 #[derive(Clone, Debug)]
 pub struct Adam<R> {
-    /// Length of a step.
-    pub rate: f64,
+    /// Learning rate.
+    pub learning_rate: f64,
     betas: [f64; 2],
     epsilon: f64,
     steps: u64,
@@ -28,9 +28,16 @@ pub struct Adam<R> {
 
 impl<R: Real> Adam<R> {
     /// The usual constants (0.9, 0.999, 1e-8), for so many parameters.
-    pub fn new(rate: f64, parameters: usize) -> Self {
+    pub fn new(learning_rate: f64, parameters: usize) -> Self {
         let zeros = vec![R::ZERO; parameters];
-        Self { rate, betas: [0.9, 0.999], epsilon: 1e-8, steps: 0, first: zeros.clone(), second: zeros }
+        Self {
+            learning_rate,
+            betas: [0.9, 0.999],
+            epsilon: 1e-8,
+            steps: 0,
+            first: zeros.clone(),
+            second: zeros,
+        }
     }
 
     /// Other constants.
@@ -112,7 +119,7 @@ impl<R: Real> Adam<R> {
         Ok(Constants {
             keep: self.betas.map(R::of),
             take: self.betas.map(|beta| R::of(1.0 - beta)),
-            rate: R::of(self.rate / unbiased[0]),
+            rate: R::of(self.learning_rate / unbiased[0]),
             scale: R::of(1.0 / unbiased[1].sqrt()),
             epsilon: R::of(self.epsilon),
         })
@@ -129,7 +136,7 @@ fn flushed<R: Real>(x: R, least: R) -> R {
 struct Constants<R> {
     keep: [R; 2],
     take: [R; 2],
-    /// rate / (1 - b1^t).
+    /// learning rate / (1 - b1^t).
     rate: R,
     /// 1 / sqrt(1 - b2^t).
     scale: R,

@@ -8,7 +8,7 @@ use crate::output;
 use anyhow::{Context, Result, ensure};
 use sottovoce_core::{Catalog, Histories};
 use sottovoce_data::{Cleaning, LoadOptions, Split};
-use sottovoce_evaluate::{Protocol, Question};
+use sottovoce_evaluate::{EvaluationInput, Protocol};
 use sottovoce_experiment::trial::{self, DataPlan, Keeping, ModelPlan, Prepared, Trained};
 use sottovoce_federation::registry;
 use sottovoce_models::Flow;
@@ -154,9 +154,9 @@ impl Workbench {
 
     fn ndcg(&self, trained: &Trained, protocol: &Protocol) -> Result<f64> {
         let parts = &self.data.parts;
-        let question = Question {
+        let question = EvaluationInput {
             categories: parts.catalog.categories.as_ref(),
-            ..Question::new(&parts.train, &parts.test)
+            ..EvaluationInput::new(&parts.train, &parts.test)
         };
         let evaluation = trial::evaluate(&question, protocol, trained.recommender.as_ref())?;
         evaluation.at.get(&10).map(|metrics| metrics.ndcg).context("nDCG@10 was not measured")

@@ -5,7 +5,7 @@ use crate::args::Common;
 use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::{Value as Json, json};
-use sottovoce_data::show_date;
+use sottovoce_data::format_date;
 use sottovoce_device::{Device, ItemLeft, Told};
 use std::fmt::Write;
 
@@ -49,7 +49,7 @@ fn of_item(item: &ItemLeft) -> Json {
 }
 
 fn moment(when: u64) -> String {
-    i64::try_from(when).ok().and_then(show_date).unwrap_or_else(|| when.to_string())
+    i64::try_from(when).ok().and_then(format_date).unwrap_or_else(|| when.to_string())
 }
 
 fn about(item: &ItemLeft) -> String {

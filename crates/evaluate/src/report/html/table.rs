@@ -2,11 +2,11 @@
 
 use crate::report::markup::{escape, inline};
 use crate::report::number::{Format, typographic};
-use crate::report::table::{Cell, Column, Direction, Row, Standing, Table};
+use crate::report::table::{Cell, CellRank, Column, Direction, Row, Table};
 
 /// A table with its caption, legend and explanations; `name` is that of its CSV file.
 pub(super) fn table(table: &Table, name: &str) -> String {
-    let standings = table.standings();
+    let cell_ranks = table.cell_ranks();
     let mut out = format!("<figure class=\"table\"{} id=\"table-{name}\">\n", shape(table));
     out += &caption(table, name);
     out += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"";
@@ -22,7 +22,7 @@ pub(super) fn table(table: &Table, name: &str) -> String {
                 escape(group)
             );
         }
-        out.extend(rows.into_iter().map(|at| line(table, &table.rows[at], &standings[at])));
+        out.extend(rows.into_iter().map(|at| line(table, &table.rows[at], &cell_ranks[at])));
         out += "</tbody>\n";
     }
     if table.rows.is_empty() {
@@ -30,7 +30,7 @@ pub(super) fn table(table: &Table, name: &str) -> String {
         out += &format!("<tbody><tr><td class=\"none\" colspan=\"{span}\">No rows</td></tr></tbody>\n");
     }
     out += "</table>\n</div>\n";
-    out += &legend(table, &standings);
+    out += &legend(table, &cell_ranks);
     out += &explanations(table);
     out + "</figure>\n"
 }
@@ -87,7 +87,7 @@ fn help(column: &Column) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-fn line(table: &Table, row: &Row, standings: &[Standing]) -> String {
+fn line(table: &Table, row: &Row, cell_ranks: &[CellRank]) -> String {
     let class = match (row.highlight, row.reference) {
         (true, _) => " class=\"set-off\"",
         (_, true) => " class=\"reference\"",
@@ -100,19 +100,19 @@ fn line(table: &Table, row: &Row, standings: &[Standing]) -> String {
     let mut out = format!("<tr{class}><th scope=\"row\">{}{detail}</th>", escape(&row.label));
     let empty = Cell::default();
     for (at, column) in table.columns.iter().enumerate() {
-        out += &cell(row.cells.get(at).unwrap_or(&empty), column, standings[at]);
+        out += &cell(row.cells.get(at).unwrap_or(&empty), column, cell_ranks[at]);
     }
     out + "</tr>\n"
 }
 
-fn cell(cell: &Cell, column: &Column, standing: Standing) -> String {
+fn cell(cell: &Cell, column: &Column, rank: CellRank) -> String {
     if column.format == Format::Text {
         return format!("<td class=\"words\">{}{}</td>", escape(&cell.shown(Format::Text)), marks(cell));
     }
-    let class = match standing {
-        Standing::Best => "num best",
-        Standing::Second => "num second",
-        Standing::Other => "num",
+    let class = match rank {
+        CellRank::Best => "num best",
+        CellRank::Second => "num second",
+        CellRank::Other => "num",
     };
     let value = cell.finite().map(|v| format!(" data-v=\"{v}\"")).unwrap_or_default();
     let shown = cell.text.as_deref().map_or_else(|| typographic(&cell.shown(column.format)), Into::into);
@@ -147,14 +147,14 @@ fn uncertainty(cell: &Cell, format: Format) -> String {
     if parts.is_empty() { String::new() } else { format!("<small>{}</small>", escape(&parts.join(" · "))) }
 }
 
-fn legend(table: &Table, standings: &[Vec<Standing>]) -> String {
-    let seen = |wanted| standings.iter().flatten().any(|s| *s == wanted);
+fn legend(table: &Table, cell_ranks: &[Vec<CellRank>]) -> String {
+    let seen = |wanted| cell_ranks.iter().flatten().any(|s| *s == wanted);
     let mut items: Vec<String> = Vec::new();
     let scope = if table.best_in_group { " of its group" } else { "" };
     items
-        .extend(seen(Standing::Best).then(|| format!("<span class=\"best\"><b>Bold</b></span> best{scope}")));
+        .extend(seen(CellRank::Best).then(|| format!("<span class=\"best\"><b>Bold</b></span> best{scope}")));
     items.extend(
-        seen(Standing::Second).then(|| "<span class=\"second\"><b>underlined</b></span> second best".into()),
+        seen(CellRank::Second).then(|| "<span class=\"second\"><b>underlined</b></span> second best".into()),
     );
     let has = |test: fn(&Cell) -> bool| table.rows.iter().flat_map(|row| &row.cells).any(test);
     items.extend(has(|c| c.spread.is_some()).then(|| "± standard deviation".into()));

@@ -1,5 +1,6 @@
 //! The data that plots are made of.
 
+use crate::quantiles::quantile;
 use crate::report::lenient;
 use crate::report::table::Direction;
 use serde::{Deserialize, Serialize};
@@ -91,17 +92,17 @@ impl Point {
 
 /// Which way the axes of a scatter plot get better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Front {
+pub struct ParetoAxes {
     /// The horizontal axis.
     pub x: Direction,
     /// The vertical axis.
     pub y: Direction,
 }
 
-impl Front {
+impl ParetoAxes {
     /// Less of x for more of y: accuracy against its cost.
-    pub fn cheap_and_good() -> Front {
-        Front { x: Direction::LowerBetter, y: Direction::HigherBetter }
+    pub fn low_x_high_y() -> ParetoAxes {
+        ParetoAxes { x: Direction::LowerBetter, y: Direction::HigherBetter }
     }
 }
 
@@ -155,7 +156,7 @@ impl Bars {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Orientation {
-    /// Upright if the categories' names fit under the bars, otherwise lying.
+    /// Upright if the categories' names fit under the bars, otherwise horizontal.
     #[default]
     Auto,
     /// Upright.
@@ -218,15 +219,6 @@ impl Summary {
             mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
         }
     }
-}
-
-/// The value below which a share of ascending values lies, interpolated; NaN if there are none.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    let place = share * last as f64;
-    let below = place.floor() as usize;
-    let above = (below + 1).min(last);
-    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
 /// Shares of values in equal bins over their common range; values that are not numbers are left out.

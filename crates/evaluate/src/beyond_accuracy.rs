@@ -1,13 +1,12 @@
 //! Which items all lists together put forward: coverage, concentration, popularity bias, category bias.
 
-use crate::Popularity;
-use crate::popularity::{HEAD, TAIL};
+use crate::popularity::{HEAD, Popularity, TAIL};
 use sottovoce_core::{Categories, math};
 use std::collections::BTreeMap;
 
 /// What does not depend on the lists, over any number of users: a zero and a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Ground {
+pub(crate) struct GroundTruth {
     pub(crate) users: u64,
     /// Test items, by group.
     pub(crate) test: [u64; 2],
@@ -15,8 +14,8 @@ pub(crate) struct Ground {
     pub(crate) unseen: [u64; 2],
 }
 
-impl Ground {
-    pub(crate) fn merge(&mut self, other: Ground) {
+impl GroundTruth {
+    pub(crate) fn merge(&mut self, other: GroundTruth) {
         self.users += other.users;
         for group in [HEAD, TAIL] {
             self.test[group] += other.test[group];
@@ -27,14 +26,14 @@ impl Ground {
 
 /// Recommendations at one cutoff over any number of users: a zero, a merge and results.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Exposure {
+pub(crate) struct RecommendationCounts {
     /// How often each item was recommended.
     pub(crate) recommended: Vec<u32>,
     /// Hits, by group.
     hits: [u64; 2],
 }
 
-impl Exposure {
+impl RecommendationCounts {
     pub(crate) fn zero(items: usize) -> Self {
         Self { recommended: vec![0; items], hits: [0; 2] }
     }
@@ -47,7 +46,7 @@ impl Exposure {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &Exposure) {
+    pub(crate) fn merge(&mut self, other: &RecommendationCounts) {
         for (count, more) in self.recommended.iter_mut().zip(&other.recommended) {
             *count += more;
         }
@@ -71,18 +70,18 @@ impl Exposure {
     }
 
     /// Mean number of long-tail items in a user's list.
-    pub(crate) fn aclt(&self, ground: &Ground, popularity: &Popularity) -> f64 {
-        self.by_group(popularity)[TAIL] as f64 / ground.users as f64
+    pub(crate) fn aclt(&self, truth: &GroundTruth, popularity: &Popularity) -> f64 {
+        self.by_group(popularity)[TAIL] as f64 / truth.users as f64
     }
 
     /// Of head and tail, the share of test items that were found: relative difference.
-    pub(crate) fn pop_reo(&self, ground: &Ground) -> Option<f64> {
-        relative_deviation(self.hits, ground.test)
+    pub(crate) fn pop_reo(&self, truth: &GroundTruth) -> Option<f64> {
+        relative_deviation(self.hits, truth.test)
     }
 
     /// Of head and tail, the share of unseen items that were recommended: relative difference.
-    pub(crate) fn pop_rsp(&self, ground: &Ground, popularity: &Popularity) -> Option<f64> {
-        relative_deviation(self.by_group(popularity), ground.unseen)
+    pub(crate) fn pop_rsp(&self, truth: &GroundTruth, popularity: &Popularity) -> Option<f64> {
+        relative_deviation(self.by_group(popularity), truth.unseen)
     }
 
     /// Bias disparity by category; `None` where a category does not occur in training or nothing was recommended.

@@ -1,11 +1,11 @@
 //! Walking from the items along the statements.
 
-use super::GraphNotes;
-use super::gather::Pairs;
+use super::GraphReport;
+use super::extraction::Pairs;
 use super::mapping::Roots;
-use super::source::{Source, Syntax};
-use super::triples::{Faults, Statement, each, each_rdf};
-use super::vocabulary::{Key, NOWHERE, Vocabulary, key};
+use super::source::{Content, Source, Syntax};
+use super::triples::{BadLineHandler, Statement, each, each_rdf};
+use super::vocabulary::{EMPTY_CHAIN, Key, Vocabulary, key};
 use crate::error::DataError;
 use rustc_hash::FxHashMap;
 
@@ -22,13 +22,13 @@ pub(super) struct Reach {
 /// Goes through all statements of all sources.
 pub(super) fn statements(
     sources: &[Source<'_>],
-    faults: &mut Faults<'_>,
+    bad_lines: &mut BadLineHandler<'_>,
     visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
     for source in sources {
         match source {
-            Source::Triples(place, syntax) => each(place, *syntax, faults, visit)?,
-            Source::Town(text) => each_rdf("town", Syntax::NTriples, &text[..], faults, visit)?,
+            Source::File(file, Content::Triples(syntax)) => each(file, *syntax, bad_lines, visit)?,
+            Source::Town(text) => each_rdf("town", Syntax::NTriples, &text[..], bad_lines, visit)?,
             _ => (),
         }
     }
@@ -54,29 +54,29 @@ pub(super) fn reach(
     roots: &Roots,
     (hops, inverse): (u8, bool),
     vocabulary: &mut Vocabulary<'_>,
-    (skip, notes): (bool, &mut GraphNotes),
+    (skip, report): (bool, &mut GraphReport),
 ) -> Result<Reach, DataError> {
     let mut taken =
         Taken { stages: vec![Stage::Leaf; vocabulary.nodes.len()], edges: Vec::new(), dropped: 0 };
     roots.iter().for_each(|&(_, node)| taken.stages[node as usize] = Stage::Now);
     for hop in 1..=hops {
         // Lines that were skipped in the first pass have been told of.
-        let mut again = GraphNotes::default();
-        let mut faults = Faults { skip, notes: if hop == 1 { &mut *notes } else { &mut again } };
+        let mut again = GraphReport::default();
+        let mut bad_lines = BadLineHandler { skip, report: if hop == 1 { &mut *report } else { &mut again } };
         let mut read = 0;
-        statements(sources, &mut faults, &mut |statement| {
+        statements(sources, &mut bad_lines, &mut |statement| {
             read += 1;
             taken.meet(statement, inverse, vocabulary)
         })?;
-        notes.statements = read;
+        report.statements = read;
         if !taken.go_on() {
             break;
         }
     }
     taken.edges.sort_unstable();
     taken.edges.dedup();
-    notes.within_reach = taken.edges.len() as u64;
-    notes.auxiliary += taken.dropped;
+    report.within_reach = taken.edges.len() as u64;
+    report.auxiliary += taken.dropped;
     let mut ends = vec![0u32; vocabulary.nodes.len()];
     taken.edges.iter().for_each(|edge| ends[edge[0] as usize] += 1);
     let mut sum = 0;
@@ -121,7 +121,7 @@ impl Taken {
 
     /// The number of a node whose statements are being taken.
     fn now(&self, node: &str, vocabulary: &Vocabulary<'_>) -> Option<u32> {
-        let known = vocabulary.nodes.known(node.as_bytes())?;
+        let known = vocabulary.nodes.get(node.as_bytes())?;
         (self.stages.get(known as usize) == Some(&Stage::Now)).then_some(known)
     }
 
@@ -176,7 +176,7 @@ impl Reach {
         roots: &Roots,
         (hops, least): (u8, usize),
         vocabulary: &mut Vocabulary<'_>,
-        notes: &mut GraphNotes,
+        report: &mut GraphReport,
         into: &mut Pairs,
     ) {
         let mut items: FxHashMap<Key, u32> = FxHashMap::default();
@@ -184,7 +184,7 @@ impl Reach {
             found.iter().for_each(|&key| *items.entry(key).or_default() += 1);
         });
         let common = |key: &Key| items.get(key).is_some_and(|&count| count as usize >= least);
-        notes.rare += items.values().filter(|&&count| (count as usize) < least).count();
+        report.rare += items.values().filter(|&&count| (count as usize) < least).count();
         self.each_item(roots, hops, vocabulary, &mut |item, found| {
             into.extend(found.iter().filter(|key| common(key)).map(|&key| (item, key)));
         });
@@ -202,7 +202,7 @@ impl Reach {
         for same in roots.chunk_by(|one, next| one.0 == next.0) {
             found.clear();
             for &(_, root) in same {
-                self.walk(root, root, NOWHERE, hops, vocabulary, &mut found);
+                self.walk(root, root, EMPTY_CHAIN, hops, vocabulary, &mut found);
             }
             found.sort_unstable();
             found.dedup();
@@ -220,7 +220,7 @@ impl Reach {
         found: &mut Vec<Key>,
     ) {
         for &(predicate, object) in self.steps(node) {
-            let chain = vocabulary.longer(chain, predicate);
+            let chain = vocabulary.extend_chain(chain, predicate);
             // What leads back to the item says nothing of it.
             if object == root {
                 continue;
@@ -241,11 +241,11 @@ pub(super) fn labels(
     skip: bool,
 ) -> Result<FxHashMap<u32, String>, DataError> {
     let mut labels: FxHashMap<u32, (bool, String)> = FxHashMap::default();
-    let mut told = GraphNotes::default();
-    let mut faults = Faults { skip, notes: &mut told };
-    statements(sources, &mut faults, &mut |statement| {
+    let mut told = GraphReport::default();
+    let mut bad_lines = BadLineHandler { skip, report: &mut told };
+    statements(sources, &mut bad_lines, &mut |statement| {
         let (LABEL, Some(language)) = (statement.predicate, statement.literal) else { return Ok(()) };
-        let node = vocabulary.nodes.known(statement.subject.as_bytes());
+        let node = vocabulary.nodes.get(statement.subject.as_bytes());
         let Some(node) = node.filter(|&node| wanted(node)) else { return Ok(()) };
         let english = language.is_empty() || language.starts_with("en");
         let known = labels.get(&node);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// A public data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownSet {
+pub struct PublicDataset {
     /// The bare name under which it is looked for.
     pub name: &'static str,
     /// Its full name.
@@ -25,8 +25,8 @@ const FOURSQUARE: &str = "research use; cite the papers of Dingqi Yang et al. na
 macro_rules! sets {
     ($($name:literal, $title:literal, $home:literal, $terms:expr;)+) => {
         /// The public sets that can be asked for by name.
-        pub const KNOWN_SETS: &[KnownSet] =
-            &[$(KnownSet { name: $name, title: $title, home: $home, terms: $terms }),+];
+        pub const PUBLIC_DATASETS: &[PublicDataset] =
+            &[$(PublicDataset { name: $name, title: $title, home: $home, terms: $terms }),+];
     };
 }
 
@@ -72,8 +72,8 @@ sets! {
 }
 
 /// The set of that name.
-pub fn known_set(name: &str) -> Option<&'static KnownSet> {
-    KNOWN_SETS.iter().find(|set| set.name == name)
+pub fn public_dataset(name: &str) -> Option<&'static PublicDataset> {
+    PUBLIC_DATASETS.iter().find(|set| set.name == name)
 }
 
 /// Whether a source is a name and not a path.
@@ -94,13 +94,13 @@ pub(crate) fn not_found(source: &str, folder: Option<&Path>) -> DataError {
 }
 
 fn advice(name: &str) -> String {
-    if let Some(set) = known_set(&name.to_lowercase()) {
+    if let Some(set) = public_dataset(&name.to_lowercase()) {
         return format!(
             "\n{} is to be had at {}\nterms: {}\nunpack it into a folder `{}` in the data folder",
             set.title, set.home, set.terms, set.name
         );
     }
-    let close = KNOWN_SETS
+    let close = PUBLIC_DATASETS
         .iter()
         .map(|set| (strsim::damerau_levenshtein(set.name, &name.to_lowercase()), set.name))
         .filter(|(distance, set)| *distance <= 1 + set.len() / 4)
@@ -108,7 +108,7 @@ fn advice(name: &str) -> String {
     match close {
         Some((_, set)) => format!("\ndid you mean {set}?"),
         None => {
-            let names: Vec<_> = KNOWN_SETS.iter().map(|set| set.name).collect();
+            let names: Vec<_> = PUBLIC_DATASETS.iter().map(|set| set.name).collect();
             format!("\nknown sets: {}", names.join(", "))
         }
     }
@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn every_set_says_all() {
-        for (index, set) in KNOWN_SETS.iter().enumerate() {
+        for (index, set) in PUBLIC_DATASETS.iter().enumerate() {
             assert!(set.home.starts_with("http") && !set.terms.is_empty() && is_bare(set.name));
-            assert!(KNOWN_SETS[..index].iter().all(|other| other.name != set.name), "{}", set.name);
+            assert!(PUBLIC_DATASETS[..index].iter().all(|other| other.name != set.name), "{}", set.name);
         }
     }
 }

@@ -1,32 +1,41 @@
-//! Where readers put rows: the growing columns, the side information, and the treatment of bad lines.
+//! The data set under construction: growing columns, item metadata, and the handling of bad lines.
 
 use crate::error::{BadLine, DataError, shorten};
-use crate::interactions::{Interactions, sort_canonically};
+use crate::interactions::{Interactions, canonical_order};
 use crate::intern::{Full, Interner};
-use crate::notes::Notes;
+use crate::load_report::LoadReport;
 use crate::text;
 use sottovoce_core::{Catalog, Categories, Names};
 
-/// Why a row was not taken.
+/// Why a row was rejected.
 #[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The row is bad; others may be good.
-    Row { field: &'static str, expected: String, found: Vec<u8> },
-    /// The indices are used up.
+pub(crate) enum RowError {
+    /// The row itself is bad.
+    Bad { field: &'static str, expected: String, found: Vec<u8> },
+    /// 32-bit indices are exhausted.
     Full(&'static str),
+    /// The whole file cannot be used.
+    File(Box<DataError>),
 }
 
-impl Trouble {
+impl From<DataError> for RowError {
+    fn from(error: DataError) -> Self {
+        RowError::File(Box::new(error))
+    }
+}
+
+impl RowError {
     #[cold]
-    pub(crate) fn row(field: &'static str, expected: impl Into<String>, found: &[u8]) -> Self {
-        Trouble::Row { field, expected: expected.into(), found: found[..found.len().min(300)].to_vec() }
+    pub(crate) fn bad(field: &'static str, expected: impl Into<String>, found: &[u8]) -> Self {
+        RowError::Bad { field, expected: expected.into(), found: found[..found.len().min(300)].to_vec() }
     }
 }
 
 /// The unit in which a source says it counts time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// Not said: found out by size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TimeUnit {
+    /// Not stated: inferred from the size of the values.
+    #[default]
     Unknown,
     /// Days since 1970.
     Days,
@@ -35,10 +44,11 @@ pub(crate) enum Unit {
     PerSecond(i64),
 }
 
-/// Interactions under construction.
-pub(crate) struct Table {
-    pub(crate) notes: Notes,
-    pub(crate) unit: Unit,
+/// A data set under construction: readers fill it row by row.
+#[derive(Default)]
+pub(crate) struct DatasetBuilder {
+    pub(crate) report: LoadReport,
+    pub(crate) unit: TimeUnit,
     users: Interner,
     items: Interner,
     user: Vec<u32>,
@@ -51,48 +61,31 @@ pub(crate) struct Table {
     categories: Interner,
     /// (item, category) pairs.
     members: Vec<(u32, u32)>,
-    /// The item that was categorised last; items are numbered as they appear.
+    /// The item that was categorised last; items are numbered in order of appearance.
     newest: Option<u32>,
     skip_bad: bool,
-    /// Whether items may come in that nobody met: a catalog read for itself.
+    /// Whether items without interactions are added: a catalog read on its own.
     items_alone: bool,
     file: String,
 }
 
-impl Table {
+impl DatasetBuilder {
     pub(crate) fn new(skip_bad: bool) -> Self {
-        Self {
-            notes: Notes::default(),
-            unit: Unit::Unknown,
-            users: Interner::default(),
-            items: Interner::default(),
-            user: Vec::new(),
-            item: Vec::new(),
-            rating: Vec::new(),
-            time: Vec::new(),
-            shape: None,
-            titles: Vec::new(),
-            categories: Interner::default(),
-            members: Vec::new(),
-            newest: None,
-            skip_bad,
-            items_alone: false,
-            file: String::new(),
-        }
+        Self { skip_bad, ..Self::default() }
     }
 
-    /// For a catalog read for itself.
+    /// For a catalog read on its own.
     pub(crate) fn of_items() -> Self {
-        Self { items_alone: true, ..Self::new(false) }
+        Self { items_alone: true, ..Self::default() }
     }
 
     /// Begins a file of interactions.
     pub(crate) fn begin(&mut self, file: &str, ratings: bool, times: bool) -> Result<(), DataError> {
-        self.begin_side(file);
+        self.begin_metadata(file);
         self.expect(ratings, times)
     }
 
-    /// Says whether the rows of this file have ratings and times; all files of a set are alike in that.
+    /// States whether the rows of this file have ratings and times; all files of a set must agree.
     pub(crate) fn expect(&mut self, ratings: bool, times: bool) -> Result<(), DataError> {
         match self.shape.replace((ratings, times)) {
             Some(before) if before != (ratings, times) => Err(DataError::Mismatch {
@@ -103,25 +96,25 @@ impl Table {
         }
     }
 
-    /// Begins a side file: bad lines are named after it.
-    pub(crate) fn begin_side(&mut self, file: &str) {
+    /// Begins a file of item metadata; errors name it.
+    pub(crate) fn begin_metadata(&mut self, file: &str) {
         file.clone_into(&mut self.file);
-        self.notes.files.push(file.to_owned());
+        self.report.files.push(file.to_owned());
     }
 
-    /// Takes an interaction; a rating or time that the set does not have is ignored. Returns the item's number.
+    /// Takes an interaction; a rating or time that the set does not have is ignored. Returns the item's index.
     #[inline]
-    pub(crate) fn push(&mut self, user: &[u8], item: &[u8], rating: f32, time: i64) -> Result<u32, Trouble> {
+    pub(crate) fn push(&mut self, user: &[u8], item: &[u8], rating: f32, time: i64) -> Result<u32, RowError> {
         if user.is_empty() {
-            return Err(Trouble::row("user", "an id", user));
+            return Err(RowError::bad("user", "an id", user));
         }
         if item.is_empty() {
-            return Err(Trouble::row("item", "an id", item));
+            return Err(RowError::bad("item", "an id", item));
         }
-        let user = self.users.number(user).map_err(|Full| Trouble::Full("users"))?;
-        let item = self.items.number(item).map_err(|Full| Trouble::Full("items"))?;
+        let user = self.users.number(user).map_err(|Full| RowError::Full("users"))?;
+        let item = self.items.number(item).map_err(|Full| RowError::Full("items"))?;
         if self.user.len() == u32::MAX as usize {
-            return Err(Trouble::Full("interactions"));
+            return Err(RowError::Full("interactions"));
         }
         self.user.push(user);
         self.item.push(item);
@@ -135,78 +128,72 @@ impl Table {
         Ok(item)
     }
 
-    /// Says what became of a row: bad ones are an error, or are skipped and counted.
+    /// Makes a bad row an error, or skips and counts it.
     #[inline]
-    pub(crate) fn settle<T>(
-        &mut self,
-        line: u64,
-        outcome: Result<T, Trouble>,
-    ) -> Result<Option<T>, DataError> {
-        match outcome {
-            Ok(value) => Ok(Some(value)),
-            Err(trouble) => self.refuse(line, trouble).map(|()| None),
-        }
+    pub(crate) fn check(&mut self, line: u64, row: Result<(), RowError>) -> Result<(), DataError> {
+        row.or_else(|error| self.reject(line, error))
     }
 
     #[cold]
-    fn refuse(&mut self, line: u64, trouble: Trouble) -> Result<(), DataError> {
-        let (field, expected, found) = match trouble {
-            Trouble::Row { field, expected, found } => (field, expected, found),
-            Trouble::Full(what) => return Err(DataError::TooLarge { file: self.file.clone(), what }),
+    fn reject(&mut self, line: u64, error: RowError) -> Result<(), DataError> {
+        let (field, expected, found) = match error {
+            RowError::Bad { field, expected, found } => (field, expected, found),
+            RowError::File(error) => return Err(*error),
+            RowError::Full(what) => return Err(DataError::TooLarge { file: self.file.clone(), what }),
         };
         let bad = BadLine { file: self.file.clone(), line, field, expected, text: shorten(&found) };
         if !self.skip_bad {
             return Err(DataError::BadLine(Box::new(bad)));
         }
-        self.notes.skip(&bad);
+        self.report.skip(&bad);
         Ok(())
     }
 
-    /// The number of an item that somebody met.
+    /// The index of an item that has interactions.
     pub(crate) fn item(&self, id: &[u8]) -> Option<u32> {
-        self.items.known(id)
+        self.items.get(id)
     }
 
-    /// The number of an item that is described: one that somebody met, or any in a catalog read for itself.
-    pub(crate) fn described(&mut self, id: &[u8]) -> Result<Option<u32>, Trouble> {
+    /// The index of an item with metadata: one with interactions, or any in a catalog read on its own.
+    pub(crate) fn described(&mut self, id: &[u8]) -> Result<Option<u32>, RowError> {
         if self.items_alone {
-            return self.items.number(id).map(Some).map_err(|Full| Trouble::Full("items"));
+            return self.items.number(id).map(Some).map_err(|Full| RowError::Full("items"));
         }
         let item = self.item(id);
-        self.notes.only_described += u64::from(item.is_none());
+        self.report.only_described += u64::from(item.is_none());
         Ok(item)
     }
 
-    /// Gives an item a title, unless it has one.
-    pub(crate) fn entitle(&mut self, item: u32, title: &[u8]) {
+    /// Sets an item's title, unless it has one.
+    pub(crate) fn set_title(&mut self, item: u32, title: &[u8]) {
         if self.titles.len() <= item as usize {
             self.titles.resize(self.items.len().max(item as usize + 1), Box::default());
         }
-        let place = &mut self.titles[item as usize];
-        if place.is_empty() {
+        let slot = &mut self.titles[item as usize];
+        if slot.is_empty() {
             let (title, latin1) = text::decode(text::trim(title));
-            self.notes.latin1 += u64::from(latin1);
-            *place = title.into();
+            self.report.latin1 += u64::from(latin1);
+            *slot = title.into();
         }
     }
 
-    /// Puts an item into a category.
-    pub(crate) fn categorise(&mut self, item: u32, category: &[u8]) -> Result<(), Trouble> {
+    /// Adds a category to an item.
+    pub(crate) fn add_category(&mut self, item: u32, category: &[u8]) -> Result<(), RowError> {
         let category = text::trim(category);
         if !category.is_empty() {
-            let category = self.categories.number(category).map_err(|Full| Trouble::Full("categories"))?;
+            let category = self.categories.number(category).map_err(|Full| RowError::Full("categories"))?;
             self.members.push((item, category));
         }
         Ok(())
     }
 
-    /// Puts an item into a category when it is met for the first time: rows repeat their item's category.
-    pub(crate) fn categorise_once(&mut self, item: u32, category: &[u8]) -> Result<(), Trouble> {
+    /// Adds a category when an item appears for the first time: rows repeat their item's category.
+    pub(crate) fn add_category_once(&mut self, item: u32, category: &[u8]) -> Result<(), RowError> {
         if self.newest.is_some_and(|newest| item <= newest) {
             return Ok(());
         }
         self.newest = Some(item);
-        self.categorise(item, category)
+        self.add_category(item, category)
     }
 
     /// Number of interactions so far.
@@ -222,11 +209,11 @@ impl Table {
         Catalog { titles: titles_in(&self.titles, &order), ids, categories, facts: None }
     }
 
-    /// The interactions in canonical order, and what was noted.
-    pub(crate) fn finish(mut self) -> (Interactions, Notes) {
-        self.notes.latin1 += self.users.latin1() + self.items.latin1() + self.categories.latin1();
-        let remark = crate::clock::to_seconds(&mut self.time, self.unit);
-        self.notes.remarks.extend(remark);
+    /// The interactions in canonical order, and the report.
+    pub(crate) fn finish(mut self) -> (Interactions, LoadReport) {
+        self.report.latin1 += self.users.latin1() + self.items.latin1() + self.categories.latin1();
+        let remark = crate::time_unit::to_seconds(&mut self.time, self.unit);
+        self.report.remarks.extend(remark);
         let users = renumber(&self.users.into_names(), &mut self.user).0;
         let (ids, order) = renumber(&self.items.into_names(), &mut self.item);
         let titles = titles_in(&self.titles, &order);
@@ -243,14 +230,13 @@ impl Table {
             rating: self.rating,
             time: self.time,
         };
-        (interactions, self.notes)
+        (interactions, self.report)
     }
 }
 
-/// Names in canonical order, with the column renumbered; also the old number at each new place.
+/// Names in canonical order, with the column renumbered; also the old number of each new one.
 fn renumber(names: &Names, column: &mut [u32]) -> (Names, Vec<u32>) {
-    let mut order: Vec<u32> = (0..names.len() as u32).collect();
-    sort_canonically(names, &mut order);
+    let order = canonical_order(names);
     let mut rank = vec![0; order.len()];
     for (new, &old) in order.iter().enumerate() {
         rank[old as usize] = new as u32;

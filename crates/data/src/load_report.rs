@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// What was read, skipped and assumed while loading.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Notes {
+pub struct LoadReport {
     /// The files that were read, interactions first.
     pub files: Vec<String>,
     /// Lines (rows) of the interactions files, header and blank lines included.
@@ -29,7 +29,7 @@ pub struct Notes {
 /// How many bad lines are told in full.
 const EXAMPLES: usize = 5;
 
-impl Notes {
+impl LoadReport {
     pub(crate) fn skip(&mut self, bad: &BadLine) {
         self.skipped += 1;
         if self.examples.len() < EXAMPLES {

@@ -1,12 +1,12 @@
 //! From the parts of a graph to facts.
 
-use super::explore;
-use super::listed::{self, numbered};
+use super::feature_files::{self, numbered};
 use super::mapping::{Items, roots};
-use super::source::{Source, Syntax};
-use super::triples::Faults;
+use super::source::{Content, Source, Syntax};
+use super::traversal;
+use super::triples::BadLineHandler;
 use super::vocabulary::{Key, Texts, Vocabulary, parts};
-use super::{GraphNotes, GraphPlan};
+use super::{GraphConfig, GraphReport};
 use crate::error::DataError;
 use crate::load::LoadOptions;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -16,54 +16,61 @@ use sottovoce_core::{Catalog, Facts, Names};
 pub(super) type Pairs = Vec<(u32, Key)>;
 
 /// Facts in the making.
-pub(super) struct Gathering<'p> {
-    plan: &'p GraphPlan,
+pub(super) struct FeatureExtraction<'p> {
+    plan: &'p GraphConfig,
     catalog: &'p Catalog,
     skip: bool,
     vocabulary: Vocabulary<'p>,
-    notes: GraphNotes,
+    report: GraphReport,
     pairs: Pairs,
 }
 
-impl<'p> Gathering<'p> {
-    pub(super) fn new(plan: &'p GraphPlan, catalog: &'p Catalog, options: &LoadOptions) -> Self {
-        let (vocabulary, notes) = (Vocabulary::new(plan), GraphNotes::default());
-        Self { plan, catalog, skip: options.skip_bad, vocabulary, notes, pairs: Pairs::new() }
+impl<'p> FeatureExtraction<'p> {
+    pub(super) fn new(plan: &'p GraphConfig, catalog: &'p Catalog, options: &LoadOptions) -> Self {
+        let (vocabulary, report) = (Vocabulary::new(plan), GraphReport::default());
+        Self { plan, catalog, skip: options.skip_bad, vocabulary, report, pairs: Pairs::new() }
     }
 
-    pub(super) fn run(mut self, sources: &[Source<'_>]) -> Result<(Facts, GraphNotes), DataError> {
-        self.notes.files = sources.iter().map(named).collect();
+    pub(super) fn run(mut self, sources: &[Source<'_>]) -> Result<(Facts, GraphReport), DataError> {
+        self.report.files = sources.iter().map(named).collect();
         let mut items = Items::of(self.catalog)?;
         self.listed(sources, &mut items)?;
         self.walked(sources, &mut items)?;
-        self.notes.strangers = items.strangers();
+        self.report.strangers = items.strangers();
         self.leave_out();
         let keys: FxHashSet<Key> = self.pairs.iter().map(|&(_, key)| key).collect();
         let objects: FxHashSet<u32> = keys.iter().map(|&key| parts(key).1).collect();
         let labels = if sources.iter().any(has_labels) {
-            explore::labels(sources, &|node| objects.contains(&node), &self.vocabulary, self.skip)?
+            traversal::labels(sources, &|node| objects.contains(&node), &self.vocabulary, self.skip)?
         } else {
             FxHashMap::default()
         };
         let texts = self.vocabulary.into_texts();
         let facts = finish(&self.pairs, keys, &texts, &labels, self.catalog.len());
-        self.notes.linked = (0..facts.items()).filter(|&item| !facts.of(item).is_empty()).count();
-        Ok((facts, self.notes))
+        self.report.linked = (0..facts.items()).filter(|&item| !facts.of(item).is_empty()).count();
+        Ok((facts, self.report))
     }
 
     /// Feature files and categories.
     fn listed(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
-        let mut faults = Faults { skip: self.skip, notes: &mut self.notes };
-        let numbers = numbered(sources, &mut faults)?;
+        let mut bad_lines = BadLineHandler { skip: self.skip, report: &mut self.report };
+        let numbers = numbered(sources, &mut bad_lines)?;
         for source in sources {
             match source {
-                Source::Features(place, columns) => {
-                    let from = (place, *columns);
+                Source::File(file, Content::Features(columns)) => {
+                    let from = (file, *columns);
                     let (vocabulary, pairs) = (&mut self.vocabulary, &mut self.pairs);
-                    listed::features(from, numbers.as_ref(), items, vocabulary, &mut faults, pairs)?;
+                    feature_files::features(
+                        from,
+                        numbers.as_ref(),
+                        items,
+                        vocabulary,
+                        &mut bad_lines,
+                        pairs,
+                    )?;
                 }
                 Source::Categories => {
-                    listed::categories(self.catalog, &mut self.vocabulary, &mut self.pairs)?;
+                    feature_files::categories(self.catalog, &mut self.vocabulary, &mut self.pairs)?;
                 }
                 _ => (),
             }
@@ -71,21 +78,24 @@ impl<'p> Gathering<'p> {
         let (vocabulary, hops) = (&self.vocabulary, self.plan.hops);
         let before = self.pairs.len();
         self.pairs.retain(|&(_, key)| !vocabulary.drops_chain(parts(key).0));
-        self.notes.auxiliary += (before - self.pairs.len()) as u64;
+        self.report.auxiliary += (before - self.pairs.len()) as u64;
         self.pairs.retain(|&(_, key)| vocabulary.hops(parts(key).0) <= hops);
         Ok(())
     }
 
     /// Statements.
     fn walked(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
-        if !sources.iter().any(|source| matches!(source, Source::Triples(..) | Source::Town(_))) {
+        if !sources
+            .iter()
+            .any(|source| matches!(source, Source::File(_, Content::Triples(_)) | Source::Town(_)))
+        {
             return Ok(());
         }
-        let GraphPlan { hops, least_items, inverse, ref base, .. } = *self.plan;
-        let (vocabulary, notes, skip) = (&mut self.vocabulary, &mut self.notes, self.skip);
-        let roots = roots(sources, self.catalog, base, items, vocabulary, (skip, notes))?;
-        let reach = explore::reach(sources, &roots, (hops, inverse), vocabulary, (skip, notes))?;
-        reach.features(&roots, (hops, least_items), vocabulary, notes, &mut self.pairs);
+        let GraphConfig { hops, least_items, inverse, ref base, .. } = *self.plan;
+        let (vocabulary, report, skip) = (&mut self.vocabulary, &mut self.report, self.skip);
+        let roots = roots(sources, self.catalog, base, items, vocabulary, (skip, report))?;
+        let reach = traversal::reach(sources, &roots, (hops, inverse), vocabulary, (skip, report))?;
+        reach.features(&roots, (hops, least_items), vocabulary, report, &mut self.pairs);
         Ok(())
     }
 
@@ -98,20 +108,19 @@ impl<'p> Gathering<'p> {
         let least = self.plan.least_items;
         let rare: FxHashSet<Key> =
             items.into_iter().filter(|&(_, count)| (count as usize) < least).map(|(key, _)| key).collect();
-        self.notes.rare += rare.len();
+        self.report.rare += rare.len();
         self.pairs.retain(|(_, key)| !rare.contains(key));
     }
 }
 
 fn has_labels(source: &Source<'_>) -> bool {
-    matches!(source, Source::Triples(_, Syntax::NTriples | Syntax::Turtle) | Source::Town(_))
+    use Syntax::{NTriples, Turtle};
+    matches!(source, Source::File(_, Content::Triples(NTriples | Turtle)) | Source::Town(_))
 }
 
 fn named(source: &Source<'_>) -> String {
     match source {
-        Source::Triples(place, _) => place.label(),
-        Source::Mapping(place, _) | Source::Predicates(place, _) => place.label(),
-        Source::Features(place, _) => place.label(),
+        Source::File(file, _) => file.label(),
         Source::Categories => "categories".to_owned(),
         Source::Town(_) => "town".to_owned(),
     }

@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use sottovoce_core::{Histories, Rng, math};
-use sottovoce_evaluate::{Protocol, Question, judge};
+use sottovoce_evaluate::{EvaluationInput, Protocol, evaluate};
 use std::hint::black_box;
 
 const USERS: usize = 6_040;
@@ -42,7 +42,7 @@ fn bench(criterion: &mut Criterion) {
             *into = math::dot(of_user, of_item);
         }
     };
-    let question = Question::new(&train, &test);
+    let input = EvaluationInput::new(&train, &test);
     let protocol = Protocol::all_unrated([1, 5, 10, 20, 50]);
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let mut group = criterion.benchmark_group("ml-1m size, one thread");
@@ -51,8 +51,8 @@ fn bench(criterion: &mut Criterion) {
         let mut scores = vec![0.0; ITEMS];
         bencher.iter(|| (0..USERS).for_each(|user| score(user, black_box(&mut scores))));
     });
-    group.bench_function("scoring and judging", |bencher| {
-        bencher.iter(|| one.install(|| judge(&question, &protocol, score).unwrap()));
+    group.bench_function("scoring and evaluating", |bencher| {
+        bencher.iter(|| one.install(|| evaluate(&input, &protocol, score).unwrap()));
     });
     group.finish();
 }

@@ -1,21 +1,21 @@
 //! Units of time: everything becomes seconds since 1970.
 
-use crate::table::Unit;
+use crate::builder::TimeUnit;
 
 /// Turns times into seconds and says so, if they were anything else.
 ///
 /// Where the source does not name its unit, the size tells: of the present, seconds have 10 digits, milliseconds 13,
 /// microseconds 16, nanoseconds 19. The limits lie at 10^11, 10^14 and 10^17 (seconds until the year 5138; the other
 /// units from 1973 on). The median decides for the whole set, so that one odd row cannot change the others.
-pub(crate) fn to_seconds(times: &mut [i64], unit: Unit) -> Option<String> {
+pub(crate) fn to_seconds(times: &mut [i64], unit: TimeUnit) -> Option<String> {
     let (per_second, name) = match unit {
-        Unit::Days => {
+        TimeUnit::Days => {
             times.iter_mut().for_each(|time| *time = time.saturating_mul(86_400));
             return Some("times were whole days; now seconds at midnight UTC".to_owned());
         }
-        Unit::PerSecond(1) => return None,
-        Unit::PerSecond(per_second) => (per_second, unit_name(per_second)),
-        Unit::Unknown => guess(times)?,
+        TimeUnit::PerSecond(1) => return None,
+        TimeUnit::PerSecond(per_second) => (per_second, unit_name(per_second)),
+        TimeUnit::Unknown => guess(times)?,
     };
     times.iter_mut().for_each(|time| *time = time.div_euclid(per_second));
     Some(format!("times were in {name}; now in whole seconds"))
@@ -49,7 +49,7 @@ fn guess(times: &[i64]) -> Option<(i64, &'static str)> {
 mod tests {
     use super::*;
 
-    fn converted(times: &[i64], unit: Unit) -> Vec<i64> {
+    fn converted(times: &[i64], unit: TimeUnit) -> Vec<i64> {
         let mut times = times.to_vec();
         to_seconds(&mut times, unit);
         times
@@ -60,18 +60,18 @@ mod tests {
         let second = 1_700_000_000;
         for scale in [1, 1_000, 1_000_000, 1_000_000_000] {
             let times = [(second - 5) * scale, second * scale + scale / 2, second * scale];
-            assert_eq!(converted(&times, Unit::Unknown), [second - 5, second, second], "{scale}");
+            assert_eq!(converted(&times, TimeUnit::Unknown), [second - 5, second, second], "{scale}");
         }
-        assert_eq!(converted(&[1 << 31, 1 << 33, -5], Unit::Unknown), [1 << 31, 1 << 33, -5]);
-        assert_eq!(converted(&[5, 6, 900_000_000_000_000], Unit::Unknown), [5, 6, 900_000_000_000_000]);
-        assert_eq!(converted(&[], Unit::Unknown), [0i64; 0]);
+        assert_eq!(converted(&[1 << 31, 1 << 33, -5], TimeUnit::Unknown), [1 << 31, 1 << 33, -5]);
+        assert_eq!(converted(&[5, 6, 900_000_000_000_000], TimeUnit::Unknown), [5, 6, 900_000_000_000_000]);
+        assert_eq!(converted(&[], TimeUnit::Unknown), [0i64; 0]);
     }
 
     #[test]
     fn a_declared_unit_is_believed() {
-        assert_eq!(converted(&[14_364], Unit::Days), [1_241_049_600]);
-        assert_eq!(converted(&[1_999, -1], Unit::PerSecond(1_000)), [1, -1]);
-        assert_eq!(converted(&[1 << 60], Unit::PerSecond(1)), [1 << 60]);
-        assert_eq!(converted(&[i64::MAX], Unit::Days), [i64::MAX]);
+        assert_eq!(converted(&[14_364], TimeUnit::Days), [1_241_049_600]);
+        assert_eq!(converted(&[1_999, -1], TimeUnit::PerSecond(1_000)), [1, -1]);
+        assert_eq!(converted(&[1 << 60], TimeUnit::PerSecond(1)), [1 << 60]);
+        assert_eq!(converted(&[i64::MAX], TimeUnit::Days), [i64::MAX]);
     }
 }

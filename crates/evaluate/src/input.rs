@@ -1,11 +1,11 @@
-//! What is asked of a recommender, and under which rules.
+//! The input of an evaluation, and its protocol.
 
 use serde::{Deserialize, Serialize};
 use sottovoce_core::{Categories, Histories};
 use std::fmt;
 use thiserror::Error;
 
-/// A question or a protocol that cannot be judged.
+/// A input or a protocol that cannot be evaluated.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EvaluateError {
     /// No cutoff was given.
@@ -33,10 +33,10 @@ pub enum EvaluateError {
 
 /// What was known, and what is to be foretold: parts of one data set, with the same users and items.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct EvaluationInput<'a> {
     /// What the model learnt from. Defines popularity, the short head and the categories' share of interactions.
     pub train: &'a Histories,
-    /// More that the users are known to have, such as the validation part when the test part is judged: never
+    /// More that the users are known to have, such as the validation part when the test part is evaluated: never
     /// recommended, and no more to be found than the training part.
     pub also_seen: Option<&'a Histories>,
     /// What is to be foretold. An item that comes again in a row counts once.
@@ -45,7 +45,7 @@ pub struct Question<'a> {
     pub categories: Option<&'a Categories>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> EvaluationInput<'a> {
     /// Nothing but a training and a test part.
     pub fn new(train: &'a Histories, test: &'a Histories) -> Self {
         Self { train, also_seen: None, test, categories: None }
@@ -72,16 +72,16 @@ impl<'a> Question<'a> {
         for (part, histories) in [("the part also seen", self.also_seen), ("the test part", Some(self.test))]
         {
             if let Some(histories) = histories {
-                same(part, "users", histories.users(), self.users())?;
-                same(part, "items", histories.catalog_size(), self.items())?;
+                expect_same(part, "users", histories.users(), self.users())?;
+                expect_same(part, "items", histories.catalog_size(), self.items())?;
             }
         }
         self.categories
-            .map_or(Ok(()), |all| same("the table of categories", "items", all.items(), self.items()))
+            .map_or(Ok(()), |all| expect_same("the table of categories", "items", all.items(), self.items()))
     }
 }
 
-pub(crate) fn same(
+pub(crate) fn expect_same(
     part: &'static str,
     what: &'static str,
     found: usize,
@@ -90,7 +90,7 @@ pub(crate) fn same(
     if found == expected { Ok(()) } else { Err(EvaluateError::Shape { part, what, found, expected }) }
 }
 
-/// How a model is judged.
+/// How a model is evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protocol {
     /// List lengths k to measure at; order and repeats do not matter.
@@ -152,16 +152,16 @@ mod tests {
         let three = Histories::from_lists(&[vec![0], vec![1], vec![2]], 4).unwrap();
         let two = Histories::from_lists(&[vec![0], vec![1]], 4).unwrap();
         let wide = Histories::from_lists(&[vec![0], vec![1], vec![]], 9).unwrap();
-        let message = |question: Question| question.check().unwrap_err().to_string();
+        let message = |input: EvaluationInput| input.check().unwrap_err().to_string();
         assert_eq!(
-            message(Question::new(&three, &two)),
+            message(EvaluationInput::new(&three, &two)),
             "the test part has 2 users, but the training part has 3"
         );
-        let question = Question { also_seen: Some(&wide), ..Question::new(&three, &three) };
-        assert_eq!(message(question), "the part also seen has 9 items, but the training part has 4");
+        let input = EvaluationInput { also_seen: Some(&wide), ..EvaluationInput::new(&three, &three) };
+        assert_eq!(message(input), "the part also seen has 9 items, but the training part has 4");
         let categories = Categories::default();
-        let question = Question { categories: Some(&categories), ..Question::new(&three, &three) };
-        assert_eq!(message(question), "the table of categories has 0 items, but the training part has 4");
+        let input = EvaluationInput { categories: Some(&categories), ..EvaluationInput::new(&three, &three) };
+        assert_eq!(message(input), "the table of categories has 0 items, but the training part has 4");
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! The first lines of a file, from which its format is told.
+//! The first lines of a file, from which its format is detected.
 
 use crate::fields::{Delimiter, Fields};
 use crate::files::Head;
 use crate::lines::Lines;
 
-/// How many lines are looked at.
+/// How many lines are examined.
 const LINES: usize = 200;
 
 /// The first lines with something in them, without comments at the top.
-pub(crate) struct Sample {
+pub(crate) struct Preview {
     pub(crate) lines: Vec<Vec<u8>>,
 }
 
-impl Sample {
+impl Preview {
     pub(crate) fn of(head: &Head) -> Self {
         let mut lines = Lines::in_blocks(&head.bytes[..], 16 << 10);
         let mut found: Vec<Vec<u8>> = Vec::new();
@@ -33,17 +33,17 @@ impl Sample {
         Self { lines: found }
     }
 
-    /// The first line cut into fields.
+    /// The first line split into fields.
     pub(crate) fn first(&self, delimiter: Delimiter) -> Vec<String> {
-        self.lines.first().map(|line| cut(line, delimiter)).unwrap_or_default()
+        self.lines.first().map(|line| split(line, delimiter)).unwrap_or_default()
     }
 
-    /// All lines but the first `skip`, cut into fields.
-    pub(crate) fn rows(&self, delimiter: Delimiter, skip: usize) -> Vec<Vec<String>> {
-        self.lines.iter().skip(skip).map(|line| cut(line, delimiter)).collect()
+    /// All lines split into fields.
+    pub(crate) fn rows(&self, delimiter: Delimiter) -> Vec<Vec<String>> {
+        self.lines.iter().map(|line| split(line, delimiter)).collect()
     }
 
-    /// The delimiter that cuts every line into the same number of fields, two or more.
+    /// The delimiter that splits every line into the same number of fields, two or more.
     ///
     /// Failing that, the one that does so for most lines with the first line's number, so that a bad line is
     /// reported as such and not as an unknown format.
@@ -54,7 +54,7 @@ impl Sample {
             if width < 2 {
                 continue;
             }
-            let fitting = self.lines.iter().filter(|line| cut(line, delimiter).len() == width).count();
+            let fitting = self.lines.iter().filter(|line| split(line, delimiter).len() == width).count();
             if fitting == self.lines.len() {
                 return Some(delimiter);
             }
@@ -71,9 +71,9 @@ pub(crate) fn is_comment(line: &[u8]) -> bool {
     matches!(line.first(), Some(b'#' | b'%'))
 }
 
-pub(crate) fn cut(line: &[u8], delimiter: Delimiter) -> Vec<String> {
+fn split(line: &[u8], delimiter: Delimiter) -> Vec<String> {
     let mut fields = Fields::default();
-    match fields.cut(line, delimiter) {
+    match fields.split(line, delimiter) {
         Ok(()) => fields.texts(line),
         Err(_) => Vec::new(),
     }
