@@ -47,7 +47,8 @@ pub enum CostError {
 const RANGE: u32 = (1 << 23) - 1;
 const TOLERANCE: f64 = 1e-6;
 
-/// Encrypts, adds and decrypts `clients` vectors of `values` values with each scheme, timed by the caller's clock in seconds.
+/// Encrypts, adds and decrypts `clients` vectors of `values` values with each scheme, timed by the caller's clock in
+/// seconds.
 ///
 /// # Errors
 /// If there is nothing to measure, or a scheme refuses.

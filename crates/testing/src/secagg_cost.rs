@@ -63,8 +63,9 @@ pub enum CostError {
     Wrong(usize),
 }
 
-/// One round of `n` devices with inputs of `length` random values, of which the share `dropout` falls silent after sharing
-/// (the most expensive moment), timed by the caller's clock in seconds; `signed`: with identities. The sum is checked.
+/// One round of `n` devices with inputs of `length` random values, of which the share `dropout` falls silent after
+/// sharing (the most expensive moment), timed by the caller's clock in seconds; `signed`: with identities. The sum is
+/// checked.
 ///
 /// # Errors
 /// If the round cannot be set up, a party refuses a message, or the sum is wrong.

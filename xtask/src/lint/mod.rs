@@ -1,8 +1,10 @@
-//! `cargo xtask house`: rules of the house that neither the compiler nor clippy knows.
+//! `cargo xtask lint`: rules of the workspace that neither the compiler nor clippy knows.
 
 mod arithmetic;
 mod layers;
+mod markdown;
 mod text;
+mod words;
 
 use crate::{process, workspace};
 use anyhow::{Context, Result, ensure};
@@ -10,21 +12,27 @@ use anyhow::{Context, Result, ensure};
 /// Checks everything and shows every violation, not only the first.
 pub(crate) fn check() -> Result<()> {
     let mut found = layers::violations(&workspace::Members::read()?.0);
+    let mut pages = Vec::new();
     let files = files()?;
     for name in &files {
         let bytes = std::fs::read(workspace::root().join(name)).with_context(|| name.clone())?;
         let Some(content) = text::as_text(&bytes) else { continue };
         found.extend(text::violations(name, content));
+        found.extend(words::violations(name, content));
         found.extend(arithmetic::violations(name, content));
+        if name.ends_with(".md") {
+            pages.push((name.clone(), content.to_owned()));
+        }
         if let Some(warning) = text::length_warning(name, content) {
             println!("warning: {warning}");
         }
     }
+    found.extend(markdown::violations(&pages, &files));
     for violation in &found {
         println!("{violation}");
     }
-    ensure!(found.is_empty(), "house rules broken in {} places", found.len());
-    println!("house rules hold in {} files", files.len());
+    ensure!(found.is_empty(), "{} violations", found.len());
+    println!("no violations in {} files", files.len());
     Ok(())
 }
 

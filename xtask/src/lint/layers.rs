@@ -2,61 +2,92 @@
 
 use crate::workspace::Member;
 
-/// The members each member may depend on; docs/ARCHITECTURE.md says why. Tests and build scripts are held to the same.
+/// The members each member may depend on; docs/ARCHITECTURE.md says why. Tests are held to the same, but for
+/// [`TESTING`].
 const LAYERS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("data", &["core"]),
     ("protocol", &["core"]),
     ("neural", &["core"]),
+    ("evaluate", &["core"]),
     ("privacy", &["core", "protocol"]),
     ("models", &["core", "protocol", "neural", "privacy"]),
-    ("evaluate", &["core"]),
-    ("federation", &["core", "protocol", "privacy", "models", "evaluate"]),
-    ("audit", &["core", "protocol", "privacy", "models", "evaluate", "federation"]),
+    ("client", &["core", "protocol", "neural", "privacy", "models"]),
+    ("federation", &["core", "protocol", "privacy", "models", "client", "evaluate"]),
+    ("device", &["core", "protocol", "privacy", "models", "client"]),
+    ("audit", &["core", "protocol", "privacy", "models", "client", "evaluate", "federation"]),
     (
         "experiment",
-        &["core", "data", "protocol", "privacy", "neural", "models", "evaluate", "federation", "audit"],
+        &[
+            "core",
+            "data",
+            "protocol",
+            "neural",
+            "privacy",
+            "models",
+            "client",
+            "evaluate",
+            "federation",
+            "audit",
+        ],
     ),
-    ("server", &["core", "protocol", "privacy", "models", "federation"]),
-    ("device", &["core", "protocol", "privacy", "models"]),
+    ("server", &["core", "protocol", "privacy", "models", "client", "federation"]),
+    (TESTING, &["core", "data", "protocol", "neural", "privacy"]),
     (
         "cli",
         &[
             "core",
             "data",
             "protocol",
-            "privacy",
             "neural",
+            "privacy",
             "models",
+            "client",
             "evaluate",
             "federation",
             "audit",
             "experiment",
-            "server",
             "device",
+            "server",
+            TESTING,
         ],
     ),
+    ("lite", &["cli"]),
     ("xtask", &[]),
 ];
+
+/// The crate that everybody's tests may use, and of what is shipped only the program, for its benchmarks.
+const TESTING: &str = "testing";
 
 /// Crates from outside that only these members may use.
 const RESERVED: &[(&str, &[&str])] =
     &[("tokio", &["server"]), ("clap", &["cli"]), ("anyhow", &["cli", "xtask"])];
 
-/// One line for each dependency that points the wrong way.
+/// One line for each dependency that points the wrong way, and for each member without the workspace's lints.
 pub(crate) fn violations(members: &[Member]) -> Vec<String> {
-    members.iter().flat_map(|member| wrong_layers(member).into_iter().chain(wrong_guests(member))).collect()
+    let lints = members.iter().filter(|member| !member.has_lints).map(|member| {
+        format!(
+            "{}: Cargo.toml has no `[lints] workspace = true`, so nothing asks for documentation",
+            member.name
+        )
+    });
+    let layers =
+        members.iter().flat_map(|member| wrong_layers(member).into_iter().chain(wrong_guests(member)));
+    lints.chain(layers).collect()
 }
 
 fn wrong_layers(member: &Member) -> Vec<String> {
     let name = &member.name;
     let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| layer == name) else {
         return vec![format!(
-            "crates/{name}: has no place in the table of layers (xtask/src/house/layers.rs, docs/ARCHITECTURE.md)"
+            "crates/{name}: has no place in the table of layers (xtask/src/lint/layers.rs, docs/ARCHITECTURE.md)"
         )];
     };
-    let wrong = member.inner.iter().filter(|inner| !allowed.contains(&inner.as_str()));
+    let allows = |inner: &str| allowed.contains(&inner);
+    let wrong = member.inner.iter().filter(|inner| !allows(inner));
+    let wrong_in_tests = member.inner_of_tests.iter().filter(|inner| *inner != TESTING && !allows(inner));
     let may = if allowed.is_empty() { "no other crate".to_owned() } else { allowed.join(", ") };
+    let wrong = wrong.chain(wrong_in_tests);
     wrong.map(|inner| format!("{name}: depends on {inner}, but may depend on {may} only")).collect()
 }
 
@@ -74,7 +105,29 @@ mod tests {
 
     fn member(name: &str, inner: &[&str], outer: &[&str]) -> Member {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        Member { name: name.to_owned(), inner: owned(inner), outer: owned(outer), benches: false }
+        Member {
+            name: name.to_owned(),
+            inner: owned(inner),
+            inner_of_tests: Vec::new(),
+            outer: owned(outer),
+            benches: false,
+            has_lints: true,
+        }
+    }
+
+    #[test]
+    fn the_testing_crate_is_for_tests_and_for_the_program() {
+        let used_in_tests =
+            Member { inner_of_tests: vec![TESTING.to_owned()], ..member("data", &["core"], &[]) };
+        assert_eq!(violations(&[used_in_tests, member("cli", &[TESTING], &[])]), [""; 0]);
+        let shipped = violations(&[member("data", &[TESTING], &[])]);
+        assert_eq!(shipped, ["data: depends on testing, but may depend on core only"]);
+    }
+
+    #[test]
+    fn every_member_takes_the_lints_of_the_workspace() {
+        let found = violations(&[Member { has_lints: false, ..member("core", &[], &[]) }]);
+        assert!(found.len() == 1 && found[0].starts_with("core: Cargo.toml has no `[lints]"), "{found:?}");
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! What no file of the repository says.
+//! What no file of the repository says, and how wide its code is.
 
 /// Beyond this many lines a source file probably holds two ideas.
 const LONG_FILE: usize = 600;
+
+/// Columns of a comment at most; rustfmt sees to the code.
+const WIDTH: usize = 120;
 
 /// Where a forbidden text counts.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,6 +24,7 @@ const FORBIDDEN: &[(&str, Place, &str)] = &[
     (concat!("FIX", "ME"), Place::Start, "unfinished work"),
     (concat!("TO", "DO"), Place::Start, "unfinished work"),
     (concat!("#[ign", "ore"), Place::Anywhere, "a test that does not run"),
+    (concat!("allow(missing", "_docs"), Place::Anywhere, "a public item without documentation"),
 ];
 
 /// The content, if it is text.
@@ -36,6 +40,10 @@ pub(crate) fn violations(name: &str, content: &str) -> Vec<String> {
             if contains(line, text, *place) {
                 found.push(format!("{name}:{}: `{text}`: {why}", number + 1));
             }
+        }
+        let width = line.chars().count();
+        if name.ends_with(".rs") && width > WIDTH && line.trim_start().starts_with("//") {
+            found.push(format!("{name}:{}: {width} columns, more than {WIDTH}", number + 1));
         }
     }
     found
@@ -79,6 +87,14 @@ mod tests {
         {
             assert_eq!(violations("x", allowed), [""; 0], "{allowed}");
         }
+    }
+
+    #[test]
+    fn wide_comments_are_found() {
+        let wide = format!("// {}", "x".repeat(118));
+        assert_eq!(violations("a.rs", &wide), ["a.rs:1: 121 columns, more than 120"]);
+        assert_eq!(violations("a.rs", &format!("let url = \"{wide}\";")), [""; 0]);
+        assert_eq!(violations("a.json", &wide), [""; 0]);
     }
 
     #[test]
