@@ -7,8 +7,8 @@ mod training;
 mod unlearn;
 
 pub(crate) use audit::{Audit, Sweep};
-pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
-pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
+pub(crate) use device::{ChangePolicy, Device, Enrol, Location, RunDevice};
+pub(crate) use service::{Create, Federation, FederationArgs, Fleet, Serve, ServerArgs};
 pub(crate) use training::{ModelSettings, Preparing};
 pub(crate) use unlearn::Unlearn;
 
