@@ -1,24 +1,20 @@
 //! The command line as written; `commands` gives it meaning.
 
 mod audit;
-#[cfg_attr(not(feature = "serve"), allow(dead_code, reason = "shown in the help, and refused"))]
 mod device;
-#[cfg_attr(not(feature = "serve"), allow(dead_code, reason = "shown in the help, and refused"))]
 mod service;
 mod training;
 mod unlearn;
 
 pub(crate) use audit::{Audit, Sweep};
-#[cfg_attr(not(feature = "serve"), allow(unused_imports))]
-pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
-#[cfg_attr(not(feature = "serve"), allow(unused_imports))]
-pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
+pub(crate) use device::{ChangePolicy, Device, Enrol, Location, RunDevice};
+pub(crate) use service::{Create, Federation, FederationArgs, Fleet, Serve, ServerArgs};
 pub(crate) use training::{ModelSettings, Preparing};
 pub(crate) use unlearn::Unlearn;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use sottovoce_data::{Cleaning, Columns, Format, GraphConfig, LoadOptions, Repeats, Split};
+use sottovoce_data::{Cleaning, Columns, Format, GraphPlan, LoadOptions, Repeats, Split};
 use sottovoce_experiment::checkpoint::Every;
 use sottovoce_models::settings::Value;
 use sottovoce_protocol::DisclosureMode;
@@ -262,9 +258,9 @@ pub(crate) struct GraphArgs {
 
 impl GraphArgs {
     /// The same for the loader; `None` if no graph is asked for.
-    pub(crate) fn plan(&self) -> Option<GraphConfig> {
-        let usual = GraphConfig::default();
-        (!self.graph.is_empty()).then(|| GraphConfig {
+    pub(crate) fn plan(&self) -> Option<GraphPlan> {
+        let usual = GraphPlan::default();
+        (!self.graph.is_empty()).then(|| GraphPlan {
             sources: self.graph.clone(),
             hops: self.graph_hops,
             least_items: self.graph_least_items,
