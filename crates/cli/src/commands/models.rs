@@ -1,4 +1,4 @@
-//! `models`: what can be trained, and with which settings.
+//! `models`: the models and their settings.
 
 use crate::args::{Common, Models};
 use crate::output;
@@ -31,7 +31,7 @@ fn overview(models: &[Model]) -> String {
     for model in models {
         let _ = writeln!(text, "{:width$}  {}", model.name, model.what);
     }
-    text.push_str("\nsottovoce models NAME shows the settings of one.\n");
+    text.push_str("\nRun `sottovoce models NAME` for the settings of a model.\n");
     text
 }
 

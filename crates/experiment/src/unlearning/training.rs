@@ -1,4 +1,4 @@
-//! Training that goes on from where another one was.
+//! Training that resumes from the state of another one.
 
 use super::{Plan, UnlearningError};
 use sottovoce_core::Histories;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// The setting that says how long to train.
 const EPOCHS: &str = "epochs";
 
-/// A model, and all that is needed to train it further.
-pub(super) struct Schooling {
+/// A model, and the state to train it further.
+pub(super) struct TrainedState {
     pub(super) model: Box<dyn Streaming>,
     pub(super) epochs: usize,
     pub(super) rounds: u64,
@@ -44,32 +44,32 @@ impl<'a> Training<'a> {
         Ok(self.settings(None)?.integer(EPOCHS))
     }
 
-    /// Trains until so many epochs are done, from the start or from where another training was.
+    /// Trains until so many epochs are done, from the start or from the state of another training.
     pub(super) fn run(
         &self,
         histories: &Histories,
         epochs: usize,
-        from: Option<&Schooling>,
+        from: Option<&TrainedState>,
         seed: u64,
-    ) -> Result<Schooling, UnlearningError> {
+    ) -> Result<TrainedState, UnlearningError> {
         let settings = self.settings(Some(epochs))?;
         let unknown = || ModelError::Data(format!("{} is not trained in a federation", self.model.name));
         let mut model = registry::streaming(self.model.name, &settings).ok_or_else(unknown)?;
-        let mut watch = Memory { from: from.map(|from| Arc::clone(&from.state)), state: Vec::new() };
+        let mut watch = StateInMemory { from: from.map(|from| Arc::clone(&from.state)), state: Vec::new() };
         let mut fit = Fit::new(seed, &mut watch).knowing(Some(&self.parts.catalog));
         let summary = model.fit(histories, &mut fit)?;
         let state = watch.state.into();
-        Ok(Schooling { model, epochs: summary.epochs, rounds: summary.turnout.rounds, state })
+        Ok(TrainedState { model, epochs: summary.epochs, rounds: summary.turnout.rounds, state })
     }
 }
 
-/// Keeps the state of a training at its end, in memory.
-struct Memory {
+/// Keeps the state at the end of a training in memory.
+struct StateInMemory {
     from: Option<Arc<[u8]>>,
     state: Vec<u8>,
 }
 
-impl Watch for Memory {
+impl Watch for StateInMemory {
     fn after_epoch(&mut self, _: &Progress<'_>) -> Flow {
         Flow::Continue
     }

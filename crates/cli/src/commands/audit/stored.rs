@@ -1,19 +1,19 @@
-//! The same of uploads that a server kept.
+//! `audit --uploads`: attacks on uploads that a server retained.
 
-use super::{Audited, Bytes, Outcome, rounds, tell};
+use super::{Audited, Bytes, Outcome, finish, rounds};
 use crate::args::{Audit, Common};
 use crate::output::Usage;
 use crate::prepared::from_arguments;
 use anyhow::{Context, Result, bail};
 use sottovoce_audit::{Subjects, Surface, Witness};
 use sottovoce_core::{Histories, Names};
-use sottovoce_experiment::trial::Prepared;
+use sottovoce_experiment::prepare::Prepared;
 use sottovoce_federation::StoredUploads;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// Devices that can be told apart; servers number them in the order of enrolment.
+/// Highest device number; servers number devices in the order of enrolment.
 const MOST_DEVICES: u32 = 100_000_000;
 
 /// Audits the uploads of a folder against the histories of the data.
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
         base: &base,
         sweeps: &[],
     };
-    tell(args, common, &data, &outcome)
+    finish(args, common, &data, &outcome)
 }
 
 fn check_catalog(uploads: &StoredUploads, data: &Prepared, surface: &Surface) -> Result<()> {
@@ -65,7 +65,7 @@ fn check_catalog(uploads: &StoredUploads, data: &Prepared, surface: &Surface) ->
     let expected = facts.map_or(catalog.len(), |facts| facts.features());
     if rows != expected {
         bail!(
-            "the uploads are of a model with {rows} rows, the data have {expected}: is it the same catalog?"
+            "the uploads are of a model with {rows} rows, the data has {expected}: is it the same catalog?"
         );
     }
     Ok(())
@@ -86,7 +86,7 @@ fn owners(path: &Path, users: &Names) -> Result<Vec<Option<u32>>> {
             owners.resize(device as usize + 1, None);
         }
         if owners[device as usize].replace(user).is_some() {
-            return Err(wrong(&format!("device {device} comes twice")).into());
+            return Err(wrong(&format!("device {device} appears twice")).into());
         }
     }
     Ok(owners)

@@ -1,7 +1,7 @@
 //! Many devices that each train a small network: time, what a second thread adds, and memory by the cohort's size.
 
-use super::Figure;
 use super::work::Workbench;
+use super::{Figure, median};
 use crate::measure::{cpu_seconds, peak_rss_bytes};
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
@@ -165,10 +165,6 @@ pub(super) fn dense_fleet(bench: &Workbench) -> Result<Vec<Figure>> {
         two.push(round(seed, DEVICES, 2)?.0);
     }
     let more = few.zip(peak_rss_bytes()).map(|(few, all)| (all - few) as f64 / 1e6);
-    let median = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
     let (one, two, cpu) = (median(one), median(two), median(cpu));
     let what = format!("{DEVICES} devices, {STEPS} steps each on 49,614 parameters, one round");
     let mut figures = vec![

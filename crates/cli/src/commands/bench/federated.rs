@@ -1,7 +1,7 @@
-//! Federated work: FPL's ways to cut an epoch, and a fleet whose devices have next to nothing to do.
+//! Federated training: FPL's configurations, and a fleet whose devices do nearly nothing.
 
 use super::work::{FACTORS, Workbench};
-use super::{Figure, Peer};
+use super::{Figure, Peer, median};
 use crate::measure::cpu_seconds;
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
@@ -63,10 +63,7 @@ fn threads(bench: &Workbench) -> Result<Figure> {
             seconds.push(started.elapsed().as_secs_f64());
         }
     }
-    let [one, two] = seconds.map(|mut seconds| {
-        seconds.sort_by(f64::total_cmp);
-        seconds[seconds.len() / 2]
-    });
+    let [one, two] = seconds.map(median);
     let what = format!("pFPL+ on two threads against one, of {cores} cores");
     let bound = if cores > 1 { "at least 1.7" } else { "at least 1.7, on two cores" };
     Ok(Figure::new("fpl", what, one / two, "times as fast by the clock").bound(bound))
@@ -124,8 +121,7 @@ pub(super) fn fleet(bench: &Workbench) -> Result<Vec<Figure>> {
         let report = federation.epoch()?;
         seconds.push((cpu_seconds() - before) / report.attendance.received() as f64);
     }
-    seconds.sort_by(f64::total_cmp);
-    let speed = 1.0 / seconds[seconds.len() / 2];
+    let speed = 1.0 / median(seconds);
     let what = format!("rounds of {DEVICES} devices that each send {VALUES} values");
     let bound = "at least 48000: 10 x pfl-research 0.6";
     Ok(vec![Figure::new("fleet", what, speed, "devices per CPU-second").bound(bound)])

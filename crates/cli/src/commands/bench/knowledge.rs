@@ -1,4 +1,4 @@
-//! KGFlex: what a feature costs beside a triple of FPL, and what a phone needs.
+//! KGFlex: the cost of a feature next to that of a triple of FPL, and the memory of a phone.
 
 use super::Figure;
 use super::work::{FACTORS, Workbench};
@@ -17,11 +17,11 @@ const EPOCHS: i64 = 20;
 /// A step that the plain sum of all devices' updates bears.
 const RATE: f64 = 0.001;
 
-/// KGFlex beside FPL on the same data, and a device by itself.
+/// KGFlex next to FPL on the same data, and a single device.
 pub(super) fn kgflex(bench: &Workbench) -> Result<Vec<Figure>> {
     let facts = match &bench.catalog().facts {
         Some(facts) => Arc::clone(facts),
-        None => Arc::new(invented([bench.catalog().len(), 3000, 25], bench.seed())),
+        None => Arc::new(synthetic([bench.catalog().len(), 3000, 25], bench.seed())),
     };
     let known = sottovoce_core::Catalog { facts: Some(Arc::clone(&facts)), ..bench.catalog().clone() };
     let settings = [
@@ -30,7 +30,8 @@ pub(super) fn kgflex(bench: &Workbench) -> Result<Vec<Figure>> {
         ("configuration", Value::Word("pfpl+".to_owned())),
         ("epochs", Value::Integer(EPOCHS)),
     ];
-    let (seconds, trained, _) = bench.measure(|| bench.train_knowing("kgflex", &settings, &known), None)?;
+    let (seconds, trained, _) =
+        bench.measure(|| bench.train_with_catalog("kgflex", &settings, &known), None)?;
     let met = features_a_triple(&facts, bench.histories(), bench.seed())?;
     let triples = trained.summary.triples as f64;
     let a_feature = seconds / (triples * met) * 1e9;
@@ -44,14 +45,13 @@ pub(super) fn kgflex(bench: &Workbench) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Facts that nobody knows: so many items, features and features an item, few of them frequent and most not.
-fn invented([items, features, an_item]: [usize; 3], seed: u64) -> Facts {
+/// Synthetic features: so many items, features and features an item, with a long-tailed frequency.
+fn synthetic([items, features, an_item]: [usize; 3], seed: u64) -> Facts {
     let mut rng = Rng::new(seed).stream("facts", 0);
     let lists: Vec<Vec<u32>> = (0..items)
         .map(|_| (0..an_item).map(|_| (rng.unit() * rng.unit() * features as f64) as u32).collect())
         .collect();
-    let names: Names =
-        (0..features).map(|feature| format!("starring: somebody of number {feature}")).collect();
+    let names: Names = (0..features).map(|feature| format!("starring: actor {feature}")).collect();
     Facts::new(&names, (0..features).map(|feature| 1 + (feature % 2) as u8).collect(), &lists)
 }
 
@@ -110,7 +110,7 @@ fn phone(repeats: usize, seed: u64) -> Result<Vec<Figure>> {
     const ITEMS: usize = 3000;
     const FEATURES: usize = 20_000;
     const HISTORY: usize = 200;
-    let items = Items::parse(catalog_text(&invented([ITEMS, FEATURES, 40], seed)).into_bytes())?;
+    let items = Items::parse(catalog_text(&synthetic([ITEMS, FEATURES, 40], seed)).into_bytes())?;
     let facts = items.facts().context("the catalog has facts")?;
     let device = device(facts, HISTORY, 10);
     let shared = Shared::of(&device).start(ITEMS, &mut Rng::new(seed))?;

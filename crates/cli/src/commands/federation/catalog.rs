@@ -1,7 +1,7 @@
 //! The catalog of a federation, from a file or a data set.
 
 use crate::args::{Common, Create, Source};
-use crate::commands::data::read_knowing;
+use crate::commands::data::read;
 use anyhow::{Context, Result};
 use sottovoce_core::{CATALOG_HEADER, Catalog};
 use sottovoce_server::federation::catalog::HEADER;
@@ -14,7 +14,7 @@ pub(super) fn of(args: &Create, common: &Common) -> Result<String> {
     }
     let data = args.catalog_of.clone().unwrap_or_default();
     let source = Source { data, reading: args.reading.clone() };
-    let dataset = read_knowing(&source, &args.graph, &args.cleaning, common)?;
+    let dataset = read(&source, Some(&args.graph), &args.cleaning, common)?;
     Ok(text_of(&dataset.interactions.catalog))
 }
 

@@ -16,7 +16,7 @@ use sottovoce_device::{
     Method, Options, Pace, Request, Response, Roster, Secret, Seeds, Store, Together, Transport,
     TransportError,
 };
-use sottovoce_experiment::trial::{DataPlan, prepare};
+use sottovoce_experiment::prepare::{DataPlan, prepare};
 use sottovoce_federation::Population;
 use sottovoce_protocol::{Policy, Reportable, SharedModel, codec, limits};
 use std::path::Path;
@@ -144,7 +144,7 @@ struct Users {
 fn users(args: &Fleet, common: &Common) -> Result<Users> {
     let plan = DataPlan {
         source: args.data.clone(),
-        load: args.reading.options(common),
+        load: args.reading.options(None, common),
         cleaning: args.cleaning.cleaning(),
         split: args.split,
         validation: None,
