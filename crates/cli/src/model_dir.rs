@@ -133,7 +133,7 @@ fn assemble(about: About, bytes: &[u8]) -> Result<Stored> {
     ensure!(users.len() == train.users(), "{} users have {} histories", users.len(), train.users());
     let model = registry::find(&about.model)?;
     let settings = model.settings(about.settings.iter().map(|(key, value)| (key.as_str(), value.clone())))?;
-    let mut recommender = (model.build)(&settings);
+    let mut recommender = model.build(&settings);
     recommender.know(&catalog)?;
     recommender.restore(&parameters(&file)?, &train)?;
     Ok(Stored { about, recommender, train, users, catalog })

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sottovoce_core::{Facts, Histories, Rng};
 use sottovoce_evaluate::RankedLists;
-use sottovoce_models::kgflex::Telling;
+use sottovoce_models::federated::kgflex::FeatureRanking;
 use std::collections::BTreeMap;
 
 /// How many of a user's most informative features are looked for; the last are all.
@@ -49,7 +49,7 @@ pub(crate) fn retention(
     cutoff: usize,
     seed: u64,
 ) -> Retention {
-    let mut informative = Telling::new(facts);
+    let mut informative = FeatureRanking::new(facts);
     let mut clouds = [vec![0.0; facts.features()], vec![0.0; facts.features()]];
     let mut shares: [Vec<f64>; FIRST.len()] = Default::default();
     let mut listed = vec![false; facts.features()];

@@ -23,7 +23,7 @@
 //!     name = "item-knn"
 //!     grid = { k = [5, 20] }
 //! "#;
-//! let experiment = Experiment::parse("small.toml", file, registry::all())?;
+//! let experiment = Experiment::parse("small.toml", file, &registry::all())?;
 //! let folder = tempfile::tempdir()?;
 //! let trials = Recommenders::new(Default::default(), || None);
 //! let results = engine::run(&experiment, &trials, &Options::new(folder.path()))?;

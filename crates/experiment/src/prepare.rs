@@ -77,7 +77,7 @@ pub fn prepare(plan: &DataPlan) -> Result<Prepared, PrepareError> {
         parts,
         split: how,
         description,
-        notes: dataset.notes,
+        notes: dataset.report,
         cleaned,
         seconds: started.elapsed().as_secs_f64(),
     })
@@ -117,13 +117,13 @@ pub fn load_clean(
     let (cleaned, notes) = clean(dataset.interactions, cleaning);
     dataset.interactions = cleaned;
     if dataset.interactions.is_empty() {
-        return Err(PrepareError::NothingLeft { source_name: dataset.name, lines: notes.lines() });
+        return Err(PrepareError::NothingLeft { source_name: dataset.name, lines: notes.messages() });
     }
     match (&options.graph, first) {
         (Some(plan), None) => add_features(&mut dataset, plan, options)?,
         (_, Some(_)) => {
             let facts = &mut dataset.interactions.catalog.facts;
-            *facts = facts.take().map(|facts| Arc::new(facts.without_unheld()));
+            *facts = facts.take().map(|facts| Arc::new(facts.without_unused_features()));
         }
         (None, None) => (),
     }
@@ -134,7 +134,7 @@ pub fn load_clean(
 fn add_features(dataset: &mut Dataset, plan: &GraphConfig, options: &LoadOptions) -> Result<(), DataError> {
     let catalog = &dataset.interactions.catalog;
     let (facts, notes) = read_graph(plan, &dataset.name, catalog, options)?;
-    dataset.notes.remarks.extend(notes.lines(&facts));
+    dataset.report.remarks.extend(notes.messages(&facts));
     dataset.interactions.catalog.facts = Some(Arc::new(facts));
     Ok(())
 }

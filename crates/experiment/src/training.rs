@@ -5,7 +5,7 @@ use crate::metric::MetricAt;
 use crate::monitor::{BestEpoch, Monitor};
 use crate::outcome::CurvePoint;
 use sottovoce_core::{Catalog, Histories, Names};
-use sottovoce_evaluate::{EvaluateError, Evaluation, Protocol, EvaluationInput, evaluate};
+use sottovoce_evaluate::{EvaluateError, Evaluation, Protocol, EvaluationInput};
 use sottovoce_federation::{Recorder, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Settings;
@@ -81,7 +81,7 @@ pub fn train<'a>(
     let started = Instant::now();
     let Context { store, users, catalog, recorder } = context;
     let recorded = recorder.and_then(|recorder| registry::recorded(plan.model.name, plan.settings, recorder));
-    let mut recommender = recorded.unwrap_or_else(|| (plan.model.build)(plan.settings));
+    let mut recommender = recorded.unwrap_or_else(|| plan.model.build(plan.settings));
     let (curve, best, cost) = (Vec::new(), None, None);
     let mut monitor = Monitor { evaluations: plan.evaluations, curve, best, on_epoch, store, users, cost };
     let summary = recommender.fit(histories, &mut Fit::new(plan.seed, &mut monitor).knowing(catalog))?;
@@ -102,7 +102,7 @@ pub fn evaluate(
     protocol: &Protocol,
     model: &dyn Recommender,
 ) -> Result<Evaluation, EvaluateError> {
-    evaluate(question, protocol, |user, into: &mut [f32]| model.score(user, into))
+    sottovoce_evaluate::evaluate(question, protocol, |user, into: &mut [f32]| model.score(user, into))
 }
 
 impl Evaluations<'_> {

@@ -63,7 +63,7 @@ fn rows_are_selected_on_validation_and_tested_with_every_seed() {
         .iter()
         .map(|t| (t.settings["learning_rate"].clone(), t.settings["factors"].clone()))
         .collect();
-    assert_eq!(order[1], (Value::Real(0.01), Value::Integer(20)), "the last setting varies simd_dispatch");
+    assert_eq!(order[1], (Value::Real(0.01), Value::Integer(20)), "the last setting varies fastest");
     assert_eq!(grid.chosen, Some(3), "{:?}", grid.tried);
     assert_eq!(grid.settings["learning_rate"], Value::Real(0.04));
     assert_eq!(

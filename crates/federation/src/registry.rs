@@ -14,11 +14,27 @@ use sottovoce_models::federated::{self, Entry, ModelInfo};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::Settings;
 use sottovoce_models::{ModelError, Recommender, central};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 pub use sottovoce_models::federated::{RegisterError, register};
 
-fn model(entry: &Entry) -> Model {
+/// Models are few and live as long as the program.
+static FEDERATED: RwLock<Vec<&'static Model>> = RwLock::new(Vec::new());
+static CENTRAL: LazyLock<Vec<Model>> =
+    LazyLock::new(|| central::MODELS.iter().map(|model| model.model()).collect());
+
+fn model(entry: &Entry) -> &'static Model {
+    let mut known = FEDERATED.write().unwrap_or_else(PoisonError::into_inner);
+    match known.iter().find(|model| model.name == entry.info.name) {
+        Some(model) => model,
+        None => {
+            known.push(Box::leak(Box::new(build(entry))));
+            known[known.len() - 1]
+        }
+    }
+}
+
+fn build(entry: &Entry) -> Model {
     let ModelInfo { name, title, summary, paper } = entry.info;
     let mut schema = entry.schema();
     schema.extend(FederationConfig::schema_for(&entry.epochs));
@@ -27,20 +43,20 @@ fn model(entry: &Entry) -> Model {
 }
 
 /// The federated models, in the order in which they are shown.
-pub fn federated() -> Vec<Model> {
+pub fn federated() -> Vec<&'static Model> {
     federated::all().iter().map(model).collect()
 }
 
 /// All models, in the order in which they are shown.
-pub fn all() -> Vec<Model> {
-    central::MODELS.iter().map(|model| model.model()).chain(federated()).collect()
+pub fn all() -> Vec<&'static Model> {
+    CENTRAL.iter().chain(federated()).collect()
 }
 
 /// The model of this name.
 ///
 /// # Errors
 /// If there is none; the message names the nearest.
-pub fn find(name: &str) -> Result<Model, ModelError> {
+pub fn find(name: &str) -> Result<&'static Model, ModelError> {
     find_in(&all(), name)
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn read(
 ) -> Result<Dataset> {
     let options = source.reading.options(graph, common);
     let (dataset, cleaned) = load_clean(&source.data, &options, &cleaning.cleaning())?;
-    prepared::show_notes(&dataset.notes, &cleaned, common);
+    prepared::show_notes(&dataset.report, &cleaned, common);
     Ok(dataset)
 }
 

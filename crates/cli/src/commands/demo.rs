@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Demo, common: &Common) -> Result<()> {
     let text = EXPERIMENT
         .replace("users=1500", &format!("users={}", args.users))
         .replace("seeds = [1, 2]", &format!("seeds = [{}, {}]", common.seed, common.seed.wrapping_add(1)));
-    let experiment = Experiment::parse("demo.toml", &text, registry::all())?;
+    let experiment = Experiment::parse("demo.toml", &text, &registry::all())?;
     if !common.json && !common.quiet {
         output::print_line(&format!(
             "A synthetic town of {} residents. Centralised recommenders see every visit; the federated one, FPL, leaves visits on the\n\

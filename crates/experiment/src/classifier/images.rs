@@ -88,7 +88,7 @@ fn mnist(spec: &ImageData, folder: &Path, rng: &Rng) -> Result<Partitioned, Imag
         Partition::Shards => {
             Clients::by_shards(mnist.images.labels(), train, spec.clients, spec.shards, rng)?
         }
-        Partition::Iid | Partition::People => Clients::alike(train, all - train, spec.clients, rng)?,
+        Partition::Iid | Partition::People => Clients::iid(train, all - train, spec.clients, rng)?,
     };
     Ok((mnist.images, clients))
 }

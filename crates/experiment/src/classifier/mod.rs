@@ -20,10 +20,11 @@ use images::PreparedImages;
 use rayon::prelude::*;
 use sottovoce_core::Rng;
 use sottovoce_federation::{
-    Cohort, Aggregation, Disclosure, Federation, FederationError, Guard, SimulatedDevices, Mean, Over, Plan,
-    Population, SimulatedFigures, Score, Setup, Weighting,
+    Cohort, CriteriaScore, Disclosure, Federation, FederationError, Population, RobustAggregator, Schedule, Setup,
+    SimulatedDevices, SimulatedFigures, Weighting,
 };
 use sottovoce_models::classifier::{Classifier, ClassifierServer, Criterion, Network, TrainConfig};
+use sottovoce_models::federated::{DynClient, Mean, MeanOver};
 use sottovoce_models::{ClientModel, Flow, Milestone, ServerModel, criteria};
 use sottovoce_neural::{Arithmetic, NeuralError};
 use sottovoce_protocol::{CriterionRequest, ModelSpec, Policy, ValueEncoding};
@@ -104,8 +105,6 @@ struct Run<'a> {
     seed: u64,
 }
 
-type Images = Federation<SimulatedDevices<Classifier>>;
-
 impl Run<'_> {
     /// Trains from the start or from the last checkpoint; the curve, and the seconds it took.
     fn train(&self, progress: &Progress<'_>) -> Result<(AccuracyCurve, f64), TrialError> {
@@ -119,9 +118,9 @@ impl Run<'_> {
         let seconds = || before + started.elapsed().as_secs_f64();
         while curve.ending == StopReason::UnderWay {
             match federation.round() {
-                Ok((attendance, _)) => {
-                    curve.bytes_up += attendance.bytes;
-                    let loss = attendance.loss / attendance.samples.max(1) as f64;
+                Ok((participation, _)) => {
+                    curve.bytes_up += participation.bytes;
+                    let loss = participation.loss / participation.samples.max(1) as f64;
                     curve.add(&self.evaluate(&federation).map_err(broken)?, &task.targets, loss);
                     curve.ending = self.ending(&curve);
                 }
@@ -145,7 +144,7 @@ impl Run<'_> {
     /// The curve so far and the seconds it took, with the federation as it was.
     fn restore(
         &self,
-        federation: &mut Images,
+        federation: &mut Federation,
         store: &mut Store,
     ) -> Result<(AccuracyCurve, f64), TrialError> {
         let path = store.path().display().to_string();
@@ -178,64 +177,70 @@ impl Run<'_> {
     }
 
     /// A federation of the clients, before its first round.
-    fn federation(&self) -> Result<Images, FederationError> {
-        let ClassifierTraining { task, aggregation, learning_rate } = self.training;
+    fn federation(&self) -> Result<Federation, FederationError> {
+        let ClassifierTraining { task, aggregation, .. } = self.training;
         let clients = &self.data.clients;
         let rng = Rng::new(self.seed).stream("classifier", 0);
-        let schooling = TrainConfig { epochs: task.epochs, batch: task.batch, rate: *learning_rate };
-        let device = Classifier::new(self.network.clone(), self.data.images.clone(), schooling);
+        let client = DynClient::new(self.classifier());
         let shared = ClassifierServer::new(self.network.clone());
-        let start = shared.start(self.data.images.len(), &mut rng.stream("shared", 0))?;
+        let start = shared.init(self.data.images.len(), &mut rng.stream("shared", 0))?;
         let order = &aggregation.0;
         let disclosure = Disclosure::same(Policy::new(1.0)?, &rng).reporting(1.0, clients.len(), &rng);
-        let fleet = SimulatedDevices::new(device, clients.train.clone(), start.layout(), disclosure, &rng)
-            .reporting(self.profile(order));
+        let devices = SimulatedDevices::new(client, clients.train.clone(), start.layout(), disclosure, &rng)
+            .with_figures(self.figures(order));
         let asked = |criterion: &Criterion| {
             let name = criterion.asked_as();
-            CriterionRequest { name: name.to_owned(), why: criteria::why(name).to_owned() }
+            CriterionRequest { name: name.to_owned(), purpose: criteria::purpose(name).to_owned() }
         };
         let population = Population::of(&clients.train);
         let setup = Setup {
-            strategy: Box::new(Mean { rate: 1.0, over: Over::All }),
-            plan: Plan { cohort: Cohort::Fraction(task.client_fraction), triples: 1, rounds: 1 },
+            strategy: Box::new(Mean { learning_rate: 1.0, over: MeanOver::All }),
+            schedule: Schedule { cohort: Cohort::Fraction(task.client_fraction), triples: 1, rounds: 1 },
             population,
             start,
             model: ModelSpec { name: "classifier".to_owned(), ..ModelSpec::default() },
             values: ValueEncoding::F32,
             samples: false,
             criteria: order.iter().map(asked).collect(),
-            guessing_loss: sottovoce_core::math::ln(self.data.images.classes() as f64),
+            baseline_loss: sottovoce_core::math::ln(self.data.images.classes() as f64),
         };
-        let weighing = Weighting::Criteria { score: Score::Prioritised, count: order.len() };
-        let counting = Aggregation::new(Guard::None, weighing)?;
-        Ok(Federation::new(fleet, setup, rng.stream("rounds", 0)).counting(counting))
+        let weighting = Weighting::Criteria { score: CriteriaScore::Prioritised, count: order.len() };
+        let aggregation = sottovoce_federation::Aggregation::new(RobustAggregator::None, weighting)?;
+        Ok(Federation::new(devices, setup, rng.stream("rounds", 0)).with_aggregation(aggregation))
+    }
+
+    /// What runs on devices.
+    fn classifier(&self) -> Classifier {
+        let ClassifierTraining { task, learning_rate, .. } = self.training;
+        let config = TrainConfig { epochs: task.epochs, batch: task.batch, learning_rate: *learning_rate };
+        Classifier::new(self.network.clone(), self.data.images.clone(), config)
     }
 
     /// The criteria that devices can report before training.
-    fn profile(&self, order: &[Criterion]) -> SimulatedFigures {
+    fn figures(&self, order: &[Criterion]) -> SimulatedFigures {
         let clients = &self.data.clients.train;
-        order.iter().fold(SimulatedFigures::new(), |profile, criterion| {
+        order.iter().fold(SimulatedFigures::new(), |figures, criterion| {
             let values: Option<Vec<f64>> =
                 clients.iter().map(|own| criterion.value(&self.data.images, own)).collect();
-            values.map_or(profile.clone(), |values| profile.with(criterion.asked_as(), values))
+            values.map_or(figures.clone(), |values| figures.with(criterion.asked_as(), values))
         })
     }
 
     /// Evaluates the shared model on all devices' own test images.
-    fn evaluate(&self, federation: &Images) -> Result<RoundAccuracy, NeuralError> {
-        let device = federation.fleet().device();
-        let parameters = device.prepare(federation.distributed());
+    fn evaluate(&self, federation: &Federation) -> Result<RoundAccuracy, NeuralError> {
+        let classifier = self.classifier();
+        let parameters = classifier.prepare(federation.distributed());
         let test = &self.data.clients.test;
         let clients: Vec<usize> = (0..test.users()).collect();
         let chunk = clients.len().div_ceil(4 * rayon::current_num_threads()).max(1);
         let parts: Vec<Vec<Vec<bool>>> = clients
             .par_chunks(chunk)
             .map(|clients| {
-                let mut working = device.scratch(0);
+                let mut scratch = classifier.scratch(0);
                 let of = |&client: &usize| {
                     let mut right = vec![false; test.of(client).len()];
-                    device
-                        .evaluate(&parameters, test.of(client), &mut working, |image, is| right[image] = is)?;
+                    classifier
+                        .evaluate(&parameters, test.of(client), &mut scratch, |image, is| right[image] = is)?;
                     Ok(right)
                 };
                 clients.iter().map(of).collect::<Result<_, NeuralError>>()

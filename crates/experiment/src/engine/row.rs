@@ -249,8 +249,8 @@ impl RowProgress {
     }
 
     fn epochs_key(&self) -> Option<&'static str> {
-        let schema = (self.plan.spec.learner.recommender()?.settings)();
-        ["epochs", "iterations"].into_iter().find(|key| schema.iter().any(|setting| setting.key == *key))
+        let model = self.plan.spec.learner.recommender()?;
+        ["epochs", "iterations"].into_iter().find(|key| model.schema().any(|setting| setting.key == *key))
     }
 
     /// How many of the trials asked for so far are recorded.

@@ -212,7 +212,7 @@ impl Learner {
 pub enum Tuning {
     /// None.
     None,
-    /// Every combination is tried; the last setting varies simd_dispatch.
+    /// Every combination is tried; the last setting varies fastest.
     Grid(Vec<(String, Vec<Value>)>),
     /// A search with a budget.
     Search(Search),
@@ -282,14 +282,14 @@ impl Experiment {
         let file = path.display().to_string();
         let text =
             std::fs::read_to_string(path).map_err(|reason| ReadError::Open { file: file.clone(), reason })?;
-        Ok((Self::parse(&file, &text, registry::all())?, text))
+        Ok((Self::parse(&file, &text, &registry::all())?, text))
     }
 
     /// Reads an experiment from text; `file` is its name in messages, `models` are those that may be named.
     ///
     /// # Errors
     /// If the text has an error.
-    pub fn parse(file: &str, text: &str, models: &'static [Model]) -> Result<Self, FileError> {
+    pub fn parse(file: &str, text: &str, models: &[&'static Model]) -> Result<Self, FileError> {
         sections::experiment(reader::Source { file, text }, models)
     }
 

@@ -14,7 +14,7 @@ const SEARCH: &[&str] = &["method", "trials", "startup", "at_once", "over"];
 type Point = Vec<(String, Value)>;
 
 /// One row a `[[model]]`, or one a value of its sweep.
-pub(super) fn rows(top: &Fields<'_>, models: &'static [Model]) -> Result<Vec<RowSpec>> {
+pub(super) fn rows(top: &Fields<'_>, models: &[&'static Model]) -> Result<Vec<RowSpec>> {
     let mut rows: Vec<RowSpec> = Vec::new();
     for field in top.need("model", Field::list)? {
         for row in rows_of_model(field, models)? {
@@ -28,12 +28,12 @@ pub(super) fn rows(top: &Fields<'_>, models: &'static [Model]) -> Result<Vec<Row
     Ok(rows)
 }
 
-fn rows_of_model(field: Field<'_>, models: &'static [Model]) -> Result<Vec<RowSpec>> {
+fn rows_of_model(field: Field<'_>, models: &[&'static Model]) -> Result<Vec<RowSpec>> {
     let fields = field.fields("a [[model]]", MODEL)?;
     let model = fields.need("name", |field| {
         find_in(models, &field.text()?).map_err(|error| field.error(error.to_string()))
     })?;
-    let settings = ModelSettings { model, schema: (model.settings)() };
+    let settings = ModelSettings { model, schema: model.schema().cloned().collect() };
     let fixed = fields.read("set", |field| settings.values(field))?.unwrap_or_default();
     let sweep = fields.read("sweep", |field| settings.lists(field))?.unwrap_or_default();
     let tuning = settings.tuning(&fields)?;
@@ -56,7 +56,7 @@ fn rows_of_model(field: Field<'_>, models: &'static [Model]) -> Result<Vec<RowSp
     Ok(rows.collect())
 }
 
-/// Every combination of lists of values, in their order; the last setting varies simd_dispatch. Of no lists there is one, empty.
+/// Every combination of lists of values, in their order; the last setting varies fastest. Of no lists there is one, empty.
 pub(crate) fn combinations(lists: &[(String, Vec<Value>)]) -> Vec<Point> {
     lists.iter().fold(vec![Vec::new()], |combinations, (key, values)| {
         let extend = |start: &Point, value: &Value| {
@@ -126,7 +126,7 @@ impl ModelSettings {
     }
 
     fn setting(&self, key: &str) -> std::result::Result<&Setting, ModelError> {
-        self.schema.iter().find(|setting| setting.key == key).ok_or_else(|| ModelError::UnknownSetting {
+        self.schema.iter().find(|setting| setting.answers_to(key)).ok_or_else(|| ModelError::UnknownSetting {
             model: self.model.name.to_owned(),
             key: key.to_owned(),
             suggestion: nearest(key, self.schema.iter().map(|setting| setting.key)),
@@ -293,7 +293,7 @@ fn once(fields: &Fields<'_>, fixed: &Point, sweep: &[(String, Vec<Value>)], tuni
 /// The settings that rows have, for the axes of plots.
 pub(super) fn setting_names(rows: &[RowSpec]) -> Vec<&'static str> {
     let models = rows.iter().filter_map(|row| row.learner.recommender());
-    let mut names: Vec<_> = models.flat_map(|model| (model.settings)()).map(|setting| setting.key).collect();
+    let mut names: Vec<_> = models.flat_map(|model| model.schema()).map(|setting| setting.key).collect();
     names.sort_unstable();
     names.dedup();
     names

@@ -14,7 +14,7 @@ const SELECTION: &[&str] = &["metric", "seeds", "train_on", "every", "patience",
 /// Figures of a final trial that are no metrics; models may add others.
 const FIGURES: &[&str] = &["epochs", "triples", "train_seconds", "bytes_down", "bytes_up", "cce", "tcc"];
 
-pub(super) fn experiment(source: Source<'_>, models: &'static [Model]) -> Result<Experiment> {
+pub(super) fn experiment(source: Source<'_>, models: &[&'static Model]) -> Result<Experiment> {
     let document = DeTable::parse(source.text)
         .map_err(|error| source.error(error.span().unwrap_or(0..0), error.message().trim().to_owned()))?;
     let document = document.get_ref();

@@ -5,7 +5,7 @@ use crate::classifier::{AccuracyCurve, Classification, StopReason};
 use crate::results::{Results, Row};
 use sottovoce_evaluate::report::plot::{Axis, Point, Series, Style, Unit};
 use sottovoce_evaluate::report::{
-    Cell, Column, Format, KeyFigure, RowOrigin, Plot, Report, Row as Line, Section, Table,
+    Cell, Column, Format, KeyFigure, Mark, Plot, Report, Row as Line, Section, Table,
 };
 use sottovoce_models::settings::Value;
 
@@ -120,7 +120,7 @@ impl<'a> Comparison<'a> {
         table = table.column(mean.help("Mean gain over the fractions of devices."));
         let Some((baseline, others)) = self.rows.split_first() else { return table };
         let first = self.rounds_of(baseline, target);
-        let late = || RowOrigin::new("°", "not reached by all seeds: counted with the maximum number of rounds");
+        let late = || Mark::new("°", "not reached by all seeds: counted with the maximum number of rounds");
         let marked = |cell: Cell, reached: bool| if reached { cell } else { cell.mark(late()) };
         let cells = first.iter().map(|&(rounds, reached)| marked(Cell::number(rounds), reached));
         let line = Line::new(&baseline.row.label).detail("rounds").reference();

@@ -5,7 +5,7 @@ use crate::file::Experiment;
 use crate::metric::MetricAt;
 use crate::results::{DataResults, Row};
 use sottovoce_evaluate::Metric;
-use sottovoce_evaluate::report::RowOrigin;
+use sottovoce_evaluate::report::Mark;
 use sottovoce_evaluate::significance::{Against, Comparison, compare};
 
 /// The comparisons of one table, p corrected over them.
@@ -45,12 +45,12 @@ impl Differences {
     }
 
     /// The mark of a row that differs significantly from the reference.
-    pub(super) fn mark(&self, label: &str) -> Option<RowOrigin> {
+    pub(super) fn mark(&self, label: &str) -> Option<Mark> {
         let one = self.found.iter().find(|one| one.model == label && one.student.p_holm < SIGNIFICANT)?;
         let reference = if self.named { format!("**{}**", one.reference) } else { "the best row".to_owned() };
         let (symbol, direction) = if one.difference > 0.0 { ("▲", "above") } else { ("▼", "below") };
         let meaning =
             format!("significantly {direction} {reference} (paired t-test, Holm, p < {SIGNIFICANT})");
-        Some(RowOrigin::new(symbol, meaning).detail(format!("p = {:.2e}, d = {:.2}", one.student.p_holm, one.d)))
+        Some(Mark::new(symbol, meaning).detail(format!("p = {:.2e}, d = {:.2}", one.student.p_holm, one.d)))
     }
 }

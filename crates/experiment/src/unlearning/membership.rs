@@ -8,7 +8,7 @@
 //! easier to predict than others.
 
 use sottovoce_core::{Histories, Rng};
-use sottovoce_federation::Streaming;
+use sottovoce_federation::Simulation;
 use sottovoce_models::ModelError;
 
 /// The normal distribution's 97.5 % point.
@@ -65,11 +65,11 @@ impl<'a> MembershipAttack<'a> {
     }
 
     /// A score for each of these users: higher for those who seem to have taken part.
-    pub(super) fn scores(&self, model: &dyn Streaming, users: &[usize]) -> Result<Vec<f64>, ModelError> {
+    pub(super) fn scores(&self, model: &Simulation, users: &[usize]) -> Result<Vec<f64>, ModelError> {
         users.iter().map(|&user| self.score(model, user)).collect()
     }
 
-    fn score(&self, model: &dyn Streaming, user: usize) -> Result<f64, ModelError> {
+    fn score(&self, model: &Simulation, user: usize) -> Result<f64, ModelError> {
         let rng = self.rng.stream("person", user as u64);
         let mut items = self.histories.of(user).to_vec();
         items.sort_unstable();

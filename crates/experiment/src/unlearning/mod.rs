@@ -11,8 +11,8 @@ pub use membership::Separation;
 use sottovoce_core::{Histories, Rng};
 use sottovoce_data::DataSplit;
 use sottovoce_evaluate::{EvaluateError, EvaluationInput, Protocol, evaluate};
-use sottovoce_federation::Streaming;
-use sottovoce_models::ModelError;
+use sottovoce_federation::Simulation;
+use sottovoce_models::{ModelError, Recommender as _};
 use sottovoce_models::settings::Value;
 use thiserror::Error;
 use training::{TrainedState, Training};
@@ -193,7 +193,7 @@ pub fn measure(
     let before = training.run(&everyone, epochs, joined.as_ref(), plan.seed)?;
     let attack = MembershipAttack::new(&parts.train, plan.attack_steps, &rng);
     let both = [&groups.withdrew[..], &groups.controls[..]];
-    let reference = both.map(|group| attack.scores(&*compared.model, group));
+    let reference = both.map(|group| attack.scores(&compared.model, group));
     let [reference_in, reference_out] = reference;
     let (reference_in, reference_out) = (reference_in?, reference_out?);
     let mut outcomes = Vec::new();
@@ -211,8 +211,8 @@ pub fn measure(
         let from = if method == Method::Retrain { joined.as_ref() } else { Some(&before) };
         let before_it = from.map_or((0, 0), |from| (from.epochs, from.rounds));
         let TrainedState { model, epochs, rounds, .. } = after.as_ref().unwrap_or(&before);
-        let within = attack.scores(&**model, &groups.withdrew)?;
-        let without = attack.scores(&**model, &groups.controls)?;
+        let within = attack.scores(model, &groups.withdrew)?;
+        let without = attack.scores(model, &groups.controls)?;
         let less = |scores: &[f64], reference: &[f64]| -> Vec<f64> {
             scores.iter().zip(reference).map(|(score, reference)| score - reference).collect()
         };
@@ -220,7 +220,7 @@ pub fn measure(
             method,
             epochs: epochs - before_it.0,
             rounds: rounds - before_it.1,
-            ndcg: ndcg(&rest, &test, &**model)?,
+            ndcg: ndcg(&rest, &test, model)?,
             informed: Separation::of(&less(&within, &reference_in), &less(&without, &reference_out)),
             outsider: Separation::of(&within, &without),
         });
@@ -231,7 +231,7 @@ pub fn measure(
 }
 
 /// Of users with a test part.
-fn ndcg(train: &Histories, test: &Histories, model: &dyn Streaming) -> Result<f64, UnlearningError> {
+fn ndcg(train: &Histories, test: &Histories, model: &Simulation) -> Result<f64, UnlearningError> {
     let question = EvaluationInput::new(train, test);
     let evaluation = evaluate(&question, &Protocol::all_unrated([CUTOFF]), |user, into: &mut [f32]| {
         model.score(user, into);

@@ -3,10 +3,10 @@
 use super::{Plan, UnlearningError};
 use sottovoce_core::Histories;
 use sottovoce_data::DataSplit;
-use sottovoce_federation::{Streaming, registry};
+use sottovoce_federation::{Simulation, registry};
 use sottovoce_models::registry::{Model, find_in};
-use sottovoce_models::settings::{Settings, Value};
-use sottovoce_models::{Fit, Flow, Milestone, ModelError, Progress, Watch};
+use sottovoce_models::settings::{SettingType, Settings, Value};
+use sottovoce_models::{Fit, Flow, Milestone, ModelError, Progress, Recommender as _, Watch};
 use std::io::{self, Cursor, Read, Write};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const EPOCHS: &str = "epochs";
 
 /// A model, and the state to train it further.
 pub(super) struct TrainedState {
-    pub(super) model: Box<dyn Streaming>,
+    pub(super) model: Simulation,
     pub(super) epochs: usize,
     pub(super) rounds: u64,
     state: Arc<[u8]>,
@@ -30,7 +30,7 @@ pub(super) struct Training<'a> {
 
 impl<'a> Training<'a> {
     pub(super) fn new(plan: &'a Plan, parts: &'a DataSplit) -> Result<Self, ModelError> {
-        Ok(Self { model: find_in(registry::federated(), &plan.model)?, plan, parts })
+        Ok(Self { model: find_in(&registry::federated(), &plan.model)?, plan, parts })
     }
 
     fn settings(&self, epochs: Option<usize>) -> Result<Settings, ModelError> {
@@ -41,7 +41,8 @@ impl<'a> Training<'a> {
 
     /// Epochs that the settings ask for.
     pub(super) fn epochs(&self) -> Result<usize, ModelError> {
-        Ok(self.settings(None)?.integer(EPOCHS))
+        let settings = self.settings(None)?;
+        Ok(settings.get(EPOCHS).and_then(usize::from_value).unwrap_or_default())
     }
 
     /// Trains until so many epochs are done, from the start or from the state of another training.
@@ -54,7 +55,7 @@ impl<'a> Training<'a> {
     ) -> Result<TrainedState, UnlearningError> {
         let settings = self.settings(Some(epochs))?;
         let unknown = || ModelError::Data(format!("{} is not trained in a federation", self.model.name));
-        let mut model = registry::streaming(self.model.name, &settings).ok_or_else(unknown)?;
+        let mut model = registry::simulation(self.model.name, &settings).ok_or_else(unknown)?;
         let mut watch = StateInMemory { from: from.map(|from| Arc::clone(&from.state)), state: Vec::new() };
         let mut fit = Fit::new(seed, &mut watch).knowing(Some(&self.parts.catalog));
         let summary = model.fit(histories, &mut fit)?;

@@ -77,7 +77,7 @@ impl Setting {
     }
 
     /// Whether this is one of the setting's names, in either spelling of "regularisation", or `l2` for it.
-    fn answers_to(&self, key: &str) -> bool {
+    pub fn answers_to(&self, key: &str) -> bool {
         let same = |name: &str| {
             name == key
                 || name.strip_suffix("regularisation").is_some_and(|stem| {

@@ -70,8 +70,8 @@ impl Federation {
         if updates < u64::from(minimum) {
             return Err(format!("{updates} updates came, at least {minimum} are needed"));
         }
-        let mut sum = self.coordinator().collected();
-        sum.take_sum(&values, updates);
+        let mut sum = self.coordinator().empty_aggregate();
+        sum.add_sum(&values, updates);
         Ok(Aggregation::without_criteria(sum))
     }
 
@@ -81,10 +81,10 @@ impl Federation {
         round: u64,
         length: usize,
     ) -> Result<Aggregation, Error> {
-        let (layout, mut sum) = (self.layout.fingerprint(), self.coordinator().collected());
+        let (layout, mut sum) = (self.layout.fingerprint(), self.coordinator().empty_aggregate());
         storage.updates(self.id, round, &mut |_, bytes| {
             let words = codec::decode_quantized(bytes, layout, length);
-            sum.add_words(&words.map_err(|error| self.corrupt(round, &error))?.words);
+            sum.add_quantized(&words.map_err(|error| self.corrupt(round, &error))?.words);
             Ok(())
         })?;
         Ok(Aggregation::without_criteria(sum))
@@ -98,7 +98,7 @@ impl Federation {
         terms: &RoundTerms,
     ) -> Result<Aggregation, Error> {
         let mut sum = match self.anonymous {
-            true => Sum::Unordered(Box::new(self.coordinator().collected())),
+            true => Sum::Unordered(Box::new(self.coordinator().empty_aggregate())),
             false => Sum::Ordered(Box::new(self.coordinator().ordered_aggregator(cohort))),
         };
         let mut buffer = self.buffer();

@@ -3,7 +3,7 @@
 use super::catalog::{CatalogError, CheckedCatalog};
 use crate::secret;
 use serde::{Deserialize, Serialize};
-use sottovoce_federation::registry::{self, BuildError};
+use sottovoce_federation::BuildError;
 use sottovoce_federation::{Coordinator, FederationError, HostedFederation, FederationBuilder};
 use sottovoce_models::settings::Value;
 use sottovoce_privacy::PrivacyMechanism;
@@ -211,7 +211,7 @@ impl FederationConfig {
     /// # Errors
     /// If the model or a setting is invalid.
     pub fn host(&self, federation: u64, catalog: &CheckedCatalog) -> Result<HostedFederation, BuildError> {
-        let asked = |each: &Criterion| CriterionRequest { name: each.name.clone(), why: each.why.clone() };
+        let asked = |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
         let hosting = FederationBuilder {
             federation: FederationId(federation),
             items: catalog.items,
@@ -233,13 +233,13 @@ impl FederationConfig {
             settings.retain(|(key, _)| *key != "deadline");
             settings.push(("deadline", Value::Real(DEFAULT_DEADLINE)));
         }
-        registry::host(&self.model, settings, &hosting)
+        hosting.build(&self.model, settings)
     }
 
     /// Checks that a seal can hide a device among the expected number of devices.
     pub(crate) fn check_seal(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
-        let Some(protection) = coordinator.protected().map(PrivacyMechanism::protection) else { return Ok(()) };
-        let devices = protection.integers.map_or(0, |integers| integers.devices);
+        let Some(protection) = coordinator.privacy().map(PrivacyMechanism::config) else { return Ok(()) };
+        let devices = protection.quantization.map_or(0, |integers| integers.devices);
         let expected = "the number of devices that sealed rounds are to have, and at least 3: sums have room for that many";
         require("devices", protection.seals(devices).is_ok(), &self.devices, expected)
     }
@@ -250,7 +250,7 @@ impl FederationConfig {
         coordinator: &Coordinator,
         has_folder: bool,
     ) -> Result<(), ConfigError> {
-        let why = match coordinator.protected() {
+        let why = match coordinator.privacy() {
             _ if !self.record_uploads => return Ok(()),
             Some(protected) if protected.is_sealed() => {
                 "updates are sealed, so that there are no single uploads to retain"

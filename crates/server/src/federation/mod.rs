@@ -219,7 +219,7 @@ impl Federation {
             rolled_back: record.rolled_back,
             unlearn: record.unlearn,
         };
-        let quantized = coordinator.protected().filter(|protected| protected.sends_quantized());
+        let quantized = coordinator.privacy().filter(|protected| protected.sends_quantized());
         Ok(Self {
             id: record.id,
             name,
@@ -231,7 +231,7 @@ impl Federation {
             layout: coordinator.layout().clone(),
             quantized_length: quantized
                 .filter(|protected| !protected.is_sealed())
-                .map(|protected| protected.packing().length()),
+                .map(|protected| protected.quantizer().length()),
             anonymous: coordinator.is_anonymous(),
             secret,
             retention,
@@ -385,7 +385,7 @@ impl Federation {
 
 /// The largest size of an update: as configured, or that of an update of all rows.
 fn upload_limit(config: &FederationConfig, coordinator: &Coordinator) -> u64 {
-    let quantized = coordinator.protected().filter(|protected| protected.sends_quantized());
+    let quantized = coordinator.privacy().filter(|protected| protected.sends_quantized());
     let shapes = coordinator.layout().shapes();
     let rows = || shapes.iter().map(|shape| 4 * shape.values() as u64 + 5 * u64::from(shape.rows)).sum();
     let update: u64 = quantized.map(PrivacyMechanism::message_bytes).unwrap_or_else(rows);

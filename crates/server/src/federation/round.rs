@@ -178,7 +178,7 @@ impl Round {
             Some((left, bytes)) if *left == seconds => bytes.clone(),
             _ => {
                 let mut bytes = Vec::new();
-                codec::encode_terms(&RoundTerms::clone(&self.terms).due_in(seconds), &mut bytes);
+                codec::encode_terms(&RoundTerms::clone(&self.terms).with_deadline(seconds), &mut bytes);
                 let bytes = Bytes::from(bytes);
                 self.encoded = Some((seconds, bytes.clone()));
                 bytes

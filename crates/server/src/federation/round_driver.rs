@@ -200,10 +200,10 @@ impl Federation {
         let is_present = |device: u32| present.is_none_or(|present| present.contains(&device));
         let cohort = coordinator.draw(&is_present).cohort.to_vec();
         let minimum = self.config.minimum_of(wanted);
-        let protected = coordinator.protected();
+        let protected = coordinator.privacy();
         // A seal needs enough devices to hide each among the others.
         let can_seal =
-            protected.is_none_or(|protected| protected.protection().seals(cohort.len() as u32).is_ok());
+            protected.is_none_or(|protected| protected.config().seals(cohort.len() as u32).is_ok());
         if cohort.len() < minimum as usize || !can_seal {
             return Ok(None);
         }

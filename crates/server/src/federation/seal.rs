@@ -41,11 +41,11 @@ enum Kind {
     /// Secure aggregation.
     Masked(secagg::Server),
     /// Homomorphic encryption.
-    Encrypted(EncryptedSum),
+    Encrypted(EncryptedRound),
 }
 
 /// Encrypted updates: collected like plain ones, then decrypted by devices.
-struct EncryptedSum {
+struct EncryptedRound {
     sum: EncryptedSum,
     /// Values of an update.
     length: usize,
@@ -59,7 +59,7 @@ struct EncryptedSum {
     aborted: Option<String>,
 }
 
-impl EncryptedSum {
+impl EncryptedRound {
     fn new(sum: EncryptedSum, length: usize) -> Self {
         let (counted, closed, decryptions, opened, aborted) = Default::default();
         Self { sum, length, counted, closed, decryptions, opened, aborted }
@@ -155,7 +155,7 @@ impl Seal {
                 };
                 timed_out || masks.waiting_for().into_iter().all(declined)
             }
-            Kind::Encrypted(EncryptedSum { closed: None, .. }) => enough,
+            Kind::Encrypted(EncryptedRound { closed: None, .. }) => enough,
             Kind::Encrypted(_) => timed_out,
         }
     }
@@ -207,7 +207,7 @@ impl Seal {
     fn message_for(&self, seat: u32) -> Result<SealReply, UploadError> {
         let (takes_part, message) = match &self.kind {
             Kind::Masked(masks) => {
-                let takes_part = masks.aborted().is_none() && masks.takes_part(seat);
+                let takes_part = masks.aborted().is_none() && masks.is_participant(seat);
                 (takes_part, if masks.has(seat) { None } else { masks.message_for(seat) })
             }
             Kind::Encrypted(encrypted) => {
@@ -254,21 +254,21 @@ impl Seal {
             Kind::Encrypted(encrypted) => {
                 return encrypted
                     .sum
-                    .look_at(bytes)
+                    .validate(bytes)
                     .map_err(|error| UploadError::Malformed(error.to_string()));
             }
         };
         let masked =
             secagg::Masked::decode(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
-        if masked.head != secagg::Head::new(masks.terms(), seat) {
+        if masked.header != secagg::Header::new(masks.config(), seat) {
             let reason = "the update is for another round, federation or seat";
             return Err(UploadError::WrongRound(reason.to_owned()));
         }
-        let (found, expected) = (masked.words.len(), masks.terms().length as usize);
+        let (found, expected) = (masked.words.len(), masks.config().length as usize);
         if found != expected {
             return Err(UploadError::WrongShape(format!("{found} values, expected {expected}")));
         }
-        if masks.takes_part(seat) { Ok(()) } else { Err(UploadError::RoundClosed) }
+        if masks.is_participant(seat) { Ok(()) } else { Err(UploadError::RoundClosed) }
     }
 }
 
@@ -300,13 +300,13 @@ impl Federation {
     /// The seal of a round, if its updates are sealed.
     pub(super) fn new_seal(&self, round: &Round) -> Option<Seal> {
         let coordinator = self.coordinator();
-        let protected = coordinator.protected()?;
-        let length = protected.packing().length();
+        let protected = coordinator.privacy()?;
+        let length = protected.quantizer().length();
         let step_timeout = u64::from(self.config.seal_step_seconds) * 1000;
-        let kind = match protected.lock() {
-            Some(lock) => Kind::Encrypted(EncryptedSum::new(EncryptedSum::new(lock.clone()), length)),
+        let kind = match protected.encryption() {
+            Some(lock) => Kind::Encrypted(EncryptedRound::new(EncryptedSum::new(lock.clone()), length)),
             None => {
-                let terms = protected.protection().masks(&round.terms, length)?;
+                let terms = protected.config().secagg_config(&round.terms, length)?;
                 let mut hasher = blake3::Hasher::new_keyed(&self.secret);
                 let number = round.opening.round.to_le_bytes();
                 hasher.update(b"seal").update(&self.id.to_le_bytes()).update(&number);

@@ -102,8 +102,8 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
     if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
 }
 
-fn streaming(model: &Model, settings: &Settings) -> Result<Box<dyn Streaming>> {
-    registry::streaming(model.name, settings).ok_or_else(|| {
+fn streaming(model: &Model, settings: &Settings) -> Result<Simulation> {
+    registry::simulation(model.name, settings).ok_or_else(|| {
         let message = format!(
             "{} cannot be trained on a history file; models that can: {}",
             model.name,

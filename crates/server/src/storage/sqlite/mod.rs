@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Three updates of 10 kB fill a page; measured to store them simd_dispatch (`examples/store_uploads.rs`).
+/// Three updates of 10 kB fill a page; measured to store them fastest (`examples/store_uploads.rs`).
 const PAGE_BYTES: u32 = 32 * 1024;
 
 /// The log is copied into the file when it is this long: 64 MiB.
