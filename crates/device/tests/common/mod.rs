@@ -14,7 +14,7 @@ use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::tokens::{BlindedElement, Issuer, PublicKey, Token, from_hex};
 use sottovoce_privacy::{SecureRng, Quantization, PrivacyConfig, anonymous_layer};
 use sottovoce_protocol::{
-    CriterionRequest, DeviceId, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId,
+    CriterionRequest, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId,
     RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec,
 };
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
-//! Noise on integers whose distribution is exact.
+//! Exact sampling of discrete noise.
 //!
 //! C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020: the discrete Gaussian has the Rényi
-//! divergences of the continuous one of the same sigma, or less, and can be drawn with integers alone. The accounts treat it as
-//! the continuous one also under sampling; from sigma = 2 grid units on the two differ by less than e^-78, and a grid that is any use for an
-//! update has thousands of units in a sigma. The scale is rounded *up* to 15 significant bits, so that all fractions fit machine
+//! divergences of the continuous one of the same sigma, or less, and can be drawn with integers alone. The accountant treats it as
+//! the continuous one also under subsampling; from sigma = 2 grid units on the two differ by less than e^-78, and a useful grid for
+//! updates has thousands of units in a sigma. The scale is rounded *up* to 15 significant bits, so that all fractions fit machine
 //! words: never less noise than was asked for, and at most 0.013 % more. The discrete Laplace distribution of b grid units keeps the pure
 //! epsilon of the continuous one; at the same epsilon its delta is larger by at most 1 / (8 b^2) a use, which
-//! on such a grid is nothing.
+//! on such a grid is negligible.
 
 use super::DpError;
 use super::bernoulli::{below, bernoulli, bernoulli_exp, bernoulli_exp_int, bernoulli_inv_e};
@@ -105,7 +105,7 @@ fn geometric(rng: &mut SecureRng, scale: u64) -> u64 {
         while bernoulli_inv_e(rng) {
             whole += 1;
         }
-        // Further out has probability e^-(2^20): never seen, and redrawn so that nothing can overflow.
+        // Further out has probability e^-(2^20): rejected so that nothing can overflow.
         if whole < 1 << 20 {
             return whole * scale + rest;
         }
