@@ -31,7 +31,7 @@ impl RowError {
     }
 }
 
-/// The unit in which a source says it counts time.
+/// The unit of times in a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TimeUnit {
     /// Not stated: inferred from the size of the values.
@@ -40,7 +40,7 @@ pub(crate) enum TimeUnit {
     /// Days since 1970.
     Days,
     /// This many a second.
-    #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only Parquet tells"))]
+    #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only Parquet states it"))]
     PerSecond(i64),
 }
 

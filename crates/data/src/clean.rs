@@ -1,9 +1,9 @@
-//! Cleaning: what counts as an interaction, and who has enough of them.
+//! Cleaning: rating threshold, repeated pairs, k-core, minimum history length.
 
 use crate::interactions::{Interactions, group};
 use serde::Serialize;
 
-/// What becomes of a (user, item) pair that comes again.
+/// What happens to repeated (user, item) pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repeats {
     /// The earliest interaction stays (by time, then input order): for top-N models.
@@ -18,7 +18,7 @@ pub enum Repeats {
 pub struct Cleaning {
     /// Keep interactions with at least this rating; without ratings in the set, all are kept.
     pub threshold: Option<f32>,
-    /// What becomes of repeated pairs.
+    /// What happens to repeated pairs.
     pub repeats: Repeats,
     /// Keep the largest part in which every user and every item has at least this many interactions.
     pub k_core: Option<usize>,
@@ -26,7 +26,7 @@ pub struct Cleaning {
     pub min_interactions: Option<usize>,
 }
 
-/// How much each step took away.
+/// How much each step removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CleaningReport {
     /// Interactions before cleaning.
@@ -43,14 +43,14 @@ pub struct CleaningReport {
     pub of_sparse_users: usize,
     /// Users who are left with nothing.
     pub users_dropped: usize,
-    /// Items that nobody has any more.
+    /// Items without interactions.
     pub items_dropped: usize,
     /// Interactions that are left.
     pub after: usize,
 }
 
 impl CleaningReport {
-    /// What was left out and why, one sentence each; nothing if nothing was.
+    /// What was removed and why, one sentence each; empty if nothing was.
     pub fn messages(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut say = |count: usize, why: &str| {
@@ -135,7 +135,7 @@ fn drop_repeats(all: &Interactions, keep: &mut [bool]) -> usize {
     dropped
 }
 
-/// Peels off whoever has fewer than `k`, user or item, until nobody does. Every interaction is visited at most twice.
+/// Removes users and items with fewer than `k` until there are none. Every interaction is visited at most twice.
 fn drop_outside_core(all: &Interactions, k: usize, keep: &mut [bool]) -> usize {
     let (by_user, by_item) = (group(&all.user, all.users.len()), group(&all.item, all.catalog.len()));
     let mut degrees =

@@ -1,4 +1,4 @@
-//! What a data set is like, in numbers.
+//! Statistics of a data set.
 
 use crate::date;
 use crate::fingerprint::fingerprint;
@@ -7,7 +7,7 @@ use crate::interactions::{Dataset, Interactions, group};
 use crate::load_report::LoadReport;
 use serde::Serialize;
 
-/// A data set in numbers. Interactions are counted as they stand, repeated pairs included.
+/// Statistics of a data set. Repeated pairs are counted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
     /// What the set is called.
@@ -16,13 +16,13 @@ pub struct Description {
     pub format: Format,
     /// Users.
     pub users: usize,
-    /// Items that somebody met.
+    /// Items with interactions.
     pub items: usize,
     /// Interactions.
     pub interactions: usize,
     /// Interactions / (users * items).
     pub density: f64,
-    /// Whether the set says when.
+    /// Whether the set has timestamps.
     pub timestamps: bool,
     /// The first moment, in seconds since 1970.
     pub first_time: Option<i64>,
@@ -34,7 +34,7 @@ pub struct Description {
     pub last_date: Option<String>,
     /// The ratings, if there are any.
     pub ratings: Option<Ratings>,
-    /// Interactions of (user, item) pairs that were there before.
+    /// Repeated interactions of a (user, item) pair.
     pub repeats: usize,
     /// Interactions a user.
     pub history: HistoryLengths,
@@ -48,12 +48,12 @@ pub struct Description {
     pub items_with_title: usize,
     /// The [`fingerprint`] of the interactions.
     pub fingerprint: String,
-    /// What was met while loading.
+    /// The report of loading.
     #[serde(rename = "notes")]
     pub report: LoadReport,
 }
 
-/// Ratings in numbers.
+/// Statistics of ratings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratings {
     /// The lowest.
@@ -70,18 +70,18 @@ pub struct Ratings {
     pub counts: Vec<(f32, usize)>,
 }
 
-/// How many interactions users have.
+/// Distribution of interactions over users.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HistoryLengths {
     /// The fewest.
     pub min: usize,
-    /// A quarter of the users have at most so many.
+    /// 25th percentile.
     pub quarter: usize,
-    /// Half of the users have at most so many.
+    /// Median.
     pub median: usize,
-    /// Three quarters of the users have at most so many.
+    /// 75th percentile.
     pub three_quarters: usize,
-    /// Nine tenths of the users have at most so many.
+    /// 90th percentile.
     pub nine_tenths: usize,
     /// The most.
     pub max: usize,
@@ -89,7 +89,7 @@ pub struct HistoryLengths {
     pub mean: f64,
 }
 
-/// How interactions spread over items.
+/// Distribution of interactions over items.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Popularity {
     /// Gini coefficient of the interactions an item: 0 all equal, 1 one item has them all.

@@ -1,4 +1,4 @@
-//! Which format a file is in, told by its content and, where content cannot tell, by its name.
+//! Detection of a file's format, by its name and its content.
 
 use crate::columns;
 use crate::error::DataError;
@@ -105,7 +105,7 @@ fn of_four_columns(rows: &[Vec<String>]) -> Format {
     }
 }
 
-/// A date in words or figures, but not a bare number.
+/// A date, but not a bare number.
 fn is_date(text: &str) -> bool {
     text.parse::<f64>().is_err() && number::time(text.as_bytes()).is_some()
 }
@@ -132,7 +132,7 @@ fn is_sequences(preview: &Preview) -> bool {
     widths.iter().any(|&width| width > 4) && most_alike * 5 <= widths.len() * 4
 }
 
-/// Whether a file that nobody pointed at may hold interactions.
+/// Whether a file found in a folder may hold interactions.
 pub(crate) fn may_be_interactions(format: Format, preview: &Preview) -> bool {
     match format {
         Format::Delimited => {

@@ -110,7 +110,7 @@ impl Interner {
         self.names.len()
     }
 
-    /// How many look-ups met bytes that are not UTF-8.
+    /// How many look-ups had bytes that are not UTF-8.
     pub(crate) fn latin1(&self) -> u64 {
         self.latin1
     }

@@ -110,7 +110,7 @@ impl Layout {
     }
 }
 
-/// A count of seconds since 1970 later than 1973, or a date: what no rating looks like.
+/// Seconds since 1970 later than 1973, or a date: not a rating.
 fn is_moment(text: &str) -> bool {
     number::time(text.as_bytes()).is_some_and(|time| time >= 100_000_000)
 }

@@ -1,8 +1,8 @@
-//! Loading, cleaning and splitting interactions; the synthetic town.
+//! Loading, cleaning and splitting of interactions; knowledge graphs; the synthetic town.
 //!
-//! [`load`] reads public data sets and any delimited text into [`Interactions`]; [`clean`] keeps what counts;
-//! [`split`] parts each user's history for training and judging. [`fingerprint`] names exactly these data in a report,
-//! [`describe`] tells what they are like, and [`write_tsv`] and [`write_parquet`] write them down again.
+//! [`load`] reads public data sets and any delimited text into [`Interactions`]; [`clean`] filters them; [`split`] splits each
+//! user's history for training and evaluation. [`fingerprint`] identifies the data in a report, [`describe`] computes their
+//! statistics, and [`write_tsv`] and [`write_split`] write them.
 //!
 //! ```
 //! use sottovoce_data::{Cleaning, LoadOptions, Split, clean, load_bytes, split};

@@ -1,4 +1,4 @@
-//! What a loader met on its way; nothing is left out in silence.
+//! The report of loading: nothing is dropped silently.
 
 use crate::error::BadLine;
 use serde::Serialize;
@@ -16,17 +16,17 @@ pub struct LoadReport {
     pub comments: u64,
     /// Bad lines that were skipped on request.
     pub skipped: u64,
-    /// The first bad lines, in words.
+    /// The first bad lines, as messages.
     pub examples: Vec<String>,
     /// Fields that were not UTF-8 and were read as Latin-1.
     pub latin1: u64,
-    /// Items described in the side files that nobody met.
+    /// Items with metadata but without interactions.
     pub only_described: u64,
-    /// Assumptions and conversions, in words: units of time, files joined, columns chosen.
+    /// Assumptions and conversions, as sentences: units of time, files joined.
     pub remarks: Vec<String>,
 }
 
-/// How many bad lines are told in full.
+/// How many bad lines are reported in full.
 const EXAMPLES: usize = 5;
 
 impl LoadReport {

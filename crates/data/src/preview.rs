@@ -66,7 +66,7 @@ impl Preview {
     }
 }
 
-/// Comments stand at the top of a file and begin with `#` or `%`.
+/// Comments are at the top of a file and begin with `#` or `%`.
 pub(crate) fn is_comment(line: &[u8]) -> bool {
     matches!(line.first(), Some(b'#' | b'%'))
 }

@@ -71,7 +71,7 @@ sets! {
         "course material of Udacity and IBM; no terms are stated for the data itself";
 }
 
-/// The set of that name.
+/// The data set of that name.
 pub fn public_dataset(name: &str) -> Option<&'static PublicDataset> {
     PUBLIC_DATASETS.iter().find(|set| set.name == name)
 }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_set_comes_with_its_home_and_terms() {
+    fn error_for_a_missing_dataset_names_source_and_terms() {
         let error = not_found("ml-1m", None).to_string();
         assert!(
             error.contains("grouplens.org/datasets/movielens/1m") && error.contains("redistribution"),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn every_set_says_all() {
+    fn public_datasets_are_complete_and_unique() {
         for (index, set) in PUBLIC_DATASETS.iter().enumerate() {
             assert!(set.home.starts_with("http") && !set.terms.is_empty() && is_bare(set.name));
             assert!(PUBLIC_DATASETS[..index].iter().all(|other| other.name != set.name), "{}", set.name);

@@ -1,11 +1,11 @@
-//! Units of time: everything becomes seconds since 1970.
+//! Units of time, converted to seconds since 1970.
 
 use crate::builder::TimeUnit;
 
-/// Turns times into seconds and says so, if they were anything else.
+/// Converts times to seconds; returns a message if they were in another unit.
 ///
-/// Where the source does not name its unit, the size tells: of the present, seconds have 10 digits, milliseconds 13,
-/// microseconds 16, nanoseconds 19. The limits lie at 10^11, 10^14 and 10^17 (seconds until the year 5138; the other
+/// Where the source does not state the unit, it is inferred from the size: for present dates, seconds have 10 digits, milliseconds 13,
+/// microseconds 16, nanoseconds 19. The limits are 10^11, 10^14 and 10^17 (seconds until the year 5138; the other
 /// units from 1973 on). The median decides for the whole set, so that one odd row cannot change the others.
 pub(crate) fn to_seconds(times: &mut [i64], unit: TimeUnit) -> Option<String> {
     let (per_second, name) = match unit {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_tells_the_unit() {
+    fn infers_the_unit_from_the_size() {
         let second = 1_700_000_000;
         for scale in [1, 1_000, 1_000_000, 1_000_000_000] {
             let times = [(second - 5) * scale, second * scale + scale / 2, second * scale];
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declared_unit_is_believed() {
+    fn uses_a_declared_unit() {
         assert_eq!(converted(&[14_364], TimeUnit::Days), [1_241_049_600]);
         assert_eq!(converted(&[1_999, -1], TimeUnit::PerSecond(1_000)), [1, -1]);
         assert_eq!(converted(&[1 << 60], TimeUnit::PerSecond(1)), [1 << 60]);

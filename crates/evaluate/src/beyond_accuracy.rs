@@ -1,10 +1,10 @@
-//! Which items all lists together put forward: coverage, concentration, popularity bias, category bias.
+//! Metrics beyond accuracy, over all lists together: coverage, concentration, popularity bias, category bias.
 
 use crate::popularity::{HEAD, Popularity, TAIL};
 use sottovoce_core::{Categories, math};
 use std::collections::BTreeMap;
 
-/// What does not depend on the lists, over any number of users: a zero and a merge.
+/// Counts that do not depend on the lists, over any number of users: a zero and a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct GroundTruth {
     pub(crate) users: u64,
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn evenness_and_entropy_by_hand() {
+    fn evenness_and_entropy_computed_by_hand() {
         assert_eq!(evenness(&[2, 2, 2, 2]), 1.0);
         assert_eq!(evenness(&[0, 0, 0, 7]), 0.0);
         // (-3 * 0 - 1 * 1 + 1 * 1 + 3 * 2) / (3 * 4) = 1 / 2
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_are_empty_or_never_met_have_no_deviation() {
+    fn relative_deviation_is_undefined_for_empty_groups() {
         assert_eq!(relative_deviation([1, 0], [2, 0]), None);
         assert_eq!(relative_deviation([0, 0], [2, 5]), None);
         assert_eq!(relative_deviation([0, 3], [2, 5]), Some(1.0));

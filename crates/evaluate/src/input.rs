@@ -31,15 +31,15 @@ pub enum EvaluateError {
     },
 }
 
-/// What was known, and what is to be foretold: parts of one data set, with the same users and items.
+/// Training and test histories of one data set, with the same users and items.
 #[derive(Clone, Copy, Debug)]
 pub struct EvaluationInput<'a> {
-    /// What the model learnt from. Defines popularity, the short head and the categories' share of interactions.
+    /// What the model was trained on. Defines popularity, the short head and the categories' share of interactions.
     pub train: &'a Histories,
     /// More that the users are known to have, such as the validation part when the test part is evaluated: never
     /// recommended, and no more to be found than the training part.
     pub also_seen: Option<&'a Histories>,
-    /// What is to be foretold. An item that comes again in a row counts once.
+    /// The items to be recommended. A repeated item counts once.
     pub test: &'a Histories,
     /// Categories of the items, for the bias disparity.
     pub categories: Option<&'a Categories>,
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn rejects_parts_of_different_shape() {
         let three = Histories::from_lists(&[vec![0], vec![1], vec![2]], 4).unwrap();
         let two = Histories::from_lists(&[vec![0], vec![1]], 4).unwrap();
         let wide = Histories::from_lists(&[vec![0], vec![1], vec![]], 9).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn cutoffs_are_put_in_order() {
+    fn sorts_cutoffs() {
         assert_eq!(ascending(&[10, 1, 5, 1]), Ok(vec![1, 5, 10]));
         assert_eq!(ascending(&[]), Err(EvaluateError::NoCutoff));
         assert_eq!(ascending(&[3, 0]), Err(EvaluateError::ZeroCutoff));

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_in_any_order_and_ties_go_to_the_lower_item() {
+    fn builder_sorts_lines_and_breaks_ties_by_item() {
         let nan = f64::NAN;
         let lines = [
             (2, 7, 0.5),
@@ -204,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn ranks_run_the_other_way() {
+    fn lower_ranks_are_better() {
         let lists = build(Order::Rank, &[(1, 5, 3.0), (1, 6, 1.0), (1, 2, 2.0)]).unwrap();
         assert_eq!(lists.of(1), [6, 2, 5]);
     }
 
     #[test]
-    fn lines_that_do_not_belong_are_refused() {
+    fn rejects_unknown_users_and_items_and_repeats() {
         let refused = |lines: &[_]| build(Order::Score, lines).unwrap_err();
         assert_eq!(refused(&[(3, 0, 1.0)]), RankedListsError::User { user: 3, users: 3 });
         assert_eq!(refused(&[(0, 10, 1.0)]), RankedListsError::Item { item: 10, items: 10 });
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_packed() {
+    fn from_rows_packs_rows() {
         let lists =
             RankedLists::from_rows(vec![1, 2, 3, 9, 4, 9, 9, 9, 5, 9, 9, 9], 4, &[3, 1, 0 /* none */], 10);
         assert_eq!(lists.iter().collect::<Vec<_>>(), [&[1, 2, 3][..], &[4], &[]]);

@@ -1,11 +1,11 @@
-//! The measures, their names and their values at one cutoff.
+//! Metrics: their names and their values at one cutoff.
 
 use crate::report::lenient::number;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 use thiserror::Error;
 
-/// All measures of the lists at one cutoff k.
+/// All metrics of the lists at one cutoff k.
 ///
 /// Accuracy is the mean over users with test items; the rest is over all users' lists. A number that is not defined
 /// (no user has test items, nothing was recommended) is NaN here and `null` in JSON.
@@ -59,7 +59,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// One measure; `None` if it is not defined or was not taken.
+    /// One metric; `None` if it is not defined or was not computed.
     pub fn get(&self, key: Metric) -> Option<f64> {
         let value = match key {
             Metric::Precision => self.precision,
@@ -82,7 +82,7 @@ impl Metrics {
     }
 }
 
-/// Names a measure, in files and on the command line.
+/// The name of a metric, in files and on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -118,7 +118,7 @@ pub enum Metric {
     PopRsp,
 }
 
-/// Which way a measure improves.
+/// Which direction is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More is better.
@@ -127,7 +127,7 @@ pub enum Better {
     Lower,
 }
 
-/// No measure of this name.
+/// There is no metric of this name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("there is no metric `{name}`; metrics are: {}", Metric::ALL.map(Metric::name).join(" "))]
 pub struct UnknownMetric {
@@ -136,7 +136,7 @@ pub struct UnknownMetric {
 }
 
 impl Metric {
-    /// Every measure, in the order of tables.
+    /// Every metric, in the order of tables.
     pub const ALL: [Metric; 15] = [
         Metric::Precision,
         Metric::Recall,
@@ -155,7 +155,7 @@ impl Metric {
         Metric::PopRsp,
     ];
 
-    /// Measures that each user has a value of: those that can be tested and sliced.
+    /// Metrics with a value per user, which can be tested for significance.
     pub const PER_USER: [Metric; 7] = [
         Metric::Precision,
         Metric::Recall,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_names_in_their_order_and_every_digit() {
+    fn json_round_trips_in_order() {
         let text = serde_json::to_string(&sample()).unwrap();
         assert_eq!(
             text,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_name_the_fields() {
+    fn metric_names_are_the_fields() {
         let json = serde_json::to_value(sample()).unwrap();
         for key in Metric::ALL {
             assert_eq!(key.name().parse(), Ok(key));

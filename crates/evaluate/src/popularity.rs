@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_item_that_crosses_is_in_the_head_and_ties_go_to_the_lower_item() {
+    fn head_includes_the_item_that_crosses_80_percent() {
         // 10 interactions: item 3 has 5, items 0 and 2 have 2, item 1 has 1, item 4 none. 5 + 2 are 70 %, + 2 are 90 %.
         let lists = [vec![3, 3, 3, 3, 3], vec![2, 2, 0, 0, 1]];
         let all = Popularity::of(&Histories::from_lists(&lists, 5).unwrap());

@@ -1,4 +1,4 @@
-//! Random unseen items for a user's test items to compete with.
+//! Sampling of negatives: random unseen items that compete with a user's test items.
 
 use sottovoce_core::Rng;
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_distinct_unseen_and_as_many_as_asked() {
+    fn draws_distinct_unseen_items() {
         for (negatives, expected) in [(3, 3), (10, 10), (17, 17), (30, 17)] {
             let mut items = drawn(negatives, &[4, 9, 11], 20, 5);
             items.sort_unstable();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn every_free_item_is_drawn_about_equally_often() {
+    fn draws_uniformly() {
         for negatives in [2, 6] {
             let mut counts = [0u32; 10];
             for seed in 0..4000 {

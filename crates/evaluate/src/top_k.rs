@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn selecting_is_sorting(
+        fn selection_agrees_with_sorting(
             // Few levels give many ties, some scores are missing, and rising ones keep the buffer full.
             levels in 1i32..200,
             draws in prop::collection::vec((0i32..1000, any::<bool>()), 0..600),

@@ -1,4 +1,4 @@
-//! What can be wrong with a call.
+//! Errors of layers, losses and optimisers.
 
 use thiserror::Error;
 
@@ -107,14 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_products_without_zeros_or_overflow() {
+    fn size_rejects_zeros_and_overflow() {
         assert_eq!(size("x", &[3, 4, 5]), Ok(60));
         assert_eq!(size("x", &[3, 0]), Err(NeuralError::Empty { what: "x" }));
         assert_eq!(size("x", &[usize::MAX, 2]), Err(NeuralError::TooLarge { what: "x" }));
     }
 
     #[test]
-    fn texts_say_what_was_expected_and_found() {
+    fn messages_state_expected_and_found() {
         let text = expect_len("bias", 3, 4).unwrap_err().to_string();
         assert_eq!(text, "bias: 4 values expected, 3 found");
         let text = rows_of("x", 7, 2).unwrap_err().to_string();

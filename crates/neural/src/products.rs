@@ -15,7 +15,7 @@ use sottovoce_core::{SimdKernel, simd_dispatch};
 /// zero to skip, so that it loses nothing where half of the values are zero.
 const LARGE: usize = 1 << 13;
 const MANY_ROWS: usize = 4;
-/// The same for `a b'`: `gemm` must first turn b round, which pays off for more rows of a only.
+/// The same for `a b'`: `gemm` must first transpose b, which pays off only for more rows of a.
 const MANY_ROWS_BY_TRANSPOSED: usize = 8;
 
 /// A matrix in row order: row `r` starts at `r * stride`.
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_that_do_not_fit_are_errors() {
+    fn rejects_shapes_that_do_not_fit() {
         let values = [0.0f32; 12];
         assert!(Matrix::new(&values, 5).is_err() && Matrix::new(&values, 0).is_err());
         assert!(Matrix::strided(&values, 4, 3, 4).is_err() && Matrix::strided(&values, 2, 3, 2).is_err());

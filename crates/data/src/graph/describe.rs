@@ -1,9 +1,9 @@
-//! What facts are like.
+//! Statistics of facts.
 
 use serde::Serialize;
 use sottovoce_core::Facts;
 
-/// Facts in numbers.
+/// Statistics of facts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FactsDescription {
     /// Items of the catalog.
@@ -29,14 +29,14 @@ pub struct FactsDescription {
 /// A feature and how many items have it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Frequent {
-    /// In words.
+    /// Its name.
     pub feature: String,
     /// Items that have it.
     pub items: usize,
 }
 
-/// How many of the most frequent features are told.
-const TOLD: usize = 5;
+/// How many of the most frequent features are listed.
+const LISTED: usize = 5;
 
 /// Describes facts.
 pub fn describe_facts(facts: &Facts) -> FactsDescription {
@@ -68,7 +68,7 @@ pub fn describe_facts(facts: &Facts) -> FactsDescription {
         ],
         frequent: features
             .iter()
-            .take(TOLD)
+            .take(LISTED)
             .map(|&(items, feature)| Frequent { feature: facts.name(feature), items })
             .collect(),
     }

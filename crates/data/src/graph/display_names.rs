@@ -1,6 +1,6 @@
-//! Addresses of predicates and things, in words.
+//! Readable names of predicates and objects.
 
-/// The last part of an address: what stands behind the last `/`, `#`, or, in short forms, `:`.
+/// The local name of an IRI: what follows the last `/`, `#` or, in prefixed form, `:`.
 pub(super) fn local(address: &str) -> &str {
     let tail =
         |text: &'_ str, at: Option<usize>| at.map_or(0, |at| if at + 1 < text.len() { at + 1 } else { 0 });
@@ -46,13 +46,13 @@ pub(super) fn thing(address: &str) -> String {
     if is_address { plain(&decoded(name).replace('_', " ")) } else { plain(name) }
 }
 
-/// Text of one line without tabs, blanks at its ends, or bars, which part lists.
+/// Text without control characters and without blanks at its ends.
 pub(super) fn plain(text: &str) -> String {
     let text: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     text.trim().to_owned()
 }
 
-/// Percent signs and what follows them, as UTF-8; what is none stays.
+/// Decodes percent-encoded UTF-8; anything else stays.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_become_words() {
+    fn iris_become_readable_names() {
         assert_eq!(predicate("http://dbpedia.org/ontology/musicComposer"), "music composer");
         assert_eq!(predicate("^http://dbpedia.org/ontology/starring"), "starring of");
         assert_eq!(predicate("http://www.w3.org/2004/02/skos/core#broader"), "broader");

@@ -1,4 +1,4 @@
-//! From the parts of a graph to facts.
+//! Feature extraction: from the sources of a graph to facts.
 
 use super::feature_files::{self, numbered};
 use super::mapping::{Items, roots};
@@ -15,7 +15,7 @@ use sottovoce_core::{Catalog, Facts, Names};
 /// Items and features they have.
 pub(super) type Pairs = Vec<(u32, Key)>;
 
-/// Facts in the making.
+/// The state of an extraction.
 pub(super) struct FeatureExtraction<'p> {
     plan: &'p GraphConfig,
     catalog: &'p Catalog,
@@ -34,10 +34,10 @@ impl<'p> FeatureExtraction<'p> {
     pub(super) fn run(mut self, sources: &[Source<'_>]) -> Result<(Facts, GraphReport), DataError> {
         self.report.files = sources.iter().map(named).collect();
         let mut items = Items::of(self.catalog)?;
-        self.listed(sources, &mut items)?;
-        self.walked(sources, &mut items)?;
-        self.report.strangers = items.strangers();
-        self.leave_out();
+        self.read_feature_files(sources, &mut items)?;
+        self.traverse(sources, &mut items)?;
+        self.report.strangers = items.unknown();
+        self.drop_rare();
         let keys: FxHashSet<Key> = self.pairs.iter().map(|&(_, key)| key).collect();
         let objects: FxHashSet<u32> = keys.iter().map(|&key| parts(key).1).collect();
         let labels = if sources.iter().any(has_labels) {
@@ -52,7 +52,7 @@ impl<'p> FeatureExtraction<'p> {
     }
 
     /// Feature files and categories.
-    fn listed(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
+    fn read_feature_files(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
         let mut bad_lines = BadLineHandler { skip: self.skip, report: &mut self.report };
         let numbers = numbered(sources, &mut bad_lines)?;
         for source in sources {
@@ -84,7 +84,7 @@ impl<'p> FeatureExtraction<'p> {
     }
 
     /// Statements.
-    fn walked(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
+    fn traverse(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
         if !sources
             .iter()
             .any(|source| matches!(source, Source::File(_, Content::Triples(_)) | Source::Town(_)))
@@ -99,8 +99,8 @@ impl<'p> FeatureExtraction<'p> {
         Ok(())
     }
 
-    /// Leaves out features of too few items, now that sources are put together.
-    fn leave_out(&mut self) {
+    /// Drops features of too few items over all sources.
+    fn drop_rare(&mut self) {
         self.pairs.sort_unstable();
         self.pairs.dedup();
         let mut items: FxHashMap<Key, u32> = FxHashMap::default();

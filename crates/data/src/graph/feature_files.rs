@@ -1,4 +1,4 @@
-//! Features that files list outright, and categories.
+//! Features from feature files and categories.
 
 use super::extraction::Pairs;
 use super::mapping::Items;
@@ -9,10 +9,10 @@ use crate::error::{BadLine, DataError, shorten};
 use rustc_hash::FxHashMap;
 use sottovoce_core::Catalog;
 
-/// Chains by the numbers that stand for them in feature files.
+/// Predicate chains by their numbers in feature files.
 pub(super) type Numbered = FxHashMap<String, String>;
 
-/// Reads what numbers of predicates stand for.
+/// Reads the predicate chain of each number.
 pub(super) fn numbered(
     sources: &[Source<'_>],
     bad_lines: &mut BadLineHandler<'_>,
@@ -35,7 +35,7 @@ pub(super) fn numbered(
     Ok(all)
 }
 
-/// Takes the features of a feature file.
+/// Adds the features of a feature file.
 pub(super) fn features(
     (file, columns): (&GraphFile<'_>, Columns<3>),
     numbered: Option<&Numbered>,
@@ -77,7 +77,7 @@ pub(super) fn features(
     unknown.into_iter().try_for_each(|bad| bad_lines.handle(bad))
 }
 
-/// Takes a catalog's categories as features.
+/// Adds a catalog's categories as features.
 pub(super) fn categories(
     catalog: &Catalog,
     vocabulary: &mut Vocabulary<'_>,

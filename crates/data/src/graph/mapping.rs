@@ -1,4 +1,4 @@
-//! Which entity of the graph each item is.
+//! The mapping of items to entities of the graph.
 
 use super::GraphReport;
 use super::source::{Content, Source};
@@ -9,14 +9,14 @@ use crate::intern::Interner;
 use rustc_hash::FxHashSet;
 use sottovoce_core::Catalog;
 
-/// The town's places are named so.
+/// The prefix of the town's places.
 const TOWN: &str = "http://town.example/place/";
 
 /// The items of a catalog by their ids.
 pub(super) struct Items {
     ids: Interner,
-    /// Ids that are asked for and not there.
-    strangers: FxHashSet<String>,
+    /// Ids that are not in the catalog.
+    unknown: FxHashSet<String>,
 }
 
 impl Items {
@@ -26,20 +26,20 @@ impl Items {
             let too_large = |_| DataError::TooLarge { file: "catalog".to_owned(), what: "item ids" };
             ids.number(id.as_bytes()).map_err(too_large)?;
         }
-        Ok(Self { ids, strangers: FxHashSet::default() })
+        Ok(Self { ids, unknown: FxHashSet::default() })
     }
 
-    /// The item of an id; others are remembered as strangers.
+    /// The item of an id; unknown ids are counted.
     pub(super) fn find(&mut self, id: &str) -> Option<u32> {
         let found = self.ids.get(id.as_bytes());
-        if found.is_none() && !self.strangers.contains(id) {
-            self.strangers.insert(id.to_owned());
+        if found.is_none() && !self.unknown.contains(id) {
+            self.unknown.insert(id.to_owned());
         }
         found
     }
 
-    pub(super) fn strangers(&self) -> usize {
-        self.strangers.len()
+    pub(super) fn unknown(&self) -> usize {
+        self.unknown.len()
     }
 }
 

@@ -1,9 +1,9 @@
-//! Knowledge graphs: what is known of the items beside who met them.
+//! Knowledge graphs: features of the items from statements about them.
 //!
 //! A graph is a set of statements, subject -predicate-> object. [`read_graph`] finds the items of a catalog in it, walks up
 //! to `hops` statements away from each and makes a feature of each chain of predicates together with what it leads to.
-//! Auxiliary predicates and features of very few items are left out. Files are gone through once for each hop, and only
-//! what can be reached is held.
+//! Auxiliary predicates and features of very few items are dropped. Files are read once for each hop, and only statements
+//! within reach are held in memory.
 //!
 //! Statements come from N-Triples, Turtle or tab-separated files; beside them there are mappings from items to entities,
 //! and files that list items' features outright. A catalog's own categories are a graph of one hop (`categories`), and
@@ -41,31 +41,31 @@ use serde::Serialize;
 use sottovoce_core::{Catalog, Facts};
 use source::{GraphFile, Source};
 
-/// Predicates that say nothing of an item's content; by their local names.
+/// Predicates without information about an item's content, by their local names.
 #[rustfmt::skip]
 pub const AUXILIARY: &[&str] = &[
     "wikiPageWikiLink", "sameAs", "type", "hypernym", "seeAlso", "wordnet_type", "wikiPageExternalLink",
     "thumbnail", "wasDerivedFrom", "wikiPageUsesTemplate",
 ];
 
-/// Which graph, and what is kept of it.
+/// Which graph to read, and which features to extract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GraphConfig {
     /// Files, or `categories`, or `town`. `mapping=FILE`, `triples=FILE`, `features=FILE` and `predicates=FILE` say what a
     /// file holds where its first line does not.
     pub sources: Vec<String>,
-    /// How many statements away from an item is looked, from 1 to 4.
+    /// Maximum distance from an item in statements, from 1 to 4.
     pub hops: u8,
-    /// Features of fewer items are left out.
+    /// Features of fewer items are dropped.
     pub least_items: usize,
-    /// Features with one of these predicates are left out: as the graph writes it, or its local name.
+    /// Features with one of these predicates are dropped: as the graph writes it, or its local name.
     pub drop: Vec<String>,
     /// Whether statements are followed from object to subject as well.
     pub inverse: bool,
-    /// What stands before an item's id in its entity's name, where no mapping does.
+    /// Prefix of an item's id in its entity's name, where there is no mapping.
     pub base: String,
-    /// Whether the graph comes before cleaning: the items that have a feature are counted over the whole set, and items of
-    /// which nothing is known are left out of it.
+    /// Whether the graph is read before cleaning: features are counted over the whole set, and items without features are
+    /// dropped from it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub first: bool,
 }
@@ -84,31 +84,31 @@ impl Default for GraphConfig {
     }
 }
 
-/// What was met while a graph was read.
+/// What was read, skipped and dropped while reading a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GraphReport {
     /// The files that were read.
     pub files: Vec<String>,
     /// Statements in them.
     pub statements: u64,
-    /// Statements that were held, being within reach of an item.
+    /// Statements within reach of an item.
     pub within_reach: u64,
-    /// Items that the graph knows.
+    /// Items with features.
     pub linked: usize,
-    /// Items of mappings and feature files that the catalog does not have.
+    /// Items of mappings and feature files that are not in the catalog.
     pub strangers: usize,
-    /// Facts left out for their predicate.
+    /// Facts dropped for their predicate.
     pub auxiliary: u64,
-    /// Features left out because fewer items have them than asked for.
+    /// Features dropped because too few items have them.
     pub rare: usize,
     /// Bad lines that were skipped on request.
     pub skipped: u64,
-    /// The first of them, in words.
+    /// The first of them.
     pub examples: Vec<String>,
 }
 
 impl GraphReport {
-    /// What people should know of it, a sentence each.
+    /// Messages for users, one sentence each.
     pub fn messages(&self, facts: &Facts) -> Vec<String> {
         let mut lines = vec![format!(
             "the graph knows {} of {} items by {} features",
@@ -124,13 +124,13 @@ impl GraphReport {
     }
 }
 
-/// Most hops that can be asked for: beyond, everything is near everything.
+/// Maximum number of hops: beyond, everything is near everything.
 pub const MOST_HOPS: u8 = 4;
 
 /// Reads a graph for a catalog; `data` names the data set, whose town it may be.
 ///
 /// # Errors
-/// If a file is not there, cannot be told, or has a bad line that is not to be skipped; if nothing is asked for.
+/// If a file does not exist, is not recognised, or has a bad line that is not to be skipped; if there is no source.
 pub fn read_graph(
     plan: &GraphConfig,
     data: &str,
@@ -142,7 +142,7 @@ pub fn read_graph(
     gather(plan, &found?, catalog, options)
 }
 
-/// The same from named contents instead of files; their names may say what they hold as in [`GraphConfig::sources`].
+/// Reads a graph from bytes in memory; names may state the content as in [`GraphConfig::sources`].
 ///
 /// # Errors
 /// As [`read_graph`].

@@ -1,4 +1,4 @@
-//! Walking from the items along the statements.
+//! Traversal of the statements from the items.
 
 use super::GraphReport;
 use super::extraction::Pairs;
@@ -19,7 +19,7 @@ pub(super) struct Reach {
     steps: Vec<(u32, u32)>,
 }
 
-/// Goes through all statements of all sources.
+/// Visits all statements of all sources.
 pub(super) fn statements(
     sources: &[Source<'_>],
     bad_lines: &mut BadLineHandler<'_>,
@@ -35,20 +35,20 @@ pub(super) fn statements(
     Ok(())
 }
 
-/// What a node is to the walk.
+/// The state of a node in the traversal.
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
-    /// Not to be walked on from.
+    /// Not to be expanded.
     Leaf,
-    /// Its statements are taken in this hop.
+    /// Expanded in this hop.
     Now,
-    /// Its statements will be taken in the next.
+    /// To be expanded in the next hop.
     Next,
-    /// Its statements have been taken.
+    /// Expanded.
     Done,
 }
 
-/// Takes the statements that are within reach of the roots: one pass over the sources a hop.
+/// Collects the statements within reach of the roots: one pass over the sources per hop.
 pub(super) fn reach(
     sources: &[Source<'_>],
     roots: &Roots,
@@ -60,7 +60,7 @@ pub(super) fn reach(
         Taken { stages: vec![Stage::Leaf; vocabulary.nodes.len()], edges: Vec::new(), dropped: 0 };
     roots.iter().for_each(|&(_, node)| taken.stages[node as usize] = Stage::Now);
     for hop in 1..=hops {
-        // Lines that were skipped in the first pass have been told of.
+        // Bad lines were reported in the first pass.
         let mut again = GraphReport::default();
         let mut bad_lines = BadLineHandler { skip, report: if hop == 1 { &mut *report } else { &mut again } };
         let mut read = 0;
@@ -90,7 +90,7 @@ pub(super) fn reach(
     })
 }
 
-/// Statements taken so far.
+/// Statements collected so far.
 struct Taken {
     stages: Vec<Stage>,
     /// Subject, predicate, object.
@@ -119,7 +119,7 @@ impl Taken {
         Ok(())
     }
 
-    /// The number of a node whose statements are being taken.
+    /// The number of a node that is being expanded.
     fn now(&self, node: &str, vocabulary: &Vocabulary<'_>) -> Option<u32> {
         let known = vocabulary.nodes.get(node.as_bytes())?;
         (self.stages.get(known as usize) == Some(&Stage::Now)).then_some(known)
@@ -148,7 +148,7 @@ impl Taken {
         Ok(())
     }
 
-    /// Makes the next hop this one; whether there is any node to go on from.
+    /// Advances to the next hop; whether there is any node to expand.
     fn go_on(&mut self) -> bool {
         let mut any = false;
         for stage in &mut self.stages {
@@ -169,7 +169,7 @@ impl Reach {
         &self.steps[start..self.ends[node] as usize]
     }
 
-    /// The features that at least so many items have, as pairs. Rare ones are never held, only counted: the walk is made
+    /// The features that at least so many items have, as pairs. Rare ones are counted but not held: the graph is traversed
     /// twice.
     pub(super) fn features(
         &self,
@@ -190,13 +190,13 @@ impl Reach {
         });
     }
 
-    /// Tells each item's features, ascending, each once.
+    /// Calls with each item's features, ascending and distinct.
     fn each_item(
         &self,
         roots: &Roots,
         hops: u8,
         vocabulary: &mut Vocabulary<'_>,
-        tell: &mut dyn FnMut(u32, &[Key]),
+        call: &mut dyn FnMut(u32, &[Key]),
     ) {
         let mut found = Vec::new();
         for same in roots.chunk_by(|one, next| one.0 == next.0) {
@@ -206,7 +206,7 @@ impl Reach {
             }
             found.sort_unstable();
             found.dedup();
-            tell(same[0].0, &found);
+            call(same[0].0, &found);
         }
     }
 
@@ -221,7 +221,7 @@ impl Reach {
     ) {
         for &(predicate, object) in self.steps(node) {
             let chain = vocabulary.extend_chain(chain, predicate);
-            // What leads back to the item says nothing of it.
+            // A path back to the item carries no information.
             if object == root {
                 continue;
             }
@@ -233,7 +233,7 @@ impl Reach {
     }
 }
 
-/// The names in words that sources have for nodes: English ones, or the first there is.
+/// The labels of nodes: English ones, or the first there is.
 pub(super) fn labels(
     sources: &[Source<'_>],
     wanted: &dyn Fn(u32) -> bool,

@@ -1,4 +1,4 @@
-//! Statements and rows of the files of a graph, one after the other.
+//! Streaming the statements and rows of graph files.
 
 use super::GraphReport;
 use super::source::{Columns, GraphFile, Syntax};
@@ -15,17 +15,17 @@ pub(super) struct Statement<'a> {
     pub(super) subject: &'a str,
     pub(super) predicate: &'a str,
     pub(super) object: &'a str,
-    /// The language of an object that is text; `None` for one that is a thing, about which there may be more statements.
+    /// The language of an object that is text; `None` for a resource, about which there may be more statements.
     pub(super) literal: Option<&'a str>,
 }
 
-/// What is done with bad lines.
+/// Skips and counts bad lines, or makes them errors.
 pub(super) struct BadLineHandler<'n> {
     pub(super) skip: bool,
     pub(super) report: &'n mut GraphReport,
 }
 
-/// How many bad lines are told in full.
+/// How many bad lines are reported in full.
 const EXAMPLES: usize = 5;
 
 impl BadLineHandler<'_> {
@@ -42,7 +42,7 @@ impl BadLineHandler<'_> {
     }
 }
 
-/// Goes through the statements of a file.
+/// Visits the statements of a file.
 pub(super) fn each(
     file: &GraphFile<'_>,
     syntax: Syntax,
@@ -72,7 +72,7 @@ pub(super) fn each(
     )
 }
 
-/// Goes through N-Triples or Turtle.
+/// Visits the statements of N-Triples or Turtle.
 pub(super) fn each_rdf(
     label: &str,
     syntax: Syntax,
@@ -119,15 +119,15 @@ fn of_triple(
     visit(&Statement { subject, predicate: triple.predicate.as_str(), object, literal })
 }
 
-/// Without the brackets that some tables keep around addresses.
+/// Without the angle brackets that some tables put around IRIs.
 fn bare(text: &str) -> &str {
     text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text)
 }
 
-/// Is told the columns asked for and the line's number.
+/// Receives the columns asked for and the line's number.
 type Visit<'v, const N: usize> = dyn FnMut([&str; N], u64) -> Result<(), DataError> + 'v;
 
-/// Goes through some columns of a tab-separated file, none of which may be empty.
+/// Visits some columns of a tab-separated file, none of which may be empty.
 pub(super) fn rows<const N: usize>(
     file: &GraphFile<'_>,
     columns: Columns<N>,

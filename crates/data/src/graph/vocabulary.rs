@@ -1,4 +1,4 @@
-//! Numbers for the nodes, predicates and chains of predicates that are within reach.
+//! Numbers of the nodes, predicates and predicate chains within reach.
 
 use super::GraphConfig;
 use super::display_names;
@@ -109,7 +109,7 @@ impl<'p> Vocabulary<'p> {
         self.chains[chain as usize].dropped
     }
 
-    /// The texts, when all are known.
+    /// The texts, after the last was added.
     pub(super) fn into_texts(self) -> Texts {
         let Self { nodes, predicate_texts, chains, .. } = self;
         Texts { nodes: nodes.into_names(), predicates: predicate_texts.into_names(), chains }
@@ -134,7 +134,7 @@ impl Texts {
         (self.chains[chain as usize].hops, self.predicates_of(chain), &self.nodes[object as usize])
     }
 
-    /// A feature in words; the object by its label where it has one.
+    /// The readable name of a feature; the object by its label if it has one.
     pub(super) fn words(&self, key: Key, labels: &FxHashMap<u32, String>) -> String {
         let (chain, object) = parts(key);
         let predicates: Vec<String> =

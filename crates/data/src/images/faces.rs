@@ -1,4 +1,4 @@
-//! Made-up faces, a stand-in for CelebA where that is not at hand.
+//! Synthetic faces, a substitute for CelebA where that is not available.
 //!
 //! Not photographs and no substitute for them: an ellipse with eyes and a mouth on a background, drawn with enough that
 //! varies (place, size, brightness, tint, light from one side, noise) that a network has to learn what a smile is. What is like
@@ -14,10 +14,10 @@ use sottovoce_core::{Images, Rng, math};
 /// Images of a person at least, and at most.
 const FEWEST: usize = 5;
 const MOST: usize = 60;
-/// Labels that say the contrary.
+/// Share of wrong labels.
 const WRONG: f64 = 0.03;
 
-/// What is to be made up.
+/// Parameters of synthetic faces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FacesSpec {
     /// Number of people.
@@ -70,10 +70,10 @@ impl Person {
     }
 }
 
-/// Makes up the faces; the same for the same specification, everywhere.
+/// Generates faces; the same for the same parameters, on every machine.
 ///
 /// # Errors
-/// If there is nobody, or an image would have no pixels.
+/// If there are no people, or an image would have no pixels.
 pub fn synthetic_faces(spec: &FacesSpec) -> Result<Faces, ImageDataError> {
     if spec.people == 0 || !(8..=256).contains(&spec.side) || ![1, 3].contains(&spec.channels) {
         return Err(ImageDataError::Setting(format!(
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn people_differ_in_what_the_study_is_about() {
+    fn people_differ_in_size_classes_and_blur() {
         let faces = synthetic_faces(&spec()).unwrap();
         let sizes: Vec<usize> = faces.people.iter().map(Vec::len).collect();
         assert!(sizes.iter().all(|&size| (FEWEST..=MOST).contains(&size)));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn blurred_images_have_less_detail_and_the_same_seed_draws_the_same() {
+    fn blurred_images_have_less_detail_and_seeds_reproduce() {
         let faces = synthetic_faces(&spec()).unwrap();
         assert_eq!(faces.images, synthetic_faces(&spec()).unwrap().images);
         assert_ne!(faces.images, synthetic_faces(&FacesSpec { seed: 4, ..spec() }).unwrap().images);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_specifications_are_named() {
+    fn rejects_impossible_specifications() {
         let error = synthetic_faces(&FacesSpec { people: 0, ..spec() }).unwrap_err().to_string();
         assert!(error.contains("0 people"), "{error}");
         assert!(synthetic_faces(&FacesSpec { side: 4, ..spec() }).is_err());

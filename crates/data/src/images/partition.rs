@@ -1,14 +1,14 @@
-//! How images are given to clients.
+//! Partitions of images over clients.
 
 use super::error::ImageDataError;
 use sottovoce_core::{Histories, Rng};
 
-/// Who has which images, for training and for testing; the same clients in both.
+/// The images of each client, for training and for testing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clients {
     /// For training.
     pub train: Histories,
-    /// For testing what the shared model does for this client.
+    /// For testing the shared model on this client.
     pub test: Histories,
 }
 
@@ -29,7 +29,7 @@ impl Clients {
         Ok(Self { train: part(0)?, test: part(1)? })
     }
 
-    /// Clients who are alike: images at random, as many for each, of both parts (McMahan et al. 2017, IID).
+    /// IID clients: random images of both parts, the same number for each (McMahan et al. 2017).
     ///
     /// # Errors
     /// If there are no clients, or more than images of a part.
@@ -45,8 +45,8 @@ impl Clients {
         Self::of(&lists, train + test)
     }
 
-    /// Clients who know few classes: images sorted by label and cut into `each` shards for a client, dealt at random
-    /// (McMahan et al. 2017, non-IID). The test part is cut in the same way, and a client gets the same shards of it.
+    /// Non-IID clients with few classes: images sorted by label and divided into `each` shards per client, assigned at random
+    /// (McMahan et al. 2017). The test part is divided in the same way, and a client gets the same shards of it.
     ///
     /// # Errors
     /// If there are no clients, or more shards than images of a part.
@@ -109,7 +109,7 @@ impl Clients {
     }
 }
 
-/// The places of a part among as many as even parts of a whole.
+/// The range of one of several equal parts.
 fn share(all: usize, parts: usize, part: usize) -> std::ops::Range<usize> {
     all * part / parts..all * (part + 1) / parts
 }
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybody_gets_their_own_and_nothing_is_left(clients in 1usize..7, seed in 0u64..50) {
+        fn partitions_are_disjoint_and_complete(clients in 1usize..7, seed in 0u64..50) {
             let labels: Vec<u8> = (0..90u32).map(|n| (n * 7 % 10) as u8).collect();
             for parts in [
                 Clients::iid(60, 30, clients, &Rng::new(seed)).unwrap(),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_hold_few_classes_and_the_test_part_holds_the_same() {
+    fn shards_have_few_classes_the_same_in_both_parts() {
         // A hundred of each class for training, ten for testing.
         let labels: Vec<u8> = (0..1100).map(|n| (n % 10) as u8).collect();
         let parts = Clients::by_shards(&labels, 1000, 10, 2, &Rng::new(1)).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn people_keep_at_least_one_image_of_each_kind() {
+    fn every_person_has_training_and_test_images() {
         let people = vec![vec![0, 1], (2..12).collect(), (12..17).collect()];
         let parts = Clients::of_people(&people, 0.2, 17, &Rng::new(1)).unwrap();
         let lengths = |histories: &Histories| histories.iter().map(<[u32]>::len).collect::<Vec<_>>();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_partitions_are_named() {
+    fn rejects_impossible_partitions() {
         let error = Clients::iid(60, 30, 0, &Rng::new(1)).unwrap_err().to_string();
         assert_eq!(error, "images for 0 clients: at least one is needed");
         let error = Clients::by_shards(&[0; 90], 60, 20, 2, &Rng::new(1)).unwrap_err().to_string();

@@ -71,7 +71,7 @@ fn row(
     Ok(())
 }
 
-/// Titles and categories that stand in the rows themselves.
+/// Titles and categories in the rows themselves.
 fn describe(
     line: &[u8],
     item: u32,

@@ -18,7 +18,7 @@ const ITEM: &[&str] = &[
 const RATING: &[&str] = &["rating", "overall", "stars", "score"];
 const TIME: &[&str] = &["timestamp", "unixReviewTime", "unixtime", "time", "date", "date_added"];
 
-/// Reads a whole file. The first object says whether there are ratings and times; all others must have the same.
+/// Reads a whole file. The first object decides whether there are ratings and times; all others must have the same.
 pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<(), DataError> {
     builder.begin_metadata(file);
     let mut shape = None;
@@ -110,7 +110,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 }
 
-/// A string or number as text; anything else is as good as missing.
+/// A string or number as text; anything else counts as missing.
 fn scalar(value: serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text,

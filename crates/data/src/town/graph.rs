@@ -1,4 +1,4 @@
-//! What is known of the places, as a knowledge graph in N-Triples.
+//! The knowledge graph of the places, in N-Triples.
 
 use super::Town;
 use super::places::{CUISINES, STYLES};

@@ -64,7 +64,7 @@ pub struct District {
 /// A place that residents visit.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What it is called; no two places are called alike.
+    /// Its name, which is unique.
     pub title: String,
     /// Where it is.
     pub position: Position,
@@ -128,7 +128,7 @@ pub struct Architect {
     pub style: u32,
 }
 
-/// All that stands in the town.
+/// Everything in the town.
 #[derive(Clone, Debug)]
 pub(super) struct Grounds {
     pub(super) districts: Vec<District>,

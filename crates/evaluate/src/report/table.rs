@@ -167,11 +167,6 @@ impl Cell {
         Cell { text: Some(text.into()), ..Cell::default() }
     }
 
-    /// Nothing.
-    pub fn missing() -> Cell {
-        Cell::default()
-    }
-
     /// Adds a standard deviation.
     pub fn spread(mut self, spread: f64) -> Cell {
         self.spread = Some(spread);

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn covers_the_true_mean_as_often_as_it_says() {
+    fn interval_has_the_stated_coverage() {
         let mut rng = Rng::new(9);
         let covered = (0..300)
             .filter(|&trial| {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_do_not_matter_and_the_seed_does() {
+    fn depends_on_the_seed_but_not_on_threads() {
         let values: Vec<f64> = (0..500).map(|i| f64::from(i % 17)).chain([f64::NAN]).collect();
         let on = |threads: usize, seed: u64| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

@@ -164,7 +164,7 @@ mod tests {
     const C: [f64; 6] = [0.5, 0.5, 0.25, 0.375, 0.25, f64::NAN];
 
     #[test]
-    fn everyone_against_the_best() {
+    fn compares_all_models_with_the_best() {
         let found = compare(&[("b", &B), ("a", &A), ("c", &C)], Against::Best).unwrap();
         let names: Vec<_> = found.iter().map(|c| (c.model.as_str(), c.reference.as_str(), c.users)).collect();
         assert_eq!(names, [("b", "a", 5), ("c", "a", 5)]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_several_measures_is_corrected_as_one() {
+    fn corrects_over_several_metrics_together() {
         let mut all = compare(&[("a", &A), ("b", &B)], Against::Named("b")).unwrap();
         all.extend(compare(&[("a", &A), ("c", &C)], Against::Named("a")).unwrap());
         assert_eq!(all[0].student.p, all[0].student.p_bonferroni);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_named() {
+    fn rejects_tables_that_cannot_be_compared() {
         assert_eq!(compare(&[("a", &A)], Against::Best), Err(CompareError::TooFew(1)));
         let unknown = compare(&[("a", &A), ("b", &B)], Against::Named("z"));
         assert_eq!(unknown, Err(CompareError::Unknown("z".to_owned())));

@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn corrections_computed_by_hand() {
         let p = [0.03, 0.01, 0.6, 0.02, 0.025];
         close(&bonferroni(&p), &[0.15, 0.05, 1.0, 0.1, 0.125]);
         // Ascending: 0.01 * 5, 0.02 * 4, 0.025 * 3 -> not below 0.08, 0.03 * 2 -> not below 0.08, 0.6 * 1.

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_scipy_far_out() {
+    fn agrees_with_scipy_in_the_far_tail() {
         let differences: Vec<f64> =
             (0..200).map(|i| 1.0 + f64::from((i * 7) % 13) / 13.0 - f64::from((i * 5) % 11) / 11.0).collect();
         let found = paired_t(&differences);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_without_spread() {
+    fn handles_constant_differences() {
         assert_eq!(paired_t(&[0.0; 4]), PairedT { t: 0.0, p: 1.0 });
         assert_eq!(paired_t(&[-0.5; 4]), PairedT { t: f64::NEG_INFINITY, p: 0.0 });
         assert!(paired_t(&[0.5]).p.is_nan());

@@ -50,10 +50,10 @@ pub fn bce_with_logits_sparse<R: Real>(
     let mut sum = simd_dispatch(Softplus { x, factor: R::of(factor), dx: dx.as_deref_mut() });
     for row in 0..targets.rows() {
         for (column, target) in targets.row(row) {
-            let place = row * width + column;
-            sum -= R::to_f64(x[place] * target);
+            let index = row * width + column;
+            sum -= R::to_f64(x[index] * target);
             if let Some(dx) = &mut dx {
-                dx[place] -= R::of(factor) * target;
+                dx[index] -= R::of(factor) * target;
             }
         }
     }

@@ -73,12 +73,12 @@ fn row_loss<R: Real>(
     let logarithm = R::to_f64(most) + math::ln(R::to_f64(sum));
     let total = counts.clone().map(|(_, count)| count).sum::<R>();
     let loss =
-        counts.clone().map(|(place, count)| R::to_f64(count) * (logarithm - R::to_f64(x[place]))).sum();
+        counts.clone().map(|(column, count)| R::to_f64(count) * (logarithm - R::to_f64(x[column]))).sum();
     if let Some(dx) = dx {
         let factor = R::of(factor);
         simd_dispatch(AddSoftmax { x, most, scale: factor * total / sum, dx });
-        for (place, count) in counts {
-            dx[place] -= factor * count;
+        for (column, count) in counts {
+            dx[column] -= factor * count;
         }
     }
     loss

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_fade_to_zero_and_not_into_denormal_numbers() {
+    fn moments_are_flushed_before_they_become_denormal() {
         let (mut adam, mut parameters) = (Adam::<f32>::new(0.01, 2), [1.0, 2.0]);
         adam.step(&mut parameters, &mut [1e-3, 0.0]).unwrap();
         for _ in 0..1000 {

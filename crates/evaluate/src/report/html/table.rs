@@ -1,6 +1,6 @@
 //! Tables on the page.
 
-use crate::report::markup::{escape, inline};
+use crate::report::markup::{escape, inline, unless_empty};
 use crate::report::number::{Format, typographic};
 use crate::report::table::{Cell, CellRank, Column, Direction, Row, Table};
 
@@ -68,12 +68,10 @@ fn heading(table: &Table) -> String {
         let class = if column.format == Format::Text { "words" } else { "num" };
         let up = column.direction == Direction::LowerBetter || column.format == Format::Text;
         let first = if up { "up" } else { "down" };
-        let arrow = match column.direction.arrow() {
-            "" => String::new(),
-            arrow => format!("<i aria-hidden=\"true\">{arrow}</i>"),
-        };
+        let arrow =
+            unless_empty(column.direction.arrow(), |arrow| format!("<i aria-hidden=\"true\">{arrow}</i>"));
         let title = help(column);
-        let title = if title.is_empty() { title } else { format!(" title=\"{}\"", escape(&title)) };
+        let title = unless_empty(&title, |text| format!(" title=\"{}\"", escape(text)));
         out += &format!(
             "<th scope=\"col\" class=\"{class}\" data-first=\"{first}\"{title}>{}{arrow}</th>",
             escape(&column.title)
@@ -93,10 +91,7 @@ fn line(table: &Table, row: &Row, cell_ranks: &[CellRank]) -> String {
         (_, true) => " class=\"reference\"",
         _ => "",
     };
-    let detail = match row.detail.is_empty() {
-        true => String::new(),
-        false => format!("<small>{}</small>", escape(&row.detail)),
-    };
+    let detail = unless_empty(&row.detail, |text| format!("<small>{}</small>", escape(text)));
     let mut out = format!("<tr{class}><th scope=\"row\">{}{detail}</th>", escape(&row.label));
     let empty = Cell::default();
     for (at, column) in table.columns.iter().enumerate() {

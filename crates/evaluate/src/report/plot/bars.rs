@@ -18,7 +18,7 @@ struct Chart<'a> {
     categories: &'a [String],
     series: &'a [Bars],
     scale: PixelScale,
-    plot_area: PlotArea,
+    area: PlotArea,
     /// Whether the bars are horizontal.
     horizontal: bool,
 }
@@ -42,19 +42,13 @@ pub(super) fn draw(
         return canvas.empty();
     };
     let mut svg = Svg::default();
-    let legend = match series.len() {
-        1 => Vec::new(),
-        _ => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), s.style))),
-    };
+    let legend = frame::legend(canvas, series.len() != 1);
     let title = if horizontal { "" } else { canvas.plot.y.title.as_str() };
     let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Block, title);
-    let plot_area = plot_area(canvas, categories, series, &scale, horizontal, top);
-    let scale = if horizontal {
-        scale.along(plot_area.left, plot_area.right)
-    } else {
-        scale.along(plot_area.bottom, plot_area.top)
-    };
-    let chart = Chart { canvas, categories, series, scale, plot_area, horizontal };
+    let area = area(canvas, categories, series, &scale, horizontal, top);
+    let scale =
+        if horizontal { scale.along(area.left, area.right) } else { scale.along(area.bottom, area.top) };
+    let chart = Chart { canvas, categories, series, scale, area, horizontal };
     let hidden = chart.series.iter().map(|s| chart.gaps(s)).sum();
     let height = chart.draw(&mut svg, hidden);
     (height, svg.finish())
@@ -72,7 +66,7 @@ fn is_horizontal(canvas: &Canvas<'_>, categories: &[String], orientation: Orient
     }
 }
 
-fn plot_area(
+fn area(
     canvas: &Canvas<'_>,
     categories: &[String],
     series: &[Bars],
@@ -97,10 +91,10 @@ fn band_height(series: usize) -> f64 {
 impl Chart<'_> {
     fn draw(&self, svg: &mut Svg, hidden: usize) -> f64 {
         if self.horizontal {
-            frame::draw_x_axis(svg, &self.plot_area, &self.scale, true);
+            frame::draw_x_axis(svg, &self.area, &self.scale, true);
         } else {
-            frame::draw_y_axis(svg, &self.plot_area, &self.scale);
-            frame::draw_references(svg, self.canvas, &self.plot_area, &self.scale);
+            frame::draw_y_axis(svg, &self.area, &self.scale);
+            frame::draw_references(svg, self.canvas, &self.area, &self.scale);
         }
         for at in 0..self.categories.len() {
             self.name(svg, at);
@@ -109,14 +103,14 @@ impl Chart<'_> {
             }
         }
         let title = if self.horizontal { &self.canvas.plot.y.title } else { &self.canvas.plot.x.title };
-        frame::draw_footer(svg, self.canvas, &self.plot_area, title, hidden)
+        frame::draw_footer(svg, self.canvas, &self.area, title, hidden)
     }
 
     /// Where a category begins and how wide it is, across the bars.
     fn band(&self, at: usize) -> (f64, f64) {
         let (from, to) = match self.horizontal {
-            true => (self.plot_area.top + 3.0, self.plot_area.bottom - 3.0),
-            false => (self.plot_area.left, self.plot_area.right),
+            true => (self.area.top + 3.0, self.area.bottom - 3.0),
+            false => (self.area.left, self.area.right),
         };
         let width = (to - from) / self.categories.len() as f64;
         (from + width * at as f64, width)
@@ -127,12 +121,12 @@ impl Chart<'_> {
         let middle = from + width / 2.0;
         match self.horizontal {
             true => {
-                let name = fit(&self.categories[at], self.plot_area.left - 10.0);
-                svg.text("pl-label", self.plot_area.left - 10.0, middle + 4.0, "end", &name);
+                let name = fit(&self.categories[at], self.area.left - 10.0);
+                svg.text("pl-label", self.area.left - 10.0, middle + 4.0, "end", &name);
             }
             false => {
                 let name = fit(&self.categories[at], width - 4.0);
-                svg.text("pl-label", middle, self.plot_area.bottom + 18.0, "middle", &name);
+                svg.text("pl-label", middle, self.area.bottom + 18.0, "middle", &name);
             }
         }
     }
@@ -181,7 +175,7 @@ impl Chart<'_> {
         }
         let room = text_width(&text) + 10.0;
         let (x, anchor, class) = match value < 0.0 {
-            true if end - room > self.plot_area.left => (end - 6.0, "end", "pl-value"),
+            true if end - room > self.area.left => (end - 6.0, "end", "pl-value"),
             true => (end + 6.0, "start", "pl-value pl-within"),
             false if end + room < self.canvas.width => (end + 6.0, "start", "pl-value"),
             false => (end - 6.0, "end", "pl-value pl-within"),

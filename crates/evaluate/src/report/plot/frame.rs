@@ -3,7 +3,7 @@
 use super::Canvas;
 use super::axis::{PixelScale, Tick};
 use super::labels::{Area, LABEL_SIZE, Placer, fit, text_width};
-use super::series::{Reference, Style};
+use super::series::Reference;
 use super::svg::Svg;
 use super::theme::Appearance;
 
@@ -64,11 +64,8 @@ pub(super) fn draw_header(
 }
 
 /// The entries of a legend: names, but not empty ones, with their appearances.
-pub(super) fn legend<'a>(
-    canvas: &Canvas<'_>,
-    series: impl Iterator<Item = (&'a str, Style)>,
-) -> Vec<(&'a str, Appearance)> {
-    let named = series.filter(|(name, _)| !name.is_empty());
+pub(super) fn legend<'a>(canvas: &Canvas<'a>, shown: bool) -> Vec<(&'a str, Appearance)> {
+    let named = canvas.plot.series().into_iter().filter(|(name, _)| shown && !name.is_empty());
     named.map(|(name, style)| (name, canvas.colours.appearance_of(name, style))).collect()
 }
 
@@ -109,29 +106,29 @@ pub(super) fn margin_left(ticks: &[Tick]) -> f64 {
 }
 
 /// Draws the vertical axis: a grid line and a label a tick.
-pub(super) fn draw_y_axis(svg: &mut Svg, plot_area: &PlotArea, scale: &PixelScale) {
+pub(super) fn draw_y_axis(svg: &mut Svg, area: &PlotArea, scale: &PixelScale) {
     for tick in &scale.ticks {
         let y = scale.at(tick.value);
         let class = if tick.value == 0.0 { "pl-zero" } else { "pl-grid" };
-        svg.line(class, (plot_area.left, y), (plot_area.right, y));
-        svg.text("pl-tick", plot_area.left - 8.0, y + 4.0, "end", &tick.label);
+        svg.line(class, (area.left, y), (area.right, y));
+        svg.text("pl-tick", area.left - 8.0, y + 4.0, "end", &tick.label);
     }
 }
 
 /// Draws the horizontal axis below: labels that do not touch, a grid line each if asked for.
-pub(super) fn draw_x_axis(svg: &mut Svg, plot_area: &PlotArea, scale: &PixelScale, grid: bool) {
+pub(super) fn draw_x_axis(svg: &mut Svg, area: &PlotArea, scale: &PixelScale, grid: bool) {
     for tick in apart(scale) {
         let x = scale.at(tick.value);
         if grid {
             let class = if tick.value == 0.0 { "pl-zero" } else { "pl-grid" };
-            svg.line(class, (x, plot_area.top), (x, plot_area.bottom));
+            svg.line(class, (x, area.top), (x, area.bottom));
         } else {
-            svg.line("pl-stub", (x, plot_area.bottom), (x, plot_area.bottom + 4.0));
+            svg.line("pl-stub", (x, area.bottom), (x, area.bottom + 4.0));
         }
-        svg.text("pl-tick", x, plot_area.bottom + 18.0, "middle", &tick.label);
+        svg.text("pl-tick", x, area.bottom + 18.0, "middle", &tick.label);
     }
     if !grid {
-        svg.line("pl-base", (plot_area.left, plot_area.bottom), (plot_area.right, plot_area.bottom));
+        svg.line("pl-base", (area.left, area.bottom), (area.right, area.bottom));
     }
 }
 
@@ -152,14 +149,14 @@ fn apart(scale: &PixelScale) -> Vec<&Tick> {
 pub(super) fn draw_footer(
     svg: &mut Svg,
     canvas: &Canvas<'_>,
-    plot_area: &PlotArea,
+    area: &PlotArea,
     title: &str,
     hidden: usize,
 ) -> f64 {
-    let mut y = plot_area.bottom + TICKS_BELOW;
+    let mut y = area.bottom + TICKS_BELOW;
     if !title.is_empty() {
         y += LABEL_SIZE + 6.0;
-        svg.text("pl-axis", (plot_area.left + plot_area.right) / 2.0, y, "middle", &fit(title, canvas.width));
+        svg.text("pl-axis", (area.left + area.right) / 2.0, y, "middle", &fit(title, canvas.width));
     }
     if hidden > 0 {
         y += LABEL_SIZE + 6.0;
@@ -173,12 +170,12 @@ pub(super) fn draw_footer(
 }
 
 /// Draws the lines across the plot that mark a level.
-pub(super) fn draw_references(svg: &mut Svg, canvas: &Canvas<'_>, plot_area: &PlotArea, scale: &PixelScale) {
+pub(super) fn draw_references(svg: &mut Svg, canvas: &Canvas<'_>, area: &PlotArea, scale: &PixelScale) {
     for reference in shown(canvas, scale) {
         let y = scale.at(reference.value);
         let words = format!("{}: {}", reference.label, canvas.plot.y.format_value(reference.value));
-        svg.open_mark("", (plot_area.left, y), &words);
-        svg.line("pl-reference", (plot_area.left, y), (plot_area.right, y));
+        svg.open_mark("", (area.left, y), &words);
+        svg.line("pl-reference", (area.left, y), (area.right, y));
         svg.close("g");
     }
 }
@@ -187,16 +184,16 @@ pub(super) fn draw_references(svg: &mut Svg, canvas: &Canvas<'_>, plot_area: &Pl
 pub(super) fn draw_reference_names(
     svg: &mut Svg,
     canvas: &Canvas<'_>,
-    plot_area: &PlotArea,
+    area: &PlotArea,
     scale: &PixelScale,
     placer: &mut Placer,
 ) {
     for reference in shown(canvas, scale) {
         let y = scale.at(reference.value);
-        let (left, right, above, below) = (plot_area.left + 4.0, plot_area.right - 4.0, y - 5.0, y + 14.0);
+        let (left, right, above, below) = (area.left + 4.0, area.right - 4.0, y - 5.0, y + 14.0);
         let spots =
             [(right, above, "end"), (left, above, "start"), (right, below, "end"), (left, below, "start")];
-        let words = fit(&reference.label, plot_area.right - plot_area.left - 8.0);
+        let words = fit(&reference.label, area.right - area.left - 8.0);
         if let Some(spot) = placer.first_free(&spots, &words) {
             svg.text("pl-aside pl-halo", spot.x, spot.y, spot.anchor, &words);
         }

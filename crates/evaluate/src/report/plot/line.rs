@@ -22,38 +22,30 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series]) -> (f64, String) {
     let Some((x, y)) = scales(canvas, series) else { return canvas.empty() };
     let x = x.along(0.0, 1.0);
     let ends = end_labels_fit(canvas, series, &x);
-    let legend = match ends {
-        true => Vec::new(),
-        false => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), s.style))),
-    };
+    let legend = frame::legend(canvas, !ends);
     let mut svg = Svg::default();
     let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Marked, &plot.y.title);
     let margin = if ends { end_margin(series) } else { 12.0 };
     let left = frame::margin_left(&y.ticks);
-    let plot_area = PlotArea { left, right: canvas.width - margin, top, bottom: top + canvas.area_height() };
+    let area = PlotArea { left, right: canvas.width - margin, top, bottom: top + canvas.area_height() };
     // A label over the highest point needs a little room.
     let labelled = series.iter().flat_map(|s| &s.points).any(|p| p.label.is_some());
     let lift = if labelled { 10.0 } else { 0.0 };
-    let (x, y) = (x.along(plot_area.left, plot_area.right), y.along(plot_area.bottom, plot_area.top + lift));
-    frame::draw_y_axis(&mut svg, &plot_area, &y);
-    frame::draw_x_axis(&mut svg, &plot_area, &x, false);
-    frame::draw_references(&mut svg, canvas, &plot_area, &y);
+    let (x, y) = (x.along(area.left, area.right), y.along(area.bottom, area.top + lift));
+    frame::draw_y_axis(&mut svg, &area, &y);
+    frame::draw_x_axis(&mut svg, &area, &x, false);
+    frame::draw_references(&mut svg, canvas, &area, &y);
     let curves: Vec<Curve<'_>> = series.iter().map(|s| Curve::new(canvas, s, &x, &y)).collect();
     curves.iter().for_each(|curve| curve.band(&mut svg));
     curves.iter().for_each(|curve| curve.stroke(&mut svg));
     curves.iter().for_each(|curve| curve.marks(&mut svg, canvas));
-    let mut placer = point_labels(&mut svg, &plot_area, &curves);
-    frame::draw_reference_names(&mut svg, canvas, &plot_area, &y, &mut placer);
+    let mut placer = point_labels(&mut svg, &area, &curves);
+    frame::draw_reference_names(&mut svg, canvas, &area, &y, &mut placer);
     if ends {
-        end_labels(&mut svg, &plot_area, &curves);
+        end_labels(&mut svg, &area, &curves);
     }
-    let height = frame::draw_footer(
-        &mut svg,
-        canvas,
-        &plot_area,
-        &plot.x.title,
-        hidden_points(&plot.x, &plot.y, series),
-    );
+    let height =
+        frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, hidden_points(&plot.x, &plot.y, series));
     (height, svg.finish())
 }
 
@@ -164,7 +156,7 @@ impl<'a> Curve<'a> {
                     continue;
                 }
                 target = Some(placed.at);
-                // Curves of a ramp lie close, and their order tells them apart better than markers.
+                // Curves of a ramp are close together; their order distinguishes them better than markers.
                 let quiet =
                     !must && (self.series.style != Style::Named || within(shown, placed.at, INTERVAL));
                 if !quiet {
@@ -234,12 +226,12 @@ fn thin(run: Vec<Placed<'_>>) -> Vec<Placed<'_>> {
 }
 
 /// Writes the labels of points; returns the placer, which knows what is taken.
-fn point_labels(svg: &mut Svg, plot_area: &PlotArea, curves: &[Curve<'_>]) -> Placer {
+fn point_labels(svg: &mut Svg, area: &PlotArea, curves: &[Curve<'_>]) -> Placer {
     let strokes: Vec<Vec<(f64, f64)>> =
         curves.iter().flat_map(|c| &c.runs).map(|run| run.iter().map(|p| p.at).collect()).collect();
     let marked = curves.iter().filter(|c| !c.sparse).flat_map(|c| &c.runs).flatten();
     let taken = marked.map(|p| Area::around(p.at, 4.0)).collect();
-    let mut placer = Placer::new(plot_area.label_area(), taken, &strokes);
+    let mut placer = Placer::new(area.label_area(), taken, &strokes);
     for placed in curves.iter().flat_map(|c| &c.runs).flatten() {
         let Some(label) = &placed.point.label else { continue };
         if let Some(spot) = placer.place(placed.at, label) {
@@ -250,12 +242,12 @@ fn point_labels(svg: &mut Svg, plot_area: &PlotArea, curves: &[Curve<'_>]) -> Pl
 }
 
 /// Writes the names at the ends of the curves, moved apart, each tied to its end by a thin line.
-fn end_labels(svg: &mut Svg, plot_area: &PlotArea, curves: &[Curve<'_>]) {
+fn end_labels(svg: &mut Svg, area: &PlotArea, curves: &[Curve<'_>]) {
     let named: Vec<(&Curve<'_>, (f64, f64))> = curves.iter().filter_map(|c| Some((c, c.end()?))).collect();
     let heights: Vec<f64> = named.iter().map(|(_, end)| end.1).collect();
-    let placed = stagger(&heights, 16.0, plot_area.top, plot_area.bottom);
+    let placed = stagger(&heights, 16.0, area.top, area.bottom);
     for ((curve, end), y) in named.iter().zip(placed) {
-        let x = plot_area.right + 18.0;
+        let x = area.right + 18.0;
         if (end.1 - y).abs() > 2.0 || x - end.0 > 36.0 {
             let leader = polyline(&[(end.0 + 6.0, end.1), (x - 10.0, y), (x - 4.0, y)]);
             svg.path(&curve.class("pl-leader"), &leader);

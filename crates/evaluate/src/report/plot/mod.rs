@@ -198,29 +198,28 @@ impl Plot {
 
     /// The names that need a colour, in order: not those labelled directly, nor those with a style of their own.
     pub(super) fn coloured_names(&self) -> Vec<&str> {
-        let named = |style: Style| style == Style::Named;
-        match &self.shape {
-            Shape::Scatter { series, .. } if scatter::labelled_directly(series) => Vec::new(),
-            Shape::Bars { series, .. } if series.len() == 1 => Vec::new(),
-            Shape::Boxes(_) => Vec::new(),
-            Shape::Lines(series) | Shape::Scatter { series, .. } => {
-                series.iter().filter(|s| named(s.style)).map(|s| s.name.as_str()).collect()
-            }
-            Shape::Bars { series, .. } => {
-                series.iter().filter(|s| named(s.style)).map(|s| s.name.as_str()).collect()
-            }
-            Shape::Histogram { .. } => self.names(),
-        }
+        let labelled_directly = match &self.shape {
+            Shape::Scatter { series, .. } => scatter::labelled_directly(series),
+            Shape::Bars { series, .. } => series.len() == 1,
+            Shape::Boxes(_) => true,
+            Shape::Lines(_) | Shape::Histogram { .. } => false,
+        };
+        let named =
+            self.series().into_iter().filter(|(_, style)| *style == Style::Named && !labelled_directly);
+        named.map(|(name, _)| name).collect()
     }
 
-    fn names(&self) -> Vec<&str> {
+    /// The names and styles of all series.
+    fn series(&self) -> Vec<(&str, Style)> {
         match &self.shape {
             Shape::Lines(series) | Shape::Scatter { series, .. } => {
-                series.iter().map(|s| s.name.as_str()).collect()
+                series.iter().map(|s| (s.name.as_str(), s.style)).collect()
             }
-            Shape::Bars { series, .. } => series.iter().map(|s| s.name.as_str()).collect(),
-            Shape::Histogram { series, .. } => series.iter().map(|s| s.name.as_str()).collect(),
-            Shape::Boxes(boxes) => boxes.iter().map(|b| b.name.as_str()).collect(),
+            Shape::Bars { series, .. } => series.iter().map(|s| (s.name.as_str(), s.style)).collect(),
+            Shape::Histogram { series, .. } => {
+                series.iter().map(|s| (s.name.as_str(), Style::Named)).collect()
+            }
+            Shape::Boxes(boxes) => boxes.iter().map(|b| (b.name.as_str(), Style::Named)).collect(),
         }
     }
 
@@ -232,7 +231,8 @@ impl Plot {
             (false, true) => format!(" {}.", self.x.title),
             (true, true) => String::new(),
         };
-        let names: Vec<&str> = self.names().into_iter().filter(|name| !name.is_empty()).collect();
+        let names: Vec<&str> =
+            self.series().into_iter().map(|(name, _)| name).filter(|name| !name.is_empty()).collect();
         let names = if names.is_empty() { String::new() } else { format!(" Series: {}.", names.join(", ")) };
         format!("{}.{axes}{names}", self.title.trim_end_matches('.'))
     }

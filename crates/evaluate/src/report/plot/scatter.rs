@@ -27,31 +27,23 @@ pub(super) fn labelled_directly(series: &[Series]) -> bool {
 pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<ParetoAxes>) -> (f64, String) {
     let plot = canvas.plot;
     let Some((x, y)) = scales(canvas, series) else { return canvas.empty() };
-    let legend = match labelled_directly(series) {
-        true => Vec::new(),
-        false => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), s.style))),
-    };
+    let legend = frame::legend(canvas, !labelled_directly(series));
     let mut svg = Svg::default();
     let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Point, &plot.y.title);
     let left = frame::margin_left(&y.ticks);
-    let plot_area = PlotArea { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
-    let (x, y) = (x.along(plot_area.left, plot_area.right), y.along(plot_area.bottom, plot_area.top + 10.0));
-    frame::draw_y_axis(&mut svg, &plot_area, &y);
-    frame::draw_x_axis(&mut svg, &plot_area, &x, false);
-    frame::draw_references(&mut svg, canvas, &plot_area, &y);
+    let area = PlotArea { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
+    let (x, y) = (x.along(area.left, area.right), y.along(area.bottom, area.top + 10.0));
+    frame::draw_y_axis(&mut svg, &area, &y);
+    frame::draw_x_axis(&mut svg, &area, &x, false);
+    frame::draw_references(&mut svg, canvas, &area, &y);
     let mut dots = dots(canvas, series, |point| (x.at(point.x), y.at(point.y)));
     let path = front.map(|front| draw_front(&mut svg, &mut dots, front)).unwrap_or_default();
     whiskers(&mut svg, &dots, |value| y.at(y.clamp(value)));
     marks(&mut svg, canvas, &dots, front.is_some());
-    let mut placer = labels(&mut svg, &plot_area, &dots, &path);
-    frame::draw_reference_names(&mut svg, canvas, &plot_area, &y, &mut placer);
-    let height = frame::draw_footer(
-        &mut svg,
-        canvas,
-        &plot_area,
-        &plot.x.title,
-        hidden_points(&plot.x, &plot.y, series),
-    );
+    let mut placer = labels(&mut svg, &area, &dots, &path);
+    frame::draw_reference_names(&mut svg, canvas, &area, &y, &mut placer);
+    let height =
+        frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, hidden_points(&plot.x, &plot.y, series));
     (height, svg.finish())
 }
 
@@ -113,9 +105,9 @@ fn marks(svg: &mut Svg, canvas: &Canvas<'_>, dots: &[Dot<'_>], fronted: bool) {
 }
 
 /// Writes labels where they fit, those on the front first, then the name of the front beside its longest piece.
-fn labels(svg: &mut Svg, plot_area: &PlotArea, dots: &[Dot<'_>], path: &[(f64, f64)]) -> Placer {
+fn labels(svg: &mut Svg, area: &PlotArea, dots: &[Dot<'_>], path: &[(f64, f64)]) -> Placer {
     let taken = dots.iter().map(|d| Area::around(d.at, 6.0)).collect();
-    let mut placer = Placer::new(plot_area.label_area(), taken, &[path.to_vec()]);
+    let mut placer = Placer::new(area.label_area(), taken, &[path.to_vec()]);
     let (first, rest): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = dots.iter().partition(|d| d.on_front);
     for dot in first.into_iter().chain(rest).filter(|d| !d.label.is_empty()) {
         if let Some(spot) = placer.place(dot.at, dot.label) {

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn summary_interpolates_and_leaves_out_nan() {
+    fn summary_interpolates_and_ignores_nan() {
         let summary = Summary::of("a", &[4.0, f64::NAN, 1.0, 2.0, 10.0, 3.0]);
         assert_eq!((summary.count, summary.median, summary.quarter, summary.mean), (5, 3.0, 2.0, 4.0));
         assert!((summary.high - 8.8).abs() < 1e-12);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_hold_every_value_once() {
+    fn bins_count_every_value_once() {
         let (edges, series) = bin(&[("a", &[0.0, 1.0, 2.0, 10.0]), ("b", &[5.0, f64::NAN])], 5);
         assert_eq!(edges, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(series[0].heights, [0.5, 0.25, 0.0, 0.0, 0.25]);

@@ -4,7 +4,7 @@ use super::Canvas;
 use super::axis::{Axis, Padding, PixelScale};
 use super::frame::{self, PlotArea, Swatch};
 use super::labels::{fit, text_width};
-use super::series::{Counts, Style, Summary};
+use super::series::{Counts, Summary};
 use super::svg::{Svg, polyline};
 use super::theme::Appearance;
 
@@ -23,22 +23,19 @@ pub(super) fn histogram(canvas: &Canvas<'_>, edges: &[f64], series: &[Counts]) -
         5,
     ));
     let Some((x, y)) = axes.filter(|_| edges.len() > 1) else { return canvas.empty() };
-    let legend = match series.len() {
-        1 => Vec::new(),
-        _ => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), Style::Named))),
-    };
+    let legend = frame::legend(canvas, series.len() != 1);
     let mut svg = Svg::default();
     let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Stroke, &plot.y.title);
     let left = frame::margin_left(&y.ticks);
-    let plot_area = PlotArea { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
-    let (x, y) = (x.along(plot_area.left, plot_area.right), y.along(plot_area.bottom, plot_area.top));
-    frame::draw_y_axis(&mut svg, &plot_area, &y);
-    frame::draw_x_axis(&mut svg, &plot_area, &x, false);
+    let area = PlotArea { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
+    let (x, y) = (x.along(area.left, area.right), y.along(area.bottom, area.top));
+    frame::draw_y_axis(&mut svg, &area, &y);
+    frame::draw_x_axis(&mut svg, &area, &x, false);
     for s in series {
-        outline(&mut svg, canvas, edges, s, (&x, &y), plot_area.bottom);
+        outline(&mut svg, canvas, edges, s, (&x, &y), area.bottom);
     }
     hover_bins(&mut svg, canvas, edges, series, (&x, &y));
-    let height = frame::draw_footer(&mut svg, canvas, &plot_area, &plot.x.title, 0);
+    let height = frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, 0);
     (height, svg.finish())
 }
 
@@ -63,7 +60,7 @@ fn outline(
     svg.path(&format!("pl-line {}", appearance.class()), &polyline(&steps));
 }
 
-/// One hover target a bin, which tells the heights of all series.
+/// One hover target per bin, with the heights of all series.
 fn hover_bins(
     svg: &mut Svg,
     canvas: &Canvas<'_>,
@@ -96,16 +93,16 @@ pub(super) fn boxes(canvas: &Canvas<'_>, boxes: &[Summary]) -> (f64, String) {
     let top = frame::draw_header(&mut svg, canvas, &[], Swatch::Block, &canvas.plot.y.title);
     let names = boxes.iter().map(|b| text_width(&b.name)).fold(0.0, f64::max);
     let left = names.min(canvas.width * 0.34) + 14.0;
-    let plot_area =
+    let area =
         PlotArea { left, right: canvas.width - 24.0, top, bottom: top + BAND * boxes.len() as f64 + 4.0 };
-    let scale = scale.along(plot_area.left, plot_area.right);
-    frame::draw_x_axis(&mut svg, &plot_area, &scale, true);
+    let scale = scale.along(area.left, area.right);
+    frame::draw_x_axis(&mut svg, &area, &scale, true);
     let appearances = canvas.colours.all_or_plain(boxes.iter().map(|b| b.name.as_str()));
     let mut hidden = 0;
     for (at, summary) in boxes.iter().enumerate() {
-        let middle = plot_area.top + BAND * (at as f64 + 0.5) + 2.0;
-        let name = fit(&summary.name, plot_area.left - 10.0);
-        svg.text("pl-label", plot_area.left - 10.0, middle + 4.0, "end", &name);
+        let middle = area.top + BAND * (at as f64 + 0.5) + 2.0;
+        let name = fit(&summary.name, area.left - 10.0);
+        svg.text("pl-label", area.left - 10.0, middle + 4.0, "end", &name);
         let parts = [
             summary.low,
             summary.quarter,
@@ -126,7 +123,7 @@ pub(super) fn boxes(canvas: &Canvas<'_>, boxes: &[Summary]) -> (f64, String) {
             &tooltip(axis, summary),
         );
     }
-    let height = frame::draw_footer(&mut svg, canvas, &plot_area, &axis.title, hidden);
+    let height = frame::draw_footer(&mut svg, canvas, &area, &axis.title, hidden);
     (height, svg.finish())
 }
 

@@ -18,7 +18,7 @@ pub(in crate::report) fn dark_colours() -> &'static str {
 
 /// How many colours there are, chosen to stay apart for readers with any colour vision, the first four the most: in
 /// OKLab, times 100, at least 12 among the first four and 7 among all, also as seen without one of the three cones.
-/// Markers and dashes tell further series apart.
+/// Markers and dashes distinguish further series.
 const COLOURS: usize = 8;
 const MARKERS: usize = 7;
 
