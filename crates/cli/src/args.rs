@@ -9,12 +9,12 @@ mod training;
 
 pub(crate) use audit::{Audit, Sweep};
 pub(crate) use data::{CleaningArgs, Data, FileKind, GraphArgs, Preparing, Reading, Source, SplitArgs};
-pub(crate) use device::{ChangePolicy, Device, Enrol, Place, RunDevice};
+pub(crate) use device::{ChangePolicy, Device, Enrol, Location, RunDevice};
 pub(crate) use experiment::{Bench, Demo, Models, Run};
-pub(crate) use service::{Create, Federation, Fleet, Reaching, Serve, Which};
+pub(crate) use service::{Create, Federation, FederationArgs, Fleet, Serve, ServerArgs};
 pub(crate) use training::{Evaluate, ModelSettings, Recommend, Train, Unlearn};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use sottovoce_models::settings::Value;
 use sottovoce_protocol::DisclosureMode;
@@ -131,8 +131,10 @@ fn key_value(text: &str) -> Result<(String, Value), String> {
 }
 
 /// When the disclosed subset of a history is drawn.
-fn pi_draw() -> impl TypedValueParser<Value = DisclosureMode> {
-    PossibleValuesParser::new(DisclosureMode::NAMES).map(|name| DisclosureMode::named(&name).unwrap_or_default())
+fn disclosure_mode() -> impl TypedValueParser<Value = DisclosureMode> {
+    let values = DisclosureMode::NAMES.iter().zip(["kept", "each-round"]);
+    let values = values.map(|(name, old)| PossibleValue::new(*name).alias(old));
+    PossibleValuesParser::new(values).map(|name| DisclosureMode::named(&name).unwrap_or_default())
 }
 
 fn cutoff(text: &str) -> Result<usize, String> {

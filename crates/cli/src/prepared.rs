@@ -3,7 +3,7 @@
 use crate::args::{Common, Preparing};
 use crate::output;
 use anyhow::Result;
-use sottovoce_data::{CleaningNotes, Notes};
+use sottovoce_data::{CleaningReport, LoadReport};
 use sottovoce_experiment::prepare::{DataPlan, Prepared, prepare};
 
 /// Reads, cleans and splits a data set, and notes what was left out.
@@ -22,8 +22,8 @@ pub(crate) fn from_arguments(source: &str, how: &Preparing, common: &Common) -> 
     Ok(data)
 }
 
-/// Notes what was skipped while reading and left out by cleaning.
-pub(crate) fn show_notes(notes: &Notes, cleaned: &CleaningNotes, common: &Common) {
+/// LoadReport what was skipped while reading and left out by cleaning.
+pub(crate) fn show_notes(notes: &LoadReport, cleaned: &CleaningReport, common: &Common) {
     if common.quiet {
         return;
     }
@@ -36,5 +36,5 @@ pub(crate) fn show_notes(notes: &Notes, cleaned: &CleaningNotes, common: &Common
         ));
     }
     notes.remarks.iter().for_each(|remark| output::note(remark));
-    cleaned.lines().iter().for_each(|line| output::note(line));
+    cleaned.messages().iter().for_each(|line| output::note(line));
 }

@@ -28,7 +28,7 @@ pub enum DisclosureMode {
 
 impl DisclosureMode {
     /// Names for settings; the first is the default.
-    pub const NAMES: &'static [&'static str] = &["kept", "each-round"];
+    pub const NAMES: &'static [&'static str] = &["fixed", "per-round"];
 
     /// By name.
     pub fn named(name: &str) -> Option<Self> {

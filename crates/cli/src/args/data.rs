@@ -2,7 +2,7 @@
 
 use super::Common;
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
-use sottovoce_data::{Cleaning, Columns, Format, GraphPlan, LoadOptions, Repeats, Split};
+use sottovoce_data::{Cleaning, Columns, Format, GraphConfig, LoadOptions, Repeats, Split};
 use std::path::PathBuf;
 
 /// `data`.
@@ -171,9 +171,9 @@ pub(crate) struct GraphArgs {
 
 impl GraphArgs {
     /// Options for the loader; `None` if no graph is given.
-    pub(crate) fn plan(&self) -> Option<GraphPlan> {
-        let default = GraphPlan::default();
-        (!self.graph.is_empty()).then(|| GraphPlan {
+    pub(crate) fn plan(&self) -> Option<GraphConfig> {
+        let default = GraphConfig::default();
+        (!self.graph.is_empty()).then(|| GraphConfig {
             sources: self.graph.clone(),
             hops: self.graph_hops,
             least_items: self.graph_least_items,
@@ -225,7 +225,7 @@ impl CleaningArgs {
 
 /// How each history is split.
 #[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "Splitting")]
+#[command(next_help_heading = "SplitConfig")]
 pub(crate) struct SplitArgs {
     /// temporal:FRACTION, random:FRACTION or last [default: temporal:0.8, or random:0.8 without timestamps]
     #[arg(long, value_name = "HOW")]

@@ -1,6 +1,6 @@
 //! Arguments of `device`.
 
-use super::{cutoff, pi_draw};
+use super::{cutoff, disclosure_mode};
 use clap::{Args, Subcommand};
 use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, UPLOAD_RETENTION, NOISE, SECURE_AGGREGATION};
 use sottovoce_protocol::{LayerRequirement, DisclosureMode};
@@ -121,7 +121,7 @@ pub(crate) struct Location {
     /// Folder of the device [default: sottovoce/device in your data folder]
     #[arg(long, value_name = "DIR", env = "SOTTOVOCE_DEVICE")]
     pub(crate) store: Option<PathBuf>,
-    /// Key that encrypts the folder [default: a file beside the folder, created when you enrol]
+    /// Metric that encrypts the folder [default: a file beside the folder, created when you enrol]
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 }
@@ -147,7 +147,7 @@ pub(crate) struct Enrol {
     /// Certificate authority to trust for this server instead of the web's, in PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Key that the federation's devices share for encrypted updates
+    /// Metric that the federation's devices share for encrypted updates
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
     /// Roster of public keys of the federation's devices; see `device identity`
@@ -157,8 +157,8 @@ pub(crate) struct Enrol {
     #[arg(long, value_name = "X", default_value_t = 0.5)]
     pub(crate) pi: f64,
     /// Whether these items are drawn once, so that the others are never used, or in each round
-    #[arg(long, value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = pi_draw())]
-    pub(crate) pi_draw: DisclosureMode,
+    #[arg(long, alias = "pi-draw", value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = disclosure_mode())]
+    pub(crate) disclosure: DisclosureMode,
     #[command(flatten)]
     pub(crate) location: Location,
 }
@@ -180,8 +180,8 @@ pub(crate) struct ChangePolicy {
     #[arg(long, value_name = "X")]
     pub(crate) pi: Option<f64>,
     /// Whether these items are drawn once, so that the others are never used, or in each round
-    #[arg(long, value_name = "WHEN", value_parser = pi_draw())]
-    pub(crate) pi_draw: Option<DisclosureMode>,
+    #[arg(long, alias = "pi-draw", value_name = "WHEN", value_parser = disclosure_mode())]
+    pub(crate) disclosure: Option<DisclosureMode>,
     /// Item to hide: uploads do not depend on whether you have it; repeatable
     #[arg(long, value_name = "ITEM")]
     pub(crate) hide: Vec<String>,

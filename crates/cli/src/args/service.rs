@@ -1,6 +1,6 @@
 //! Arguments of `serve`, `federation` and `fleet`.
 
-use super::{CleaningArgs, GraphArgs, ModelSettings, Reading, pi_draw};
+use super::{CleaningArgs, GraphArgs, ModelSettings, Reading, disclosure_mode};
 use clap::{ArgAction, Args, Subcommand};
 use sottovoce_data::Split;
 use sottovoce_protocol::DisclosureMode;
@@ -80,7 +80,7 @@ The settings are the model's (`sottovoce models fpl`), among them cohort, over_s
   sottovoce device enrol --federation films --federation-key films.key ...
 
 Give the file to devices, not to the server. Whoever has it can decrypt the updates.")]
-    Key {
+    Metric {
         /// File to write; it must not exist yet
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
@@ -198,7 +198,7 @@ pub(crate) struct Create {
     /// Timeout of each step of a sealed round but the first
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) seal_step_seconds: u32,
-    /// Key of `federation key` for encrypted updates; only its digest is sent
+    /// Metric of `federation key` for encrypted updates; only its digest is sent
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
     /// Derive the server's noise from the seed, to compare with the simulator; never for real devices
@@ -254,7 +254,7 @@ pub(crate) struct Fleet {
     /// Certificate to trust, in PEM
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_CA")]
     pub(crate) ca: Option<PathBuf>,
-    /// Key of `federation key` for encrypted updates
+    /// Metric of `federation key` for encrypted updates
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
     /// Histories of the devices: a file, a folder, a bare name, or synth:town[:users=N]
@@ -264,8 +264,8 @@ pub(crate) struct Fleet {
     #[arg(long, value_name = "PI", default_value_t = 1.0)]
     pub(crate) pi: f64,
     /// Whether these items are drawn once, or in each round
-    #[arg(long, value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = pi_draw())]
-    pub(crate) pi_draw: DisclosureMode,
+    #[arg(long, alias = "pi-draw", value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = disclosure_mode())]
+    pub(crate) disclosure: DisclosureMode,
     /// Criterion that the devices report when asked, or `all`; repeatable
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     pub(crate) report: Vec<String>,

@@ -99,7 +99,7 @@ pub(crate) struct Recommend {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  sottovoce evaluate --train train.tsv --test test.tsv \
     --recommendations elliot.tsv --items items.tsv --at 1,5,10 --json\n\n\
-    Files are delimited text or Parquet with a user and an item column. Lists are ranked by a `score` column \
+    Files are delimited text or Parquet with a user and an item column. RankedLists are ranked by a `score` column \
     (descending), by a `rank` column (ascending), or by their order in the file. The items file (item, categories \
     separated by |) defines the catalog and enables bias disparity; without it the catalog is every item in the other files.")]
 pub(crate) struct Evaluate {

@@ -11,7 +11,7 @@ use crate::{folder, output};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_audit::report::{self, Named};
-use sottovoce_audit::{AuditError, Findings, MODELS, Subjects, ExposedTables, CuriousServer};
+use sottovoce_audit::{AuditError, Findings, Subjects, ExposedTables, CuriousServer};
 use sottovoce_evaluate::report::{Report, Section};
 use sottovoce_evaluate::{Metrics, Protocol};
 use sottovoce_experiment::prepare::Prepared;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
         return stored::run(args, common, folder);
     }
     let model = registry::find(args.model.as_deref().unwrap_or_default())?;
-    if !MODELS.contains(&model.name) {
+    if !registry::is_federated(model.name) {
         return Err(Usage(AuditError::Model { model: model.name.to_owned() }.to_string()).into());
     }
     let given = |key: Option<(&str, &Value)>| {

@@ -290,11 +290,11 @@ impl Job<'_> {
             ("relevant", or(split.relevant.map(|least| least.to_string()), "all")),
             ("patience", or(self.args.patience.map(|patience| patience.to_string()), "none")),
         ];
-        let schema = (self.model.settings)();
-        let files = schema.iter().filter(|setting| matches!(setting.domain, Domain::Text));
-        let files = files.filter(|setting| !settings.word(setting.key).is_empty());
+        let word = |key: &str| settings.get(key).map(ToString::to_string).unwrap_or_default();
+        let files = self.model.schema().filter(|setting| matches!(setting.domain, Domain::Text));
+        let files = files.filter(|setting| !word(setting.key).is_empty());
         let contents = files.map(|file| {
-            (format!("contents of {}", file.key), checkpoint::contents(Path::new(settings.word(file.key))))
+            (format!("contents of {}", file.key), checkpoint::contents(Path::new(&word(file.key))))
         });
         let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
         let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));

@@ -5,7 +5,7 @@ use crate::args::{Audit, Common};
 use crate::output::Usage;
 use crate::prepared::from_arguments;
 use anyhow::{Context, Result, bail};
-use sottovoce_audit::{Subjects, Surface, Witness};
+use sottovoce_audit::{Subjects, ExposedTables, CuriousServer};
 use sottovoce_core::{Histories, Names};
 use sottovoce_experiment::prepare::Prepared;
 use sottovoce_federation::StoredUploads;
@@ -22,7 +22,7 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
     let uploads = StoredUploads::open(folder)?;
     let data = from_arguments(&args.data, &args.preparing, common)?;
     let spec = &uploads.terms().model;
-    let surface = Surface::of(&spec.name, data.parts.catalog.facts.as_ref())
+    let surface = ExposedTables::of(&spec.name, data.parts.catalog.facts.as_ref())
         .map_err(|error| Usage(error.to_string()))?;
     check_catalog(&uploads, &data, &surface)?;
     let owners = args.devices.as_deref().map(|path| owners(path, &data.parts.users)).transpose()?;
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
     let (train, test) = (by_device(&data.parts.train)?, by_device(&data.parts.test)?);
     let subjects = Subjects::draw(&train, Some(&test), args.people as usize, common.seed);
     let people = subjects.devices().len();
-    let witness = Witness::new(surface, subjects, args.view, rounds(args));
+    let witness = CuriousServer::new(surface, subjects, args.view, rounds(args));
     uploads.replay(&witness)?;
     let base = Audited {
         settings: spec.settings.clone(),
@@ -59,9 +59,9 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
     finish(args, common, &data, &outcome)
 }
 
-fn check_catalog(uploads: &StoredUploads, data: &Prepared, surface: &Surface) -> Result<()> {
-    let (rows, catalog) = (surface.height(&uploads.model().parameters), &data.parts.catalog);
-    let facts = catalog.facts.as_ref().filter(|_| surface.is_of_features());
+fn check_catalog(uploads: &StoredUploads, data: &Prepared, surface: &ExposedTables) -> Result<()> {
+    let (rows, catalog) = (surface.first().height(&uploads.model().parameters), &data.parts.catalog);
+    let facts = catalog.facts.as_ref().filter(|_| surface.first().is_of_features());
     let expected = facts.map_or(catalog.len(), |facts| facts.features());
     if rows != expected {
         bail!(

@@ -60,7 +60,7 @@ pub(super) fn he(bench: &Workbench) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Draws of a million.
+/// DisclosureSeeds of a million.
 const DRAWS: usize = 1_000_000;
 
 /// Discrete Gaussian noise on integers.

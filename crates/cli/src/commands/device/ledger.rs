@@ -6,7 +6,7 @@ use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::{Value as Json, json};
 use sottovoce_data::format_date;
-use sottovoce_device::{Device, ItemLeft, Told};
+use sottovoce_device::{Device, ItemLeft, OwnerReport};
 use std::fmt::Write;
 
 /// Rounds and items listed; `--json` lists all.
@@ -20,7 +20,7 @@ pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Resu
     }
     // Before the first round there is nothing to list, and perhaps no catalog.
     let items = device.items_left().unwrap_or_default();
-    let rounds: Vec<Told> = device.told().collect();
+    let rounds: Vec<OwnerReport> = device.told().collect();
     if common.json {
         let totals = device.ledger().totals();
         return output::print_json(&json!({
@@ -32,7 +32,7 @@ pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Resu
     output::print(&page(device, &rounds, &items))
 }
 
-fn of_round(told: &Told) -> Json {
+fn of_round(told: &OwnerReport) -> Json {
     let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
     json!({
         "round": told.round.0, "when": told.when, "bytes": told.bytes, "rows": rows, "samples": told.samples,
@@ -43,7 +43,7 @@ fn of_round(told: &Told) -> Json {
 
 fn of_item(item: &ItemLeft) -> Json {
     json!({
-        "item": item.item, "title": item.title, "yours": item.had, "shown": item.shown, "times": item.left.times,
+        "item": item.item, "title": item.title, "yours": item.had, "shown": item.disclosed, "times": item.left.times,
         "last_round": item.left.last.map(|(round, _)| round.0), "last_when": item.left.last.map(|(_, when)| when),
     })
 }
@@ -53,7 +53,7 @@ fn moment(when: u64) -> String {
 }
 
 fn about(item: &ItemLeft) -> String {
-    let yours = match (item.had, item.shown) {
+    let yours = match (item.had, item.disclosed) {
         (true, true) => "you have it",
         (true, false) => "you have it, but it is not used for uploads",
         (false, _) => "you do not have it",
@@ -71,7 +71,7 @@ fn about(item: &ItemLeft) -> String {
     text
 }
 
-fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
+fn page(device: &Device, rounds: &[OwnerReport], items: &[ItemLeft]) -> String {
     let totals = device.ledger().totals();
     if totals.updates == 0 {
         return "Nothing has left this device yet.\n".to_owned();
@@ -107,7 +107,7 @@ fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
         ("Of items not in your history", (false, false)),
     ];
     for (title, kind) in kinds {
-        let mut of: Vec<&ItemLeft> = items.iter().filter(|item| (item.had, item.shown) == kind).collect();
+        let mut of: Vec<&ItemLeft> = items.iter().filter(|item| (item.had, item.disclosed) == kind).collect();
         if of.is_empty() {
             continue;
         }

@@ -28,7 +28,7 @@ fn change(device: &mut Device, args: &ChangePolicy) -> Result<(), DeviceError> {
     let figures = !args.report.is_empty() || !args.no_report.is_empty();
     let layers = [&args.require, &args.no_require, &args.refuse, &args.no_refuse];
     let layers = layers.iter().any(|names| !names.is_empty());
-    let pi = args.pi.is_some() || args.pi_draw.is_some();
+    let pi = args.pi.is_some() || args.disclosure.is_some();
     if pi || participates || figures || layers || args.least_cohort.is_some() {
         device.set_policy(|policy| apply(policy, args))?;
     }
@@ -47,7 +47,7 @@ fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
     if let Some(pi) = args.pi {
         policy.set_pi(pi)?;
     }
-    policy.draw = args.pi_draw.unwrap_or(policy.draw);
+    policy.disclosure = args.disclosure.unwrap_or(policy.disclosure);
     if let Some(least) = args.least_cohort {
         policy.least_cohort = least;
     }
@@ -86,12 +86,12 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         Reportable::Only(names) => names.iter().map(String::as_str).collect(),
     };
     let hidden: Vec<&str> = device.hidden().collect();
-    let (shown, items) = (device.shown(), device.items());
+    let (shown, items) = (device.disclosed(), device.items());
     let id = |&row: &u32| items.map(|items| items.id(row as usize));
     let shown: Option<Vec<_>> = shown.map(|rows| rows.iter().filter_map(id).collect());
     if common.json {
         return output::print_json(&json!({
-            "participation": participation, "pi": policy.pi(), "pi_draw": policy.draw.name(), "shown": shown,
+            "participation": participation, "pi": policy.pi(), "disclosure": policy.disclosure.name(), "shown": shown,
             "hidden": hidden, "least_cohort": policy.least_cohort,
             "required_layers": policy.required_layers, "refused_layers": policy.refused_layers,
             "report": told, "samples": policy.samples,
@@ -102,17 +102,17 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         let _ = writeln!(text, "  {name:14} {value}");
     };
     line("participation", participation);
-    let of_items = match (policy.draw, shown) {
-        (DisclosureMode::EachRound, _) => {
+    let of_items = match (policy.disclosure, shown) {
+        (DisclosureMode::PerRound, _) => {
             "the row of an item you have leaves with this probability, drawn in each round".to_owned()
         }
-        (DisclosureMode::Kept, None) => {
+        (DisclosureMode::Fixed, None) => {
             "uploads are computed from this fraction of your items, drawn once".to_owned()
         }
-        (DisclosureMode::Kept, Some(shown)) if shown.is_empty() => {
+        (DisclosureMode::Fixed, Some(shown)) if shown.is_empty() => {
             "uploads are computed from none of your items".to_owned()
         }
-        (DisclosureMode::Kept, Some(shown)) => {
+        (DisclosureMode::Fixed, Some(shown)) => {
             let had = device.history().len() - device.unknown_items();
             let (shown, had) = (grouped(shown.len() as u128), grouped(had as u128));
             format!("uploads are computed from {shown} of your {had} items, always the same ones")

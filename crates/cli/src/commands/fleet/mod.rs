@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
     Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore,
-    Method, Options, Pace, Request, Response, Roster, Secret, Seeds, Store, Together, Transport,
+    Method, Options, Timing, Request, Response, Roster, Secret, Seeds, Store, SharedCache, Transport,
     TransportError,
 };
 use sottovoce_experiment::prepare::{DataPlan, prepare};
@@ -22,10 +22,10 @@ use sottovoce_protocol::{Policy, Reportable, SharedModel, codec, limits};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use workers::Schedule;
+use workers::Plan;
 
 /// Pauses of a device: short, to load the server.
-const PACE: Pace = Pace {
+const TIMING: Timing = Timing {
     first: Duration::from_millis(50),
     most: Duration::from_secs(2),
     check_in: Duration::from_millis(200),
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
     if let Some(path) = &args.devices_out {
         crate::folder::write_file(path, users.table(&devices).as_bytes())?;
     }
-    let schedule = Schedule::new(devices, start, args.seconds.map(Duration::from_secs_f64));
+    let schedule = Plan::new(devices, start, args.seconds.map(Duration::from_secs_f64));
     let mut bar = Bar::new("rounds", about["rounds"].as_u64().unwrap_or(0), common.quiet);
     let total = workers::run(&schedule, &transport, usize::from(args.connections), &mut bar)?;
     drop(bar);
@@ -173,17 +173,17 @@ impl Users {
         let token = secret(&args.token_file)?;
         let path = format!("/v1/federations/{}/catalog", args.federation);
         let items = Arc::new(Items::parse(get(transport, path, limits::MESSAGE_BYTES)?.body)?);
-        let together = Arc::new(Together::new());
+        let together = Arc::new(SharedCache::new());
         let key = key_file::read_shared(args.federation_key.as_deref())?;
         let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
-        policy.disclosure = args.pi_draw;
+        policy.disclosure = args.disclosure;
         policy.criteria = match args.report.iter().any(|name| name == "all") {
             true => Reportable::All,
             false => Reportable::Only(args.report.iter().cloned().collect()),
         };
         let make = |&user: &u32| {
             let options =
-                Options { pace: PACE, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
+                Options { timing: TIMING, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
             let mut store: Box<dyn Store> = match &args.store {
                 Some(folder) => file_store(folder, user)?,
                 None => Box::new(MemoryStore::new()),

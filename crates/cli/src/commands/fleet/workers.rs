@@ -25,7 +25,7 @@ pub(super) struct Total {
 }
 
 /// Devices, and when each is due.
-pub(super) struct Schedule {
+pub(super) struct Plan {
     devices: Vec<Mutex<Device>>,
     due: Mutex<Due>,
     start: Instant,
@@ -44,7 +44,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Schedule {
+impl Plan {
     pub(super) fn new(devices: Vec<Device>, start: Instant, end: Option<Duration>) -> Self {
         let queue = (0..devices.len()).map(|index| Reverse((Duration::ZERO, index))).collect();
         let due = Due { queue, left: devices.len(), total: Total::default(), failure: None };
@@ -112,7 +112,7 @@ impl Due {
 
 /// Runs until the federation is finished, or the time is up.
 pub(super) fn run(
-    schedule: &Schedule,
+    schedule: &Plan,
     transport: &dyn Transport,
     threads: usize,
     bar: &mut Bar,

@@ -11,7 +11,7 @@ use crate::output::{self, Usage, grouped};
 use crate::progress::Bar;
 use anyhow::{Context, Result};
 use serde::Serialize;
-use sottovoce_federation::{HistoryFile, Streaming, registry};
+use sottovoce_federation::{HistoryFile, Simulation, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Settings;
 use sottovoce_models::{Fit, Flow, Progress, Recommender, Summary, Watch};
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
     let mut watch = LossMonitor { bar, loss: None };
     let (started, before) = (Instant::now(), cpu_seconds());
     let mut fit = Fit::new(common.seed, &mut watch);
-    let summary = train(args.stream, file, recommender.as_mut(), &mut fit)
+    let summary = train(args.stream, file, &mut recommender, &mut fit)
         .with_context(|| format!("training {} on {}", model.name, args.data))?;
     let seconds = Seconds { train: started.elapsed().as_secs_f64(), train_cpu: cpu_seconds() - before };
     let loss = watch.loss;
@@ -98,7 +98,7 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
         seconds,
         peak_rss_bytes: peak_rss_bytes(),
     };
-    store(args, &outcome, recommender.as_ref())?;
+    store(args, &outcome, &recommender)?;
     if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
 }
 
@@ -141,7 +141,7 @@ fn check(args: &Train) -> Result<()> {
 fn train(
     stream: bool,
     file: HistoryFile,
-    recommender: &mut dyn Streaming,
+    recommender: &mut Simulation,
     fit: &mut Fit<'_>,
 ) -> Result<Summary> {
     if stream {
