@@ -91,6 +91,9 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
         model.settings(settings.chain(key.map(|(key, value)| (key, value.clone()))))
     };
     let base = given(None)?;
+    if !common.quiet {
+        base.notes().for_each(|note| output::note(&note));
+    }
     let mut sweeps = Vec::new();
     for Sweep { key, values } in &args.sweep {
         let settings: Result<Vec<_>> =

@@ -180,6 +180,9 @@ struct Seconds {
 pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let model = registry::find(&args.model)?;
     let settings = model.settings(args.settings.given())?;
+    if !common.quiet {
+        settings.notes().for_each(|note| output::note(&note));
+    }
     if args.stream || HistoryFile::is_one(Path::new(&args.data)) {
         return from_histories::run(args, common, model, &settings);
     }

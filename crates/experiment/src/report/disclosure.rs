@@ -65,7 +65,7 @@ fn leaves(row: &Row) -> String {
     if !is_federated(row) {
         return "the whole history".to_owned();
     }
-    let is_drawn_anew = row.settings.get("pi_draw") == Some(&Value::Word("each-round".to_owned()));
+    let is_drawn_anew = row.settings.get("disclosure") == Some(&Value::Word("per-round".to_owned()));
     match (row.settings.get("pi").and_then(number), is_drawn_anew) {
         (None, _) => "updates of the shared model".to_owned(),
         (Some(0.0), true) => "updates, never with rows of liked items".to_owned(),

@@ -2,6 +2,7 @@
 
 mod changes;
 mod load;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod records;
 mod round_changes;
@@ -9,6 +10,7 @@ mod schema;
 mod sql;
 mod sqlite;
 
+#[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use records::{
     Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, RECEIPT_ROUNDS, Receipt, RoundOpening,
@@ -92,7 +94,13 @@ impl StorageError {
 /// If it cannot be opened, belongs to another program, is newer than this program or is in use.
 pub fn open(url: &str) -> Result<Box<dyn Storage>, StorageError> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        #[cfg(feature = "postgres")]
         return Ok(Box::new(Postgres::open(url)?));
+        #[cfg(not(feature = "postgres"))]
+        return Err(StorageError::Database {
+            what: "opening a PostgreSQL database".to_owned(),
+            reason: "needs the cargo feature `postgres`, which this build leaves out".to_owned(),
+        });
     }
     let path = url.strip_prefix("sqlite:").unwrap_or(url);
     Ok(Box::new(Sqlite::open(Path::new(path))?))

@@ -53,6 +53,7 @@ pub(super) enum SqlError {
     /// The database reported an error.
     Failed(String),
     /// The connection was lost.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite has no connection to lose"))]
     ConnectionLost(String),
     /// A visitor of rows asked to stop.
     Stopped,
@@ -74,6 +75,7 @@ pub(super) struct Batch {
     /// For one row at a time.
     pub(super) one: &'static str,
     /// For all rows at once: each parameter is the array of a column.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite takes one row at a time"))]
     pub(super) many: &'static str,
 }
 

@@ -4,6 +4,7 @@
 //! database. An object is written before the database records its version as current.
 
 mod object;
+#[cfg(feature = "s3")]
 mod s3;
 
 use object_store::local::LocalFileSystem;
@@ -107,8 +108,13 @@ impl VersionStore {
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, VersionStoreError> {
         let wrong = |reason| VersionStoreError::Location { location: location.to_owned(), reason };
+        #[cfg(not(feature = "s3"))]
+        drop(environment);
         let (store, prefix) = match location.strip_prefix("s3://") {
+            #[cfg(feature = "s3")]
             Some(rest) => s3::open(rest, environment).map_err(wrong)?,
+            #[cfg(not(feature = "s3"))]
+            Some(_) => return Err(wrong("needs the cargo feature `s3`, which this build leaves out".to_owned())),
             None => (folder(location).map_err(wrong)?, Key::default()),
         };
         Ok(Self { store, prefix, location: location.trim_end_matches('/').to_owned() })
