@@ -17,7 +17,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use sottovoce_data::{Cleaning, Columns, Format, GraphPlan, LoadOptions, Repeats, Split};
 use sottovoce_experiment::checkpoint::Every;
 use sottovoce_models::settings::Value;
-use sottovoce_protocol::PiDraw;
+use sottovoce_protocol::DisclosureMode;
 use std::path::PathBuf;
 
 const ABOUT: &str = "A federated recommender: it learns from many people's devices what to recommend, \
@@ -536,8 +536,8 @@ fn key_value(text: &str) -> Result<(String, Value), String> {
 }
 
 /// How often it is drawn what leaves by pi.
-fn pi_draw() -> impl TypedValueParser<Value = PiDraw> {
-    PossibleValuesParser::new(PiDraw::NAMES).map(|name| PiDraw::named(&name).unwrap_or_default())
+fn pi_draw() -> impl TypedValueParser<Value = DisclosureMode> {
+    PossibleValuesParser::new(DisclosureMode::NAMES).map(|name| DisclosureMode::named(&name).unwrap_or_default())
 }
 
 fn cutoff(text: &str) -> Result<usize, String> {

@@ -125,7 +125,7 @@ mod tests {
         let chosen = catalog.select(&[2, 1]);
         assert_eq!(chosen.title(0), Some("C"));
         assert_eq!(chosen.title(1), None);
-        assert_eq!(chosen.facts.unwrap().holders(0).to_vec(), [1]);
+        assert_eq!(chosen.facts.unwrap().items_with(0).to_vec(), [1]);
         let categories = chosen.categories.unwrap();
         assert_eq!(categories.of(0), [1]);
         assert_eq!(categories.of(1), [0u32; 0]);

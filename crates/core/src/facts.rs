@@ -1,8 +1,8 @@
 //! What is known of the items as facts: the features that a knowledge graph, or plain attributes, give them.
 
 use crate::Names;
-use crate::numbers::{Lists, Numbers};
-use crate::words::Words;
+use crate::front_coding::FrontCoded;
+use crate::sorted_indices::{Lists, SortedIndices};
 use std::sync::OnceLock;
 
 /// Which features each item has, by item and by feature.
@@ -13,12 +13,12 @@ use std::sync::OnceLock;
 /// ```
 /// use sottovoce_core::Facts;
 /// let facts = Facts::of_lists(&[("type: park", 1), ("city > country: Italy", 2)], &[vec![0], vec![], vec![1, 0]]);
-/// assert_eq!((facts.of(2).to_vec(), facts.holders(0).to_vec()), (vec![0, 1], vec![0, 2]));
+/// assert_eq!((facts.of(2).to_vec(), facts.items_with(0).to_vec()), (vec![0, 1], vec![0, 2]));
 /// assert_eq!((facts.name(1).as_str(), facts.hops(1)), ("city > country: Italy", 2));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    words: Words,
+    words: FrontCoded,
     hops: Vec<u8>,
     /// By item: its features, ascending.
     by_item: Lists,
@@ -52,7 +52,7 @@ impl Facts {
     pub(crate) fn of_features(names: &Names, hops: Vec<u8>) -> Self {
         assert_eq!(names.len(), hops.len(), "hops of each feature");
         let by_item = Lists::below(names.len());
-        Self { words: Words::new(names.iter()), hops, by_item, by_feature: OnceLock::new() }
+        Self { words: FrontCoded::new(names.iter()), hops, by_item, by_feature: OnceLock::new() }
     }
 
     /// The next item's features, in any order.
@@ -104,7 +104,7 @@ impl Facts {
     /// # Panics
     /// If there is no such item.
     #[inline]
-    pub fn of(&self, item: usize) -> Numbers<'_> {
+    pub fn of(&self, item: usize) -> SortedIndices<'_> {
         self.by_item.of(item)
     }
 
@@ -113,7 +113,7 @@ impl Facts {
     /// # Panics
     /// If there is no such feature.
     #[inline]
-    pub fn holders(&self, feature: usize) -> Numbers<'_> {
+    pub fn items_with(&self, feature: usize) -> SortedIndices<'_> {
         self.by_feature.get_or_init(|| self.by_item.turned(self.features())).of(feature)
     }
 
@@ -148,9 +148,9 @@ impl Facts {
     }
 
     /// The same without features that no item has; the others move up.
-    pub fn without_unheld(&self) -> Facts {
+    pub fn without_unused_features(&self) -> Facts {
         let kept: Vec<u32> =
-            (0..self.features() as u32).filter(|&f| !self.holders(f as usize).is_empty()).collect();
+            (0..self.features() as u32).filter(|&f| !self.items_with(f as usize).is_empty()).collect();
         let mut numbers = vec![0; self.features()];
         kept.iter().zip(0..).for_each(|(&old, new)| numbers[old as usize] = new);
         let lists: Vec<Vec<u32>> = (0..self.items())
@@ -179,18 +179,18 @@ mod tests {
         );
         assert_eq!((facts.items(), facts.features(), facts.len()), (4, 4, 5));
         let lists = |facts: &Facts, items: [usize; 2]| items.map(|item| facts.of(item).to_vec());
-        let holders =
-            |facts: &Facts, features: [usize; 2]| features.map(|feature| facts.holders(feature).to_vec());
+        let items_with =
+            |facts: &Facts, features: [usize; 2]| features.map(|feature| facts.items_with(feature).to_vec());
         assert_eq!(lists(&facts, [0, 1]), [vec![0, 2], vec![]]);
-        assert_eq!(holders(&facts, [1, 3]), [vec![2, 3], vec![]]);
+        assert_eq!(items_with(&facts, [1, 3]), [vec![2, 3], vec![]]);
         let fewer = facts.select(&[3, 0]);
         assert_eq!(lists(&fewer, [0, 1]), [vec![0, 1], vec![0, 2]]);
-        assert_eq!(holders(&fewer, [0, 1]), [vec![0, 1], vec![0]]);
+        assert_eq!(items_with(&fewer, [0, 1]), [vec![0, 1], vec![0]]);
         assert_eq!(fewer.name(2), "c");
-        let held = facts.select(&[0, 1]).without_unheld();
+        let held = facts.select(&[0, 1]).without_unused_features();
         assert_eq!(lists(&held, [0, 1]), [vec![0, 1], vec![]]);
         assert_eq!((held.name(1).as_str(), held.hops(1), held.features()), ("c", 1, 2));
-        assert_eq!(holders(&held, [0, 1]), [vec![0], vec![0]]);
+        assert_eq!(items_with(&held, [0, 1]), [vec![0], vec![0]]);
     }
 
     #[test]

@@ -210,7 +210,7 @@ impl Histories {
     }
 
     /// The same with each user's items ascending, each once, and no ratings or timestamps.
-    pub fn each_once(&self) -> Histories {
+    pub fn deduplicated(&self) -> Histories {
         let sorted = self.sorted();
         let mut offsets = Vec::with_capacity(sorted.users() + 1);
         let mut items: Vec<u32> = Vec::with_capacity(sorted.interactions());
@@ -224,7 +224,7 @@ impl Histories {
 
     /// Drops ratings and timestamps, for models that do not look at them.
     #[must_use]
-    pub fn without_extras(mut self) -> Histories {
+    pub fn without_ratings_and_times(mut self) -> Histories {
         self.ratings = Vec::new();
         self.times = Vec::new();
         self

@@ -9,21 +9,21 @@
 mod catalog;
 mod facts;
 mod facts_text;
-mod fastest;
+mod front_coding;
 mod histories;
 mod images;
 pub mod math;
 mod names;
-mod numbers;
 mod rng;
-mod words;
+mod simd;
+mod sorted_indices;
 
 pub use catalog::{Catalog, Categories};
 pub use facts::Facts;
 pub use facts_text::{CATALOG_HEADER, FactsError};
-pub use fastest::{Work, fastest};
 pub use histories::{Histories, HistoriesBuilder, ShapeError};
 pub use images::{Images, ImagesError};
 pub use names::Names;
-pub use numbers::Numbers;
 pub use rng::Rng;
+pub use simd::{SimdKernel, simd_dispatch};
+pub use sorted_indices::SortedIndices;

@@ -4,7 +4,7 @@
 //! in the simulator must not. Sums of products use eight lanes in a fixed order, which compilers turn into vector
 //! instructions of any width without changing the result.
 
-use crate::{Work, fastest};
+use crate::{SimdKernel, simd_dispatch};
 
 /// Natural logarithm.
 #[inline]
@@ -172,12 +172,12 @@ fn add_lanes<const L: usize>(y: &mut [f32; L], x: &[f32; L]) {
 /// what runs in whole vectors.
 #[inline]
 pub fn all_finite(values: &[f32]) -> bool {
-    if values.len() < 64 { Finite(values).run() } else { fastest(Finite(values)) }
+    if values.len() < 64 { Finite(values).run() } else { simd_dispatch(Finite(values)) }
 }
 
 struct Finite<'a>(&'a [f32]);
 
-impl Work for Finite<'_> {
+impl SimdKernel for Finite<'_> {
     type Output = bool;
 
     #[inline(always)]

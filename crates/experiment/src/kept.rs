@@ -48,7 +48,7 @@ pub(crate) fn kept(facts: &Facts, train: &Histories, lists: &Lists, cutoff: usiz
     let mut shares: [Vec<f64>; FIRST.len()] = Default::default();
     let mut listed = vec![false; facts.features()];
     let rng = Rng::new(seed).stream("kept", 0);
-    for (user, history) in train.each_once().iter().enumerate() {
+    for (user, history) in train.deduplicated().iter().enumerate() {
         let list = lists.top(user, cutoff);
         let draw = |which| rng.stream(which, user as u64);
         mark(&mut listed, facts, list, true);

@@ -118,7 +118,7 @@ pub fn load_clean(
         (Some(plan), None) => learn_of_items(&mut dataset, plan, options)?,
         (_, Some(_)) => {
             let facts = &mut dataset.interactions.catalog.facts;
-            *facts = facts.take().map(|facts| Arc::new(facts.without_unheld()));
+            *facts = facts.take().map(|facts| Arc::new(facts.without_unused_features()));
         }
         (None, None) => (),
     }

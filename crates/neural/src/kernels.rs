@@ -1,7 +1,7 @@
 //! The vector loops that everything else is made of.
 //!
 //! Sums run in eight lanes in a fixed order and no multiplication is fused with an addition, so that the bits do not depend on
-//! the width of a machine's vectors. All is inlined into work that [`sottovoce_core::fastest`] compiles for several
+//! the width of a machine's vectors. All is inlined into work that [`sottovoce_core::simd_dispatch`] compiles for several
 //! instruction sets.
 
 use crate::Real;

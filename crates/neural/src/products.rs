@@ -8,7 +8,7 @@
 use crate::error::Result;
 use crate::kernels::{add_scaled, dots};
 use crate::{Arithmetic, NeuralError, Real};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Below this many multiplications, or this many rows on the short side, plain loops are used instead of `gemm`. From a
 /// sweep over dense products (docs/performance.md): from here on `gemm` takes half the time or less of loops that find no
@@ -135,7 +135,7 @@ pub fn add_product<R: Real>(
     if is_large(arithmetic, a.rows, b.columns, a.columns) {
         by_gemm(&mut into, a.columns, (a.values, a.stride, 1), (b.values, b.stride, 1));
     } else {
-        fastest(Plain { a, b, into });
+        simd_dispatch(Plain { a, b, into });
     }
     Ok(())
 }
@@ -156,7 +156,7 @@ pub fn add_product_by_transposed<R: Real>(
     if a.rows >= MANY_ROWS_BY_TRANSPOSED && is_large(arithmetic, a.rows, b.rows, a.columns) {
         by_gemm(&mut into, a.columns, (a.values, a.stride, 1), (b.values, 1, b.stride));
     } else {
-        fastest(ByTransposed { a, b, into });
+        simd_dispatch(ByTransposed { a, b, into });
     }
     Ok(())
 }
@@ -177,7 +177,7 @@ pub fn add_transposed_product<R: Real>(
     if is_large(arithmetic, a.columns, b.columns, a.rows) {
         by_gemm(&mut into, a.rows, (a.values, 1, a.stride), (b.values, b.stride, 1));
     } else {
-        fastest(Transposed { a, b, into });
+        simd_dispatch(Transposed { a, b, into });
     }
     Ok(())
 }
@@ -221,7 +221,7 @@ struct Plain<'a, 'i, R> {
     into: MatrixMut<'i, R>,
 }
 
-impl<R: Real> Work for Plain<'_, '_, R> {
+impl<R: Real> SimdKernel for Plain<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -246,7 +246,7 @@ struct ByTransposed<'a, 'i, R> {
     into: MatrixMut<'i, R>,
 }
 
-impl<R: Real> Work for ByTransposed<'_, '_, R> {
+impl<R: Real> SimdKernel for ByTransposed<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -275,7 +275,7 @@ struct Transposed<'a, 'i, R> {
     into: MatrixMut<'i, R>,
 }
 
-impl<R: Real> Work for Transposed<'_, '_, R> {
+impl<R: Real> SimdKernel for Transposed<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! The layer `anonymous-upload` of a round's terms: the key by which its one-time tokens are made.
 
-use crate::protection::{ANONYMOUS, ENCRYPTION, INTEGERS, SECURE_AGGREGATION};
+use crate::protection::{ANONYMOUS, ENCRYPTION, QUANTIZATION, SECURE_AGGREGATION};
 use crate::tokens::PublicKey;
-use crate::{ProtectionError, tokens};
+use crate::{PrivacyError, tokens};
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, Settings};
 
 const KEY: &str = "key";
@@ -18,23 +18,23 @@ pub fn anonymous_layer(key: &PublicKey) -> PrivacyLayer {
 /// # Errors
 /// If the layer has no key, stands twice, or does not go with the others: sums of integers come out the same in any order,
 /// other sums do not; and what devices say under a seal names their seats.
-pub fn anonymous_key(terms: &PrivacyTerms) -> Result<Option<PublicKey>, ProtectionError> {
+pub fn anonymous_key(terms: &PrivacyTerms) -> Result<Option<PublicKey>, PrivacyError> {
     let mut layers = terms.layers.iter().filter(|layer| layer.name == ANONYMOUS);
     let Some(layer) = layers.next() else { return Ok(None) };
     if layers.next().is_some() {
-        return Err(ProtectionError::Unknown(ANONYMOUS.to_owned()));
+        return Err(PrivacyError::Unknown(ANONYMOUS.to_owned()));
     }
     let has = |name: &str| terms.layers.iter().any(|layer| layer.name == name);
     if has(SECURE_AGGREGATION) || has(ENCRYPTION) {
-        return Err(ProtectionError::AnonymousSeal);
+        return Err(PrivacyError::AnonymousSeal);
     }
-    if !has(INTEGERS) {
-        return Err(ProtectionError::NeedsIntegers(ANONYMOUS));
+    if !has(QUANTIZATION) {
+        return Err(PrivacyError::NeedsIntegers(ANONYMOUS));
     }
     let text = layer.settings.get(KEY).cloned().unwrap_or_default();
     let key = tokens::from_hex(&text).and_then(|bytes| PublicKey::from_bytes(&bytes).ok());
     let expected = "64 hexadecimal digits of an element of the group";
-    key.map(Some).ok_or(ProtectionError::Setting { layer: ANONYMOUS, key: KEY, found: text, expected })
+    key.map(Some).ok_or(PrivacyError::Setting { layer: ANONYMOUS, key: KEY, found: text, expected })
 }
 
 #[cfg(test)]
@@ -47,19 +47,19 @@ mod tests {
         PrivacyLayer { name: name.to_owned(), settings: Settings::new() }
     }
 
-    fn of(layers: &[PrivacyLayer]) -> Result<Option<PublicKey>, ProtectionError> {
+    fn of(layers: &[PrivacyLayer]) -> Result<Option<PublicKey>, PrivacyError> {
         anonymous_key(&PrivacyTerms { layers: layers.to_vec() })
     }
 
     #[test]
     fn the_key_in_the_terms_is_the_issuers() {
         let key = Issuer::new([1; 32], Scope { federation: FederationId(1), round: RoundId(2) }).key();
-        let (integers, anonymous) = (layer(INTEGERS), anonymous_layer(&key));
+        let (integers, anonymous) = (layer(QUANTIZATION), anonymous_layer(&key));
         assert_eq!(of(&[integers.clone(), anonymous.clone()]), Ok(Some(key)));
         assert_eq!(of(std::slice::from_ref(&integers)), Ok(None));
-        assert_eq!(of(std::slice::from_ref(&anonymous)), Err(ProtectionError::NeedsIntegers(ANONYMOUS)));
+        assert_eq!(of(std::slice::from_ref(&anonymous)), Err(PrivacyError::NeedsIntegers(ANONYMOUS)));
         let sealed = [integers.clone(), layer(SECURE_AGGREGATION), anonymous.clone()];
-        assert_eq!(of(&sealed), Err(ProtectionError::AnonymousSeal));
+        assert_eq!(of(&sealed), Err(PrivacyError::AnonymousSeal));
         assert!(of(&[integers.clone(), anonymous.clone(), anonymous]).is_err());
         let error = of(&[integers, layer(ANONYMOUS)]).unwrap_err().to_string();
         assert!(error.contains("\"anonymous-upload\": setting \"key\" is \"\""), "{error}");

@@ -8,18 +8,18 @@ use sha2::{Digest, Sha256};
 /// simulator; a deployed device or server takes its seed from the operating system.
 ///
 /// ```
-/// use sottovoce_privacy::Generator;
-/// let mut generator = Generator::new([7; 32]);
-/// let mut again = Generator::new([7; 32]);
+/// use sottovoce_privacy::SecureRng;
+/// let mut generator = SecureRng::new([7; 32]);
+/// let mut again = SecureRng::new([7; 32]);
 /// assert_eq!(generator.next_u64(), again.next_u64());
 /// assert_ne!(generator.stream("masks", 1).next_u64(), generator.stream("masks", 2).next_u64());
 /// ```
-pub struct Generator {
+pub struct SecureRng {
     seed: [u8; 32],
     source: ChaCha20Rng,
 }
 
-impl Generator {
+impl SecureRng {
     /// From 32 secret bytes.
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed, source: ChaCha20Rng::from_seed(seed) }
@@ -68,7 +68,7 @@ impl Generator {
 }
 
 /// For libraries that bring their own distributions.
-impl TryRng for Generator {
+impl TryRng for SecureRng {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -85,11 +85,11 @@ impl TryRng for Generator {
     }
 }
 
-impl TryCryptoRng for Generator {}
+impl TryCryptoRng for SecureRng {}
 
 /// Says nothing of the seed.
-impl std::fmt::Debug for Generator {
+impl std::fmt::Debug for SecureRng {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Generator")
+        out.write_str("SecureRng")
     }
 }

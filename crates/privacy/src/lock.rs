@@ -5,8 +5,8 @@
 //! resists.
 
 use crate::he::{HeError, bfv, ckks};
-use crate::packing::RowsAs;
-use crate::{Generator, Integers, Scheme};
+use crate::quantize::RowLayout;
+use crate::{SecureRng, Quantization, Scheme};
 use sottovoce_protocol::RoundId;
 
 /// How far an opened sum may be from a whole number, in steps of the grid: less than a half, so that it is known.
@@ -16,7 +16,7 @@ const FRAME: u64 = 64;
 
 /// What is agreed on before anybody encrypts.
 #[derive(Clone, Debug)]
-pub struct Lock {
+pub struct SumEncryption {
     scheme: Parameters,
     /// The largest word, as a signed number.
     most: i64,
@@ -29,7 +29,7 @@ enum Parameters {
     Ckks(ckks::Parameters),
 }
 
-impl Lock {
+impl SumEncryption {
     /// For sums of words of this length, on a grid of so many steps in one, each device's values with noise that
     /// goes so far.
     ///
@@ -37,7 +37,7 @@ impl Lock {
     /// If there are no parameters with room for so many devices.
     pub(crate) fn new(
         scheme: Scheme,
-        integers: &Integers,
+        integers: &Quantization,
         reach: f64,
         steps: f64,
         length: usize,
@@ -45,8 +45,8 @@ impl Lock {
         let largest = (f64::from(integers.range.min(integers.clip.unwrap_or(f32::MAX))) + reach) * steps;
         // Heads of cells use all of a word.
         let most = match integers.rows {
-            RowsAs::Dense => largest.ceil().clamp(1.0, f64::from(u32::MAX >> 1)) as i64,
-            RowsAs::Buckets(_) => 1 << 31,
+            RowLayout::Dense => largest.ceil().clamp(1.0, f64::from(u32::MAX >> 1)) as i64,
+            RowLayout::Buckets(_) => 1 << 31,
         };
         let clients = integers.devices;
         let scheme = match scheme {
@@ -70,7 +70,7 @@ impl Lock {
     }
 
     fn key(key: &[u8; 32], round: RoundId) -> [u8; 32] {
-        Generator::new(*key).stream("round", round.0).seed()
+        SecureRng::new(*key).stream("round", round.0).seed()
     }
 
     fn signed(&self, word: u32) -> i64 {
@@ -86,7 +86,7 @@ impl Lock {
         key: &[u8; 32],
         round: RoundId,
         words: &[u32],
-        generator: &mut Generator,
+        generator: &mut SecureRng,
     ) -> Result<Vec<u8>, HeError> {
         if words.len() != self.length {
             return Err(HeError::Length { found: words.len(), expected: self.length });
@@ -95,12 +95,12 @@ impl Lock {
         match &self.scheme {
             Parameters::Bfv(parameters) => {
                 let values: Vec<i64> = words.iter().map(|&word| self.signed(word)).collect();
-                let public = bfv::Keeper::new(parameters, key).public_key()?;
+                let public = bfv::Decryptor::new(parameters, key).public_key()?;
                 Ok(public.seal(&values, generator)?.encode())
             }
             Parameters::Ckks(parameters) => {
                 let values: Vec<f64> = words.iter().map(|&word| self.signed(word) as f64).collect();
-                let public = ckks::Keeper::new(parameters, key, 0)?.public_key()?;
+                let public = ckks::Decryptor::new(parameters, key, 0)?.public_key()?;
                 Ok(public.seal(&values, generator)?.encode())
             }
         }
@@ -115,25 +115,25 @@ impl Lock {
         key: &[u8; 32],
         round: RoundId,
         sum: &[u8],
-        generator: &mut Generator,
+        generator: &mut SecureRng,
     ) -> Result<Vec<u32>, HeError> {
         let key = Self::key(key, round);
         match &self.scheme {
             Parameters::Bfv(parameters) => {
-                let sum = bfv::Sealed::decode(sum, parameters)?;
-                let opened = bfv::Keeper::new(parameters, key).open(&sum)?;
+                let sum = bfv::Ciphertext::decode(sum, parameters)?;
+                let opened = bfv::Decryptor::new(parameters, key).open(&sum)?;
                 Ok(opened.into_iter().map(|value| value as u32).collect())
             }
             Parameters::Ckks(parameters) => {
-                let sum = ckks::Sealed::decode(sum, parameters)?;
-                let opened = ckks::Keeper::new(parameters, key, 0)?.open(&sum, generator)?;
+                let sum = ckks::Ciphertext::decode(sum, parameters)?;
+                let opened = ckks::Decryptor::new(parameters, key, 0)?.open(&sum, generator)?;
                 Ok(opened.into_iter().map(|value| value.round() as i64 as u32).collect())
             }
         }
     }
 }
 
-impl PartialEq for Lock {
+impl PartialEq for SumEncryption {
     fn eq(&self, other: &Self) -> bool {
         let same = std::mem::discriminant(&self.scheme) == std::mem::discriminant(&other.scheme);
         same && (self.most, self.length) == (other.most, other.length)
@@ -142,42 +142,42 @@ impl PartialEq for Lock {
 
 /// A digest of a key, by which devices see that they have the federation's; it says nothing else of the key.
 pub fn key_digest(key: &[u8; 32]) -> String {
-    let digest = Generator::new(*key).stream("digest", 0).seed();
+    let digest = SecureRng::new(*key).stream("digest", 0).seed();
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The server's half: a sum that it cannot open.
 #[derive(Clone, Debug)]
-pub struct LockedSum {
-    lock: Lock,
-    sum: Option<Sealed>,
+pub struct EncryptedSum {
+    encryption: SumEncryption,
+    sum: Option<Ciphertext>,
 }
 
 #[derive(Clone, Debug)]
-enum Sealed {
-    Bfv(bfv::Sealed),
-    Ckks(ckks::Sealed),
+enum Ciphertext {
+    Bfv(bfv::Ciphertext),
+    Ckks(ckks::Ciphertext),
 }
 
-impl LockedSum {
+impl EncryptedSum {
     /// Nothing yet.
-    pub fn new(lock: Lock) -> Self {
-        Self { lock, sum: None }
+    pub fn new(encryption: SumEncryption) -> Self {
+        Self { encryption: encryption, sum: None }
     }
 
-    fn decode(&self, bytes: &[u8]) -> Result<Sealed, HeError> {
-        let sealed = match &self.lock.scheme {
-            Parameters::Bfv(parameters) => Sealed::Bfv(bfv::Sealed::decode(bytes, parameters)?),
-            Parameters::Ckks(parameters) => Sealed::Ckks(ckks::Sealed::decode(bytes, parameters)?),
+    fn decode(&self, bytes: &[u8]) -> Result<Ciphertext, HeError> {
+        let sealed = match &self.encryption.scheme {
+            Parameters::Bfv(parameters) => Ciphertext::Bfv(bfv::Ciphertext::decode(bytes, parameters)?),
+            Parameters::Ckks(parameters) => Ciphertext::Ckks(ckks::Ciphertext::decode(bytes, parameters)?),
         };
         let (found, added) = match &sealed {
-            Sealed::Bfv(sealed) => (sealed.values(), sealed.added()),
-            Sealed::Ckks(sealed) => (sealed.values(), sealed.added()),
+            Ciphertext::Bfv(sealed) => (sealed.values(), sealed.added()),
+            Ciphertext::Ckks(sealed) => (sealed.values(), sealed.added()),
         };
         let clients = 1;
-        match (found == self.lock.length, added == 1) {
+        match (found == self.encryption.length, added == 1) {
             (true, true) => Ok(sealed),
-            (false, _) => Err(HeError::Length { found, expected: self.lock.length }),
+            (false, _) => Err(HeError::Length { found, expected: self.encryption.length }),
             (true, false) => Err(HeError::TooMany { added: added.into(), clients }),
         }
     }
@@ -186,7 +186,7 @@ impl LockedSum {
     ///
     /// # Errors
     /// Says what is wrong with it.
-    pub fn look_at(&self, bytes: &[u8]) -> Result<(), HeError> {
+    pub fn validate(&self, bytes: &[u8]) -> Result<(), HeError> {
         self.decode(bytes).map(|_| ())
     }
 
@@ -196,15 +196,15 @@ impl LockedSum {
     /// If it is none, or there are more than there is room for; nothing is added then.
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), HeError> {
         let next = self.decode(bytes)?;
-        match (&mut self.sum, next, &self.lock.scheme) {
+        match (&mut self.sum, next, &self.encryption.scheme) {
             (None, next, _) => self.sum = Some(next),
-            (Some(Sealed::Bfv(sum)), Sealed::Bfv(next), Parameters::Bfv(parameters)) => {
+            (Some(Ciphertext::Bfv(sum)), Ciphertext::Bfv(next), Parameters::Bfv(parameters)) => {
                 sum.add(&next, parameters)?;
             }
-            (Some(Sealed::Ckks(sum)), Sealed::Ckks(next), Parameters::Ckks(parameters)) => {
+            (Some(Ciphertext::Ckks(sum)), Ciphertext::Ckks(next), Parameters::Ckks(parameters)) => {
                 sum.add(&next, parameters)?;
             }
-            _ => return Err(HeError::Foreign),
+            _ => return Err(HeError::ParameterMismatch),
         }
         Ok(())
     }
@@ -212,16 +212,16 @@ impl LockedSum {
     /// The sum for devices to open; `None` if nothing was added.
     pub fn encode(&self) -> Option<Vec<u8>> {
         self.sum.as_ref().map(|sum| match sum {
-            Sealed::Bfv(sum) => sum.encode(),
-            Sealed::Ckks(sum) => sum.encode(),
+            Ciphertext::Bfv(sum) => sum.encode(),
+            Ciphertext::Ckks(sum) => sum.encode(),
         })
     }
 
     /// Updates added.
     pub fn added(&self) -> u64 {
         self.sum.as_ref().map_or(0, |sum| match sum {
-            Sealed::Bfv(sum) => sum.added().into(),
-            Sealed::Ckks(sum) => sum.added().into(),
+            Ciphertext::Bfv(sum) => sum.added().into(),
+            Ciphertext::Ckks(sum) => sum.added().into(),
         })
     }
 }
@@ -230,11 +230,11 @@ impl LockedSum {
 mod tests {
     use super::*;
 
-    fn round_trip(scheme: Scheme, rows: RowsAs, largest: i32) {
-        let integers = Integers { range: 8.0, clip: None, devices: 20, rows };
-        let lock = Lock::new(scheme, &integers, 0.0, 100_000.0, 3000).unwrap();
-        let (key, round, mut source) = ([5; 32], RoundId(3), Generator::new([6; 32]));
-        let mut sum = LockedSum::new(lock.clone());
+    fn round_trip(scheme: Scheme, rows: RowLayout, largest: i32) {
+        let integers = Quantization { range: 8.0, clip: None, devices: 20, rows };
+        let lock = SumEncryption::new(scheme, &integers, 0.0, 100_000.0, 3000).unwrap();
+        let (key, round, mut source) = ([5; 32], RoundId(3), SecureRng::new([6; 32]));
+        let mut sum = EncryptedSum::new(lock.clone());
         let mut expected = vec![0u32; 3000];
         for device in 0..20 {
             let mut numbers = source.stream("words", device);
@@ -245,7 +245,7 @@ mod tests {
             expected.iter_mut().zip(&words).for_each(|(sum, word)| *sum = sum.wrapping_add(*word));
             let bytes = lock.seal(&key, round, &words, &mut source).unwrap();
             assert!(bytes.len() as u64 <= lock.bytes(), "{} {}", bytes.len(), lock.bytes());
-            sum.look_at(&bytes).unwrap();
+            sum.validate(&bytes).unwrap();
             sum.add(&bytes).unwrap();
         }
         let sealed = sum.encode().unwrap();
@@ -258,9 +258,9 @@ mod tests {
 
     #[test]
     fn sums_open_exactly_with_either_scheme() {
-        round_trip(Scheme::Bfv, RowsAs::Dense, 800_000);
-        round_trip(Scheme::Ckks, RowsAs::Dense, 800_000);
-        round_trip(Scheme::Bfv, RowsAs::Buckets(100), i32::MAX);
+        round_trip(Scheme::Bfv, RowLayout::Dense, 800_000);
+        round_trip(Scheme::Ckks, RowLayout::Dense, 800_000);
+        round_trip(Scheme::Bfv, RowLayout::Buckets(100), i32::MAX);
     }
 
     #[test]

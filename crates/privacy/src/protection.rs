@@ -9,15 +9,15 @@ mod terms;
 
 use crate::dp::DpError;
 use crate::he::HeError;
-use crate::packing::{Form, FormError, Grid, GridError, Norm, Packing, RowsAs};
-use crate::{Lock, secagg};
+use crate::quantize::{Form, FormError, Grid, GridError, Norm, Quantizer, RowLayout};
+use crate::{SumEncryption, secagg};
 use sottovoce_protocol::{Layout, RoundTerms};
 use thiserror::Error;
 
-pub use noise::{Each, Noise, Placement, Shape};
+pub use noise::{PerExample, Noise, Placement, NoiseDistribution};
 
 /// The layer that makes values integers.
-pub const INTEGERS: &str = "integers";
+pub const QUANTIZATION: &str = "integers";
 /// The layer that adds noise.
 pub const NOISE: &str = "noise";
 /// The seal of pairwise masks.
@@ -29,13 +29,13 @@ pub const ENCRYPTION: &str = "encryption";
 /// The layer under which uploads do not say whose they are.
 pub const ANONYMOUS: &str = "anonymous-upload";
 /// No protection, but a notice: the server keeps every upload, for an audit.
-pub const KEPT_UPLOADS: &str = "kept-uploads";
+pub const UPLOAD_RETENTION: &str = "kept-uploads";
 
 /// Everything that protects the updates of a round.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Protection {
+pub struct PrivacyConfig {
     /// How values become integers; without it there is neither noise nor a seal.
-    pub integers: Option<Integers>,
+    pub quantization: Option<Quantization>,
     /// What noise is added, and where.
     pub noise: Option<Noise>,
     /// What keeps the server from single updates.
@@ -44,7 +44,7 @@ pub struct Protection {
 
 /// How values become integers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Integers {
+pub struct Quantization {
     /// The largest value; larger ones are cut.
     pub range: f32,
     /// The longest update; longer ones are cut down. `None`: any.
@@ -52,7 +52,7 @@ pub struct Integers {
     /// Updates that sums have room for.
     pub devices: u32,
     /// How rows are laid out.
-    pub rows: RowsAs,
+    pub rows: RowLayout,
 }
 
 /// What keeps the server from single updates.
@@ -97,7 +97,7 @@ impl Scheme {
 
 /// A protection that cannot be, or is not known here.
 #[derive(Clone, Debug, Error, PartialEq)]
-pub enum ProtectionError {
+pub enum PrivacyError {
     /// A layer of another name, or in another place.
     #[error("privacy layer {0:?} is not known here, or stands where it does not belong")]
     Unknown(String),
@@ -114,7 +114,7 @@ pub enum ProtectionError {
         expected: &'static str,
     },
     /// Noise or a seal on numbers that are not integers.
-    #[error("privacy layer {0:?} needs the layer {INTEGERS:?} before it")]
+    #[error("privacy layer {0:?} needs the layer {QUANTIZATION:?} before it")]
     NeedsIntegers(&'static str),
     /// Noise without a bound on what one person can do to the sum.
     #[error("noise means nothing without a clip: an update may be of any length")]
@@ -161,14 +161,14 @@ pub enum ProtectionError {
     ApproximateBuckets,
 }
 
-impl Protection {
+impl PrivacyConfig {
     /// Whether updates travel as they are.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
     /// Whether devices send all their words instead of the rows they touched.
-    pub fn sends_words(&self) -> bool {
+    pub fn sends_quantized(&self) -> bool {
         self.seal.is_some() || self.noise.is_some_and(|noise| noise.placement != Placement::Central)
     }
 
@@ -176,34 +176,34 @@ impl Protection {
     ///
     /// # Errors
     /// Says what does not.
-    pub fn check(&self) -> Result<(), ProtectionError> {
-        let Some(integers) = &self.integers else {
+    pub fn check(&self) -> Result<(), PrivacyError> {
+        let Some(integers) = &self.quantization else {
             return match (&self.noise, &self.seal) {
-                (Some(_), _) => Err(ProtectionError::NeedsIntegers(NOISE)),
-                (None, Some(seal)) => Err(ProtectionError::NeedsIntegers(seal.layer())),
+                (Some(_), _) => Err(PrivacyError::NeedsIntegers(NOISE)),
+                (None, Some(seal)) => Err(PrivacyError::NeedsIntegers(seal.layer())),
                 (None, None) => Ok(()),
             };
         };
         match self.noise {
-            Some(noise) if noise.each.is_some() != (noise.placement == Placement::Sgd) => {
-                Err(ProtectionError::NoiseWithoutClip)
+            Some(noise) if noise.per_example.is_some() != (noise.placement == Placement::Sgd) => {
+                Err(PrivacyError::NoiseWithoutClip)
             }
-            Some(Noise { each: Some(_), votes: Some(_), .. }) => Err(ProtectionError::VotesOnInteractions),
-            Some(noise) if integers.clip.is_none() && noise.each.is_none() => {
-                Err(ProtectionError::NoiseWithoutClip)
+            Some(Noise { per_example: Some(_), count_noise: Some(_), .. }) => Err(PrivacyError::VotesOnInteractions),
+            Some(noise) if integers.clip.is_none() && noise.per_example.is_none() => {
+                Err(PrivacyError::NoiseWithoutClip)
             }
             Some(Noise { placement: Placement::Distributed, .. }) if self.seal.is_none() => {
-                Err(ProtectionError::SharesInTheOpen)
+                Err(PrivacyError::SharesInTheOpen)
             }
-            Some(Noise { shape: Shape::Laplace, placement, .. }) if !placement.is_whole() => {
-                Err(ProtectionError::Laplace("shares of it do not add up to it"))
+            Some(Noise { distribution: NoiseDistribution::Laplace, placement, .. }) if !placement.is_whole() => {
+                Err(PrivacyError::Laplace("shares of it do not add up to it"))
             }
-            Some(Noise { shape: Shape::Laplace, votes: Some(_), .. }) => {
-                Err(ProtectionError::Laplace("what updates say of their lengths has Gaussian noise"))
+            Some(Noise { distribution: NoiseDistribution::Laplace, count_noise: Some(_), .. }) => {
+                Err(PrivacyError::Laplace("what updates say of their lengths has Gaussian noise"))
             }
-            Some(_) if integers.rows != RowsAs::Dense => Err(FormError::BucketsWithoutCounts.into()),
-            _ if integers.rows != RowsAs::Dense && self.is_approximate() => {
-                Err(ProtectionError::ApproximateBuckets)
+            Some(_) if integers.rows != RowLayout::Dense => Err(FormError::BucketsWithoutCounts.into()),
+            _ if integers.rows != RowLayout::Dense && self.is_approximate() => {
+                Err(PrivacyError::ApproximateBuckets)
             }
             _ => self.form().map(|_| ()),
         }
@@ -217,26 +217,26 @@ impl Protection {
     ///
     /// # Errors
     /// If there is no grid with room for all.
-    pub fn form(&self) -> Result<Option<Form>, ProtectionError> {
-        let Some(Integers { range, clip, devices, rows }) = self.integers else { return Ok(None) };
+    pub fn form(&self) -> Result<Option<Form>, PrivacyError> {
+        let Some(Quantization { range, clip, devices, rows }) = self.quantization else { return Ok(None) };
         let grid = Grid::choose(range, clip, u64::from(devices), self.reach(devices))?;
-        let grid = grid.measuring(self.noise.map_or(Norm::Euclidean, |noise| noise.shape.norm()));
+        let grid = grid.measuring(self.noise.map_or(Norm::Euclidean, |noise| noise.distribution.norm()));
         // Gradients are added up on the grid, in numbers of 24 bits.
-        let grid = if self.each().is_some() { grid.within_24_bits() } else { grid };
-        let votes = self.noise.is_some_and(|noise| noise.votes.is_some());
+        let grid = if self.per_example().is_some() { grid.within_24_bits() } else { grid };
+        let votes = self.noise.is_some_and(|noise| noise.count_noise.is_some());
         Ok(Some(Form { grid, rows, counts: self.noise.is_none(), votes }))
     }
 
     /// What noise is measured by: the longest update, or the longest gradient of an interaction.
     fn clip(&self) -> f64 {
-        let each = self.each().map(|each| each.clip);
-        let longest = each.or(self.integers.and_then(|integers| integers.clip.or(Some(integers.range))));
+        let each = self.per_example().map(|each| each.clip);
+        let longest = each.or(self.quantization.and_then(|integers| integers.clip.or(Some(integers.range))));
         f64::from(longest.unwrap_or(0.0))
     }
 
     /// How single interactions are bounded, if they are.
-    pub fn each(&self) -> Option<Each> {
-        self.noise.and_then(|noise| noise.each)
+    pub fn per_example(&self) -> Option<PerExample> {
+        self.noise.and_then(|noise| noise.per_example)
     }
 
     /// How far the noise on the values of so many devices' sum goes.
@@ -245,12 +245,12 @@ impl Protection {
     }
 
     /// Standard deviation, or scale, of the noise on the values that each device sends.
-    pub(crate) fn of_a_device(&self) -> f64 {
-        self.noise.map_or(0.0, |noise| noise.of_a_device() * self.clip())
+    pub(crate) fn device_noise(&self) -> f64 {
+        self.noise.map_or(0.0, |noise| noise.device_noise() * self.clip())
     }
 
     /// The same of the server's noise on the values of a sum.
-    pub(crate) fn of_the_server(&self) -> f64 {
+    pub(crate) fn server_noise(&self) -> f64 {
         let central = self.noise.filter(|noise| noise.placement == Placement::Central);
         central.map_or(0.0, |noise| noise.multiplier * self.clip())
     }
@@ -259,22 +259,22 @@ impl Protection {
     ///
     /// # Errors
     /// If there is no room for so many, or an update is too long.
-    pub fn packing(&self, layout: &Layout, cohort: u32) -> Result<Option<Packing>, ProtectionError> {
-        let (Some(form), Some(integers)) = (self.form()?, self.integers) else { return Ok(None) };
-        let packing = Packing::new(layout, form)?;
-        let most = packing.most_updates().min(u64::from(integers.devices));
+    pub fn quantizer(&self, layout: &Layout, cohort: u32) -> Result<Option<Quantizer>, PrivacyError> {
+        let (Some(form), Some(integers)) = (self.form()?, self.quantization) else { return Ok(None) };
+        let quantizer = Quantizer::new(layout, form)?;
+        let most = quantizer.most_updates().min(u64::from(integers.devices));
         if u64::from(cohort) > most {
-            return Err(ProtectionError::Cohort { found: cohort, most });
+            return Err(PrivacyError::Cohort { found: cohort, most });
         }
-        Ok(Some(packing))
+        Ok(Some(quantizer))
     }
 
     /// What secure aggregation is agreed on in a round for inputs of this length, if that is the seal.
-    pub fn masks(&self, terms: &RoundTerms, length: usize) -> Option<secagg::Terms> {
+    pub fn secagg_config(&self, terms: &RoundTerms, length: usize) -> Option<secagg::Config> {
         let Some(Seal::SecureAggregation { dropout, colluding, identities }) = self.seal else { return None };
         let length = u32::try_from(length).ok()?;
-        let plain = secagg::Terms::new(terms.federation, terms.round, terms.cohort_size, length);
-        Some(secagg::Terms { dropout, colluding, ..if identities { plain.signed() } else { plain } })
+        let plain = secagg::Config::new(terms.federation, terms.round, terms.cohort_size, length);
+        Some(secagg::Config { dropout, colluding, ..if identities { plain.signed() } else { plain } })
     }
 
     /// Whether a cohort of this size can be sealed: masks need at least three devices, and shares of them that can be lost and
@@ -282,7 +282,7 @@ impl Protection {
     ///
     /// # Errors
     /// Says why not.
-    pub fn seals(&self, cohort: u32) -> Result<(), ProtectionError> {
+    pub fn seals(&self, cohort: u32) -> Result<(), PrivacyError> {
         let Some(Seal::SecureAggregation { dropout, colluding, identities }) = self.seal else {
             return Ok(());
         };
@@ -293,13 +293,13 @@ impl Protection {
     ///
     /// # Errors
     /// If there are no parameters with room for so many devices.
-    pub fn lock(&self, length: usize) -> Result<Option<Lock>, ProtectionError> {
+    pub fn encryption(&self, length: usize) -> Result<Option<SumEncryption>, PrivacyError> {
         let (Some(Seal::Encryption { scheme, .. }), Some(integers), Some(form)) =
-            (&self.seal, &self.integers, self.form()?)
+            (&self.seal, &self.quantization, self.form()?)
         else {
             return Ok(None);
         };
-        Ok(Some(Lock::new(*scheme, integers, self.reach(1), form.grid.steps(), length)?))
+        Ok(Some(SumEncryption::new(*scheme, integers, self.reach(1), form.grid.steps(), length)?))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rounds of secure aggregation, whole and broken.
 
 use proptest::prelude::*;
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::secagg::*;
 use sottovoce_protocol::{FederationId, RoundId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,30 +10,30 @@ use std::sync::LazyLock;
 const LENGTH: u32 = 50;
 
 /// Which devices stay away from each step: advertise, share, mask, confirm, unmask.
-type Silent = [BTreeSet<Seat>; 5];
+type Silent = [BTreeSet<ClientIndex>; 5];
 
 struct Round {
     server: Server,
     devices: Vec<Device>,
     /// What was sent up, by step.
-    sent: Vec<BTreeMap<Seat, Vec<u8>>>,
+    sent: Vec<BTreeMap<ClientIndex, Vec<u8>>>,
 }
 
-fn terms(n: u32) -> Terms {
-    Terms::new(FederationId(3), RoundId(8), n, LENGTH)
+fn terms(n: u32) -> Config {
+    Config::new(FederationId(3), RoundId(8), n, LENGTH)
 }
 
-fn seed(label: &str, seat: Seat) -> [u8; 32] {
-    Generator::new([4; 32]).stream(label, seat.into()).seed()
+fn seed(label: &str, client: ClientIndex) -> [u8; 32] {
+    SecureRng::new([4; 32]).stream(label, client.into()).seed()
 }
 
-fn input(seat: Seat) -> Vec<u32> {
-    let mut source = Generator::new(seed("input", seat));
+fn input(client: ClientIndex) -> Vec<u32> {
+    let mut source = SecureRng::new(seed("input", client));
     (0..LENGTH).map(|_| source.next_u32()).collect()
 }
 
-fn expected(counted: &[Seat]) -> Vec<u32> {
-    counted.iter().map(|&seat| input(seat)).fold(vec![0; LENGTH as usize], |mut sum, words| {
+fn expected(counted: &[ClientIndex]) -> Vec<u32> {
+    counted.iter().map(|&client| input(client)).fold(vec![0; LENGTH as usize], |mut sum, words| {
         sum.iter_mut().zip(words).for_each(|(total, word)| *total = total.wrapping_add(word));
         sum
     })
@@ -42,20 +42,20 @@ fn expected(counted: &[Seat]) -> Vec<u32> {
 /// The most devices of a round with identities here.
 const IDENTITIES: u32 = 20;
 static KNOWN: LazyLock<Vec<Identity>> = LazyLock::new(|| {
-    let secrets: Vec<_> = (0..IDENTITIES).map(|seat| seed("identity", seat)).collect();
+    let secrets: Vec<_> = (0..IDENTITIES).map(|client| seed("identity", client)).collect();
     let roster: Roster = secrets.iter().map(|secret| Identity::new(secret, Roster::new()).public()).collect();
     secrets.iter().map(|secret| Identity::new(secret, roster.clone())).collect()
 });
 
 impl Round {
-    fn new(terms: &Terms) -> Self {
-        let device = |seat: Seat| {
-            let secret = seed("device", seat);
+    fn new(terms: &Config) -> Self {
+        let device = |client: ClientIndex| {
+            let secret = seed("device", client);
             match terms.signed {
                 true => {
-                    Device::with_identity(terms.clone(), seat, secret, KNOWN[seat as usize].clone()).unwrap()
+                    Device::with_identity(terms.clone(), client, secret, KNOWN[client as usize].clone()).unwrap()
                 }
-                false => Device::new(terms.clone(), seat, secret).unwrap(),
+                false => Device::new(terms.clone(), client, secret).unwrap(),
             }
         };
         let devices = (0..terms.devices).map(device).collect();
@@ -63,21 +63,21 @@ impl Round {
     }
 
     /// One step: each device that is not silent answers what the server has for it.
-    fn step(&mut self, silent: &BTreeSet<Seat>) -> Result<Step, Aborted> {
+    fn step(&mut self, silent: &BTreeSet<ClientIndex>) -> Result<Step, AbortReason> {
         let mut sent = BTreeMap::new();
-        for seat in self.server.taking_part() {
-            if !silent.contains(&seat) {
-                let down = self.server.message_for(seat).unwrap_or_default();
-                let up = answer(&mut self.devices[seat as usize], self.server.step(), &down).unwrap();
-                assert_eq!(self.server.receive(seat, &up), Ok(Received::New));
-                sent.insert(seat, up);
+        for client in self.server.participants() {
+            if !silent.contains(&client) {
+                let down = self.server.message_for(client).unwrap_or_default();
+                let up = answer(&mut self.devices[client as usize], self.server.step(), &down).unwrap();
+                assert_eq!(self.server.receive(client, &up), Ok(Receipt::New));
+                sent.insert(client, up);
             }
         }
         self.sent.push(sent);
         self.server.close_step()
     }
 
-    fn run(&mut self, silent: &Silent) -> Result<Sum, Aborted> {
+    fn run(&mut self, silent: &Silent) -> Result<Sum, AbortReason> {
         let places = [Step::Advertise, Step::Share, Step::Mask, Step::Confirm, Step::Unmask];
         let mut gone = BTreeSet::new();
         while self.server.step() != Step::Done {
@@ -89,17 +89,17 @@ impl Round {
     }
 }
 
-fn answer(device: &mut Device, step: Step, down: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let seat = device.seat();
+fn answer(device: &mut Device, step: Step, down: &[u8]) -> Result<Vec<u8>, DeviceError> {
+    let client = device.client();
     // Every answer comes from a device that was put away and taken up again.
-    let identity = device.terms().signed.then(|| KNOWN[seat as usize].clone());
+    let identity = device.terms().signed.then(|| KNOWN[client as usize].clone());
     *device = Device::restore(&device.save(), identity)?;
     Ok(match step {
         Step::Advertise => device.advertise().encode(),
         Step::Share => device.share(&Neighbours::decode(down)?)?.encode(),
-        Step::Mask => device.mask(&Inbox::decode(down)?, &input(seat))?.encode(),
+        Step::Mask => device.mask(&EncryptedShares::decode(down)?, &input(client))?.encode(),
         Step::Confirm => device.confirm(&Survivors::decode(down)?)?.encode(),
-        Step::Unmask if device.terms().signed => device.unmask_confirmed(&Confirmed::decode(down)?)?.encode(),
+        Step::Unmask if device.terms().signed => device.unmask_confirmed(&Confirmations::decode(down)?)?.encode(),
         Step::Unmask => device.unmask(&Survivors::decode(down)?)?.encode(),
         Step::Done => unreachable!("nothing is asked when the round is done"),
     })
@@ -121,7 +121,7 @@ fn the_sum_is_exact() {
 #[test]
 fn it_is_exact_on_a_sparse_graph_too() {
     let mut terms = terms(40);
-    (terms.dropout, terms.colluding, terms.against) = (0.1, 0.05, Some(Against::Curious));
+    (terms.dropout, terms.colluding, terms.threat_model) = (0.1, 0.05, Some(ThreatModel::SemiHonest));
     let mut round = Round::new(&terms);
     let mut silent = nobody();
     silent[2] = (0..4).map(|i| 10 * i).collect();
@@ -135,7 +135,7 @@ fn it_is_exact_on_a_sparse_graph_too() {
 fn three_in_ten_may_drop_out_at_any_step() {
     // At 100 devices only the dearest step; the next test has all of them.
     for (n, steps) in [(5, &[0, 1, 2, 4][..]), (20, &[0, 1, 2, 4]), (100, &[2])] {
-        let lost: Vec<Seat> = (0..n * 3 / 10).map(|i| (i * 7 + 2) % n).collect();
+        let lost: Vec<ClientIndex> = (0..n * 3 / 10).map(|i| (i * 7 + 2) % n).collect();
         for &step in steps {
             let mut silent = nobody();
             silent[step].extend(&lost);
@@ -172,7 +172,7 @@ fn below_the_threshold_the_round_ends() {
             let why = round.run(&silent).unwrap_err();
             let too_few = matches!(
                 why,
-                Aborted::TooFew { .. } | Aborted::Terms { why: TermsError::Devices { .. }, .. }
+                AbortReason::TooFew { .. } | AbortReason::Config { why: ConfigError::Devices { .. }, .. }
             );
             assert!(too_few, "{why}");
             assert_eq!(round.server.close_step(), Err(why));
@@ -183,7 +183,7 @@ fn below_the_threshold_the_round_ends() {
 
 #[test]
 fn with_identities_it_completes_with_drop_outs_and_refuses_strangers() {
-    let signed = Terms { signed: true, ..terms(20) };
+    let signed = Config { signed: true, ..terms(20) };
     for step in 0..5 {
         let mut silent = nobody();
         silent[step] = [1, 4, 7, 9, 12, 19].into();
@@ -193,36 +193,36 @@ fn with_identities_it_completes_with_drop_outs_and_refuses_strangers() {
     let mut round = Round::new(&signed);
     round.step(&BTreeSet::new()).unwrap();
     let down = Neighbours::decode(&round.server.message_for(0).unwrap()).unwrap();
-    let stranger = down.peers[4].seat;
+    let stranger = down.peers[4].client;
     let few: Roster =
-        KNOWN.iter().zip(0..).filter(|(_, seat)| *seat != stranger).map(|(own, _)| own.public()).collect();
+        KNOWN.iter().zip(0..).filter(|(_, client)| *client != stranger).map(|(own, _)| own.public()).collect();
     let mut device =
         Device::with_identity(signed, 0, seed("device", 0), Identity::new(&seed("identity", 0), few))
             .unwrap();
     let identity = KNOWN[stranger as usize].public();
-    assert_eq!(device.share(&down), Err(Refusal::Unknown { seat: stranger, identity }));
+    assert_eq!(device.share(&down), Err(DeviceError::Unknown { client: stranger, identity }));
     assert!(round.devices[0].share(&down).is_ok());
 }
 
 #[test]
 fn the_server_rejects_keys_and_confirmations_that_their_identity_has_not_signed() {
-    let signed = Terms { signed: true, ..terms(5) };
+    let signed = Config { signed: true, ..terms(5) };
     let mut round = Round::new(&signed);
     let own = round.devices[0].advertise();
     let mut forged = own.clone();
     forged.keys.masks[0] ^= 1;
-    let false_keys = Err(Rejected::Signature { seat: 0, list: "keys" });
+    let false_keys = Err(RejectedMessage::Signature { client: 0, list: "keys" });
     assert_eq!(round.server.receive(0, &forged.encode()), false_keys);
     // Signed for a round with another threshold.
-    let told = Terms { dropout: 0.2, ..signed.clone() };
+    let told = Config { dropout: 0.2, ..signed.clone() };
     let misled = Device::with_identity(told, 0, seed("device", 0), KNOWN[0].clone()).unwrap();
     assert_eq!(round.server.receive(0, &misled.advertise().encode()), false_keys);
     let mut bare = own;
     bare.keys.signed = None;
-    assert_eq!(round.server.receive(0, &bare.encode()), Err(Rejected::Identity(0)));
+    assert_eq!(round.server.receive(0, &bare.encode()), Err(RejectedMessage::Identity(0)));
     round.server.receive(0, &round.devices[0].advertise().encode()).unwrap();
     let again = Device::with_identity(signed.clone(), 1, seed("device", 1), KNOWN[0].clone()).unwrap();
-    assert_eq!(round.server.receive(1, &again.advertise().encode()), Err(Rejected::Twice(1)));
+    assert_eq!(round.server.receive(1, &again.advertise().encode()), Err(RejectedMessage::Twice(1)));
 
     let mut round = Round::new(&signed);
     for _ in 0..3 {
@@ -231,32 +231,32 @@ fn the_server_rejects_keys_and_confirmations_that_their_identity_has_not_signed(
     let down = Survivors::decode(&round.server.message_for(2).unwrap()).unwrap();
     let mut confirm = round.devices[2].confirm(&down).unwrap();
     confirm.signatures[1].1[40] ^= 1;
-    let false_confirmations = Err(Rejected::Signature { seat: 2, list: "confirmations" });
+    let false_confirmations = Err(RejectedMessage::Signature { client: 2, list: "confirmations" });
     assert_eq!(round.server.receive(2, &confirm.encode()), false_confirmations);
 }
 
 #[test]
 fn devices_that_were_told_other_terms_do_not_meet() {
-    let signed = Terms { signed: true, ..terms(5) };
+    let signed = Config { signed: true, ..terms(5) };
     let mut round = Round::new(&signed);
     round.step(&BTreeSet::new()).unwrap();
     let down = Neighbours::decode(&round.server.message_for(0).unwrap()).unwrap();
     // A server that tells one device of a round with a lower threshold.
-    let told = Terms { colluding: 0.0, ..signed };
+    let told = Config { colluding: 0.0, ..signed };
     let mut misled = Device::with_identity(told, 0, seed("device", 0), KNOWN[0].clone()).unwrap();
-    assert_eq!(misled.share(&down), Err(Refusal::Unsigned(down.peers[0].seat)));
+    assert_eq!(misled.share(&down), Err(DeviceError::Unsigned(down.peers[0].client)));
 }
 
 #[test]
 fn who_falls_silent_at_the_confirmation_is_not_waited_for_again() {
-    let mut round = Round::new(&Terms { signed: true, ..terms(20) });
+    let mut round = Round::new(&Config { signed: true, ..terms(20) });
     let mut silent = BTreeSet::new();
     for step in 0..4 {
         silent.extend((step == 3).then_some(7));
         round.step(&silent).unwrap();
     }
     assert_eq!(round.server.step(), Step::Unmask);
-    assert!(!round.server.takes_part(7) && round.server.message_for(7).is_none());
+    assert!(!round.server.is_participant(7) && round.server.message_for(7).is_none());
     assert_eq!(round.server.waiting_for().len(), 19);
     round.step(&BTreeSet::new()).unwrap();
     let sum = round.server.sum().unwrap();
@@ -266,27 +266,27 @@ fn who_falls_silent_at_the_confirmation_is_not_waited_for_again() {
 #[test]
 fn bytes_beside_an_input_are_those_that_devices_send() {
     for signed in [false, true] {
-        let terms = Terms { signed, ..terms(20) };
+        let terms = Config { signed, ..terms(20) };
         let mut round = Round::new(&terms);
         round.run(&nobody()).unwrap();
         let all: usize = round.sent.iter().map(|step| step[&3].len()).sum();
-        let beside = bytes_beside(20, terms.dropout, terms.colluding, signed);
+        let beside = overhead_bytes(20, terms.dropout, terms.colluding, signed);
         assert_eq!(beside, (all - 4 * terms.length as usize) as u64, "signed: {signed}");
     }
 }
 
 #[test]
 fn a_device_counted_out_by_its_neighbours_keeps_its_shares() {
-    let mut round = Round::new(&Terms { signed: true, ..terms(20) });
+    let mut round = Round::new(&Config { signed: true, ..terms(20) });
     for _ in 0..4 {
         round.step(&BTreeSet::new()).unwrap();
     }
-    let mut confirmed = Confirmed::decode(&round.server.message_for(0).unwrap()).unwrap();
+    let mut confirmed = Confirmations::decode(&round.server.message_for(0).unwrap()).unwrap();
     // A confirmation of another device's, and all but too few of its own.
-    let foreign = Confirmed::decode(&round.server.message_for(1).unwrap()).unwrap();
+    let foreign = Confirmations::decode(&round.server.message_for(1).unwrap()).unwrap();
     confirmed.signatures.iter_mut().zip(foreign.signatures).skip(5).for_each(|(own, other)| own.1 = other.1);
     let refusal = round.devices[0].unmask_confirmed(&confirmed).unwrap_err();
-    assert!(matches!(refusal, Refusal::TooFew { found: 5, .. }), "{refusal}");
+    assert!(matches!(refusal, DeviceError::TooFew { found: 5, .. }), "{refusal}");
 }
 
 #[test]
@@ -300,9 +300,9 @@ fn a_restarted_server_is_the_same() {
     let mut again = Server::new(terms(20), [6; 32]).unwrap();
     for step in &first.sent {
         // In another order than they came.
-        for (&seat, bytes) in step.iter().rev() {
-            assert_eq!(again.receive(seat, bytes), Ok(Received::New));
-            assert_eq!(again.receive(seat, bytes), Ok(Received::Again));
+        for (&client, bytes) in step.iter().rev() {
+            assert_eq!(again.receive(client, bytes), Ok(Receipt::New));
+            assert_eq!(again.receive(client, bytes), Ok(Receipt::Duplicate));
         }
         again.close_step().unwrap();
     }
@@ -328,44 +328,44 @@ fn a_device_refuses_neighbours_that_cannot_be() {
         change(&mut bad);
         device.share(&bad).unwrap_err()
     };
-    assert!(matches!(refused(&|bad| bad.head.round = RoundId(9)), Refusal::Elsewhere { .. }));
-    assert!(matches!(refused(&|bad| bad.head.seat = 3), Refusal::Elsewhere { .. }));
-    assert!(matches!(refused(&|bad| bad.devices = 4), Refusal::Terms(TermsError::Devices { .. })));
-    assert!(matches!(refused(&|bad| bad.devices = 19), Refusal::Neighbours { .. }));
-    assert!(matches!(refused(&|bad| bad.peers.truncate(18)), Refusal::Neighbours { .. }));
-    assert!(matches!(refused(&|bad| bad.peers[1] = bad.peers[0].clone()), Refusal::Stranger { .. }));
-    assert!(matches!(refused(&|bad| bad.peers[1].seat = 2), Refusal::Stranger { .. }));
+    assert!(matches!(refused(&|bad| bad.header.round = RoundId(9)), DeviceError::Elsewhere { .. }));
+    assert!(matches!(refused(&|bad| bad.header.client = 3), DeviceError::Elsewhere { .. }));
+    assert!(matches!(refused(&|bad| bad.devices = 4), DeviceError::Config(ConfigError::Devices { .. })));
+    assert!(matches!(refused(&|bad| bad.devices = 19), DeviceError::Neighbours { .. }));
+    assert!(matches!(refused(&|bad| bad.peers.truncate(18)), DeviceError::Neighbours { .. }));
+    assert!(matches!(refused(&|bad| bad.peers[1] = bad.peers[0].clone()), DeviceError::Stranger { .. }));
+    assert!(matches!(refused(&|bad| bad.peers[1].client = 2), DeviceError::Stranger { .. }));
     assert_eq!(
         refused(&|bad| bad.peers[3].keys.masks = bad.peers[2].keys.masks),
-        Refusal::Key(good.peers[3].seat)
+        DeviceError::Key(good.peers[3].client)
     );
     // A point of small order: the same secret with every key.
-    assert_eq!(refused(&|bad| bad.peers[3].keys.boxes = [0; 32]), Refusal::Key(good.peers[3].seat));
+    assert_eq!(refused(&|bad| bad.peers[3].keys.boxes = [0; 32]), DeviceError::Key(good.peers[3].client));
     assert!(device.share(&good).is_ok());
     let mut other = good.clone();
     other.peers[0].keys.masks = [7; 32];
-    assert_eq!(device.share(&other), Err(Refusal::Changed("the list of neighbours")));
+    assert_eq!(device.share(&other), Err(DeviceError::Changed("the list of neighbours")));
 }
 
 #[test]
 fn a_device_refuses_boxes_that_do_not_open_and_a_second_input() {
     let mut round = brought_to(Step::Mask);
-    let good = Inbox::decode(&round.server.message_for(2).unwrap()).unwrap();
+    let good = EncryptedShares::decode(&round.server.message_for(2).unwrap()).unwrap();
     let device = &mut round.devices[2];
     let mut broken = good.clone();
     broken.boxes[4].sealed[10] ^= 1;
-    assert_eq!(device.mask(&broken, &input(2)), Err(Refusal::Box(good.boxes[4].seat)));
+    assert_eq!(device.mask(&broken, &input(2)), Err(DeviceError::Box(good.boxes[4].client)));
     let mut exchanged = good.clone();
     exchanged.boxes[4].sealed = good.boxes[5].sealed;
-    assert_eq!(device.mask(&exchanged, &input(2)), Err(Refusal::Box(good.boxes[4].seat)));
-    let few = Inbox { boxes: good.boxes[..5].to_vec(), ..good.clone() };
-    assert!(matches!(device.mask(&few, &input(2)), Err(Refusal::TooFew { found: 5, .. })));
-    assert!(matches!(device.mask(&good, &[1, 2]), Err(Refusal::Length { found: 2, .. })));
+    assert_eq!(device.mask(&exchanged, &input(2)), Err(DeviceError::Box(good.boxes[4].client)));
+    let few = EncryptedShares { boxes: good.boxes[..5].to_vec(), ..good.clone() };
+    assert!(matches!(device.mask(&few, &input(2)), Err(DeviceError::TooFew { found: 5, .. })));
+    assert!(matches!(device.mask(&good, &[1, 2]), Err(DeviceError::Length { found: 2, .. })));
     let masked = device.mask(&good, &input(2)).unwrap();
     assert_eq!(device.mask(&good, &input(2)), Ok(masked));
-    assert_eq!(device.mask(&good, &input(3)), Err(Refusal::Changed("the input")));
-    let fewer = Inbox { boxes: good.boxes[1..].to_vec(), ..good };
-    assert_eq!(device.mask(&fewer, &input(2)), Err(Refusal::Changed("the inbox")));
+    assert_eq!(device.mask(&good, &input(3)), Err(DeviceError::Changed("the input")));
+    let fewer = EncryptedShares { boxes: good.boxes[1..].to_vec(), ..good };
+    assert_eq!(device.mask(&fewer, &input(2)), Err(DeviceError::Changed("the inbox")));
 }
 
 #[test]
@@ -378,38 +378,38 @@ fn a_device_answers_one_list_of_survivors_and_only_one_that_can_be() {
             .iter()
             .enumerate()
             .filter(|(i, _)| !who.contains(i))
-            .map(|(_, seat)| *seat)
+            .map(|(_, client)| *client)
             .collect(),
         dropped: good.survived[who].to_vec(),
         ..good.clone()
     };
     let device = &mut round.devices[2];
-    assert!(matches!(device.unmask(&dropped(0..10)), Err(Refusal::TooFew { what: "survived", .. })));
+    assert!(matches!(device.unmask(&dropped(0..10)), Err(DeviceError::TooFew { what: "survived", .. })));
     let both = Survivors { dropped: good.survived[..1].to_vec(), ..good.clone() };
-    assert!(matches!(device.unmask(&both), Err(Refusal::Changed(_))));
+    assert!(matches!(device.unmask(&both), Err(DeviceError::Changed(_))));
     let fewer = Survivors { survived: good.survived[1..].to_vec(), ..good.clone() };
-    assert!(matches!(device.unmask(&fewer), Err(Refusal::Changed(_))));
+    assert!(matches!(device.unmask(&fewer), Err(DeviceError::Changed(_))));
     let given = device.unmask(&dropped(0..2)).unwrap();
     assert!(
-        matches!(given.shares[0].1, Revealed::MaskKey(_))
-            && matches!(given.shares[2].1, Revealed::OwnMask(_))
+        matches!(given.shares[0].1, RevealedShare::MaskKey(_))
+            && matches!(given.shares[2].1, RevealedShare::SelfMask(_))
     );
     // Also after a restart: the other share of the same peers is not to be had.
     let mut again = Device::restore(&device.save(), None).unwrap();
-    assert_eq!(again.unmask(&good), Err(Refusal::Changed("the list of survivors")));
+    assert_eq!(again.unmask(&good), Err(DeviceError::Changed("the list of survivors")));
     assert_eq!(again.unmask(&dropped(0..2)), Ok(given));
 }
 
 #[test]
 fn steps_out_of_order_are_refused() {
     let mut device = Device::new(terms(5), 0, [1; 32]).unwrap();
-    let head = device.advertise().head;
-    assert_eq!(device.mask(&Inbox { head, boxes: vec![] }, &input(0)), Err(Refusal::TooEarly("the inbox")));
-    let survivors = Survivors { head, survived: vec![], dropped: vec![] };
-    assert_eq!(device.unmask(&survivors), Err(Refusal::TooEarly("the list of survivors")));
-    assert!(matches!(Device::new(terms(5), 5, [1; 32]), Err(Refusal::Seat { .. })));
-    let signed = Terms { signed: true, ..terms(5) };
-    assert!(matches!(Device::new(signed, 0, [1; 32]), Err(Refusal::Identity)));
+    let header = device.advertise().header;
+    assert_eq!(device.mask(&EncryptedShares { header, boxes: vec![] }, &input(0)), Err(DeviceError::TooEarly("the inbox")));
+    let survivors = Survivors { header, survived: vec![], dropped: vec![] };
+    assert_eq!(device.unmask(&survivors), Err(DeviceError::TooEarly("the list of survivors")));
+    assert!(matches!(Device::new(terms(5), 5, [1; 32]), Err(DeviceError::ClientIndex { .. })));
+    let signed = Config { signed: true, ..terms(5) };
+    assert!(matches!(Device::new(signed, 0, [1; 32]), Err(DeviceError::Identity)));
 }
 
 #[test]
@@ -417,30 +417,30 @@ fn the_server_rejects_what_does_not_belong() {
     let mut round = Round::new(&terms(5));
     let own = round.devices[0].advertise();
     let server = &mut round.server;
-    assert!(matches!(server.receive(1, &own.encode()), Err(Rejected::Elsewhere { .. })));
-    assert!(matches!(server.receive(5, &own.encode()), Err(Rejected::NoPart { .. })));
-    assert!(matches!(server.receive(0, &own.encode()[1..]), Err(Rejected::Malformed { .. })));
+    assert!(matches!(server.receive(1, &own.encode()), Err(RejectedMessage::Elsewhere { .. })));
+    assert!(matches!(server.receive(5, &own.encode()), Err(RejectedMessage::NotParticipating { .. })));
+    assert!(matches!(server.receive(0, &own.encode()[1..]), Err(RejectedMessage::Malformed { .. })));
     server.receive(0, &own.encode()).unwrap();
     let mut other = own.clone();
     other.keys.masks = [9; 32];
-    assert!(matches!(server.receive(0, &other.encode()), Err(Rejected::Changed { .. })));
-    other.head.seat = 1;
-    assert_eq!(server.receive(1, &other.encode()), Err(Rejected::Key(1)));
+    assert!(matches!(server.receive(0, &other.encode()), Err(RejectedMessage::Changed { .. })));
+    other.header.client = 1;
+    assert_eq!(server.receive(1, &other.encode()), Err(RejectedMessage::Key(1)));
 }
 
 #[test]
 fn false_shares_are_worked_around_or_end_the_round() {
-    for (liars, ends) in [(vec![4], false), ((4..11).collect::<Vec<Seat>>(), true)] {
+    for (liars, ends) in [(vec![4], false), ((4..11).collect::<Vec<ClientIndex>>(), true)] {
         let mut round = brought_to(Step::Unmask);
-        for seat in 0..20 {
-            let down = round.server.message_for(seat).unwrap();
+        for client in 0..20 {
+            let down = round.server.message_for(client).unwrap();
             let mut up =
-                Unmask::decode(&answer(&mut round.devices[seat as usize], Step::Unmask, &down).unwrap())
+                Unmask::decode(&answer(&mut round.devices[client as usize], Step::Unmask, &down).unwrap())
                     .unwrap();
-            if liars.contains(&seat) {
-                up.shares.iter_mut().for_each(|(_, share)| *share = Revealed::OwnMask([seat as u8; 32]));
+            if liars.contains(&client) {
+                up.shares.iter_mut().for_each(|(_, share)| *share = RevealedShare::SelfMask([client as u8; 32]));
             }
-            round.server.receive(seat, &up.encode()).unwrap();
+            round.server.receive(client, &up.encode()).unwrap();
         }
         match round.server.close_step() {
             Ok(step) => assert!(
@@ -448,7 +448,7 @@ fn false_shares_are_worked_around_or_end_the_round() {
                     && step == Step::Done
                     && round.server.sum().unwrap().words == expected(&(0..20).collect::<Vec<_>>())
             ),
-            Err(why) => assert!(ends && matches!(why, Aborted::Shares(_)), "{why}"),
+            Err(why) => assert!(ends && matches!(why, AbortReason::Shares(_)), "{why}"),
         }
     }
 }
@@ -458,19 +458,19 @@ fn a_share_of_the_wrong_secret_is_rejected() {
     let mut round = brought_to(Step::Unmask);
     let down = round.server.message_for(2).unwrap();
     let mut up = Unmask::decode(&answer(&mut round.devices[2], Step::Unmask, &down).unwrap()).unwrap();
-    up.shares[0].1 = Revealed::MaskKey([1; 32]);
-    assert_eq!(round.server.receive(2, &up.encode()), Err(Rejected::List { seat: 2, list: "shares" }));
+    up.shares[0].1 = RevealedShare::MaskKey([1; 32]);
+    assert_eq!(round.server.receive(2, &up.encode()), Err(RejectedMessage::List { client: 2, list: "shares" }));
 }
 
 fn every_decoder(bytes: &[u8]) {
     let _ = Advertise::decode(bytes);
     let _ = Neighbours::decode(bytes);
     let _ = Shares::decode(bytes);
-    let _ = Inbox::decode(bytes);
+    let _ = EncryptedShares::decode(bytes);
     let _ = Masked::decode(bytes);
     let _ = Survivors::decode(bytes);
     let _ = Confirm::decode(bytes);
-    let _ = Confirmed::decode(bytes);
+    let _ = Confirmations::decode(bytes);
     let _ = Unmask::decode(bytes);
     let _ = Device::restore(bytes, None);
 }
@@ -479,7 +479,7 @@ fn every_decoder(bytes: &[u8]) {
 static SAMPLES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(samples);
 
 fn samples() -> Vec<Vec<u8>> {
-    let mut round = Round::new(&Terms { signed: true, ..terms(5) });
+    let mut round = Round::new(&Config { signed: true, ..terms(5) });
     let mut found = Vec::new();
     while round.server.step() != Step::Done {
         found.extend(round.server.message_for(1));
@@ -521,9 +521,9 @@ proptest! {
     }
 
     #[test]
-    fn a_masked_input_is_read_as_written(words: Vec<u32>, seat: u32) {
-        let head = Head { federation: FederationId(1), round: RoundId(2), seat };
-        let masked = Masked { head, words };
+    fn a_masked_input_is_read_as_written(words: Vec<u32>, client: u32) {
+        let header = Header { federation: FederationId(1), round: RoundId(2), client };
+        let masked = Masked { header, words };
         prop_assert_eq!(Masked::decode(&masked.encode()), Ok(masked));
     }
 }

@@ -6,8 +6,8 @@ use crate::PrivacyLayer;
 /// `LAYER.SETTING=WORD`, `LAYER.SETTING>=NUMBER` or `LAYER.SETTING<=NUMBER` for one whose setting must be so.
 ///
 /// ```
-/// use sottovoce_protocol::{Demand, PrivacyLayer};
-/// let demand = Demand::parse("secure-aggregation.colluding>=0.1").unwrap();
+/// use sottovoce_protocol::{LayerRequirement, PrivacyLayer};
+/// let demand = LayerRequirement::parse("secure-aggregation.colluding>=0.1").unwrap();
 /// let layer = PrivacyLayer {
 ///     name: "secure-aggregation".to_owned(),
 ///     settings: [("colluding".to_owned(), "0.05".to_owned())].into(),
@@ -15,7 +15,7 @@ use crate::PrivacyLayer;
 /// assert!(!demand.is_met_by(&layer));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Demand<'a> {
+pub struct LayerRequirement<'a> {
     layer: &'a str,
     setting: Option<(&'a str, Is<'a>)>,
 }
@@ -27,7 +27,7 @@ enum Is<'a> {
     AtMost(f64),
 }
 
-impl<'a> Demand<'a> {
+impl<'a> LayerRequirement<'a> {
     /// From its words; `None` if they are none.
     pub fn parse(text: &'a str) -> Option<Self> {
         let Some((layer, rest)) = text.split_once('.') else {
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_layer_must_be_there_and_its_settings_as_demanded() {
         let layer = masks(&[("known", "true"), ("off", "false"), ("share", "0.25"), ("how", "fast")]);
-        let met = |text: &str| Demand::parse(text).unwrap().is_met_by(&layer);
+        let met = |text: &str| LayerRequirement::parse(text).unwrap().is_met_by(&layer);
         for text in [
             "masks",
             "masks.known",
@@ -110,7 +110,7 @@ mod tests {
         ] {
             assert!(!met(text), "{text}");
         }
-        assert!(!Demand::parse("masks.share<=1").unwrap().is_met_by(&masks(&[("share", "NaN")])));
+        assert!(!LayerRequirement::parse("masks.share<=1").unwrap().is_met_by(&masks(&[("share", "NaN")])));
     }
 
     #[test]
@@ -119,8 +119,8 @@ mod tests {
             "", ".", "a.", ".b", "a b", "a.b>=", "a.b>=x", "a.b<=NaN", "a.b>=inf", "a.b.c", "a.=1", "a.b=>1",
             "a.b=",
         ] {
-            assert_eq!(Demand::parse(text), None, "{text}");
+            assert_eq!(LayerRequirement::parse(text), None, "{text}");
         }
-        assert_eq!(Demand::parse("masks.known").unwrap().layer(), "masks");
+        assert_eq!(LayerRequirement::parse("masks.known").unwrap().layer(), "masks");
     }
 }

@@ -12,33 +12,33 @@ use sottovoce_core::math::all_finite;
 /// What the rows of a difference are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum How {
+pub enum DifferenceKind {
     /// New values. With f32 the device then holds the server's very bits.
     Replace = 0,
     /// To be added (in f32) to the values held. What rounding leaves out is part of the next difference.
     Add = 1,
 }
 
-impl How {
+impl DifferenceKind {
     pub(crate) fn from_code(code: u8) -> Option<Self> {
-        [How::Replace, How::Add].into_iter().find(|&how| how as u8 == code)
+        [DifferenceKind::Replace, DifferenceKind::Add].into_iter().find(|&how| how as u8 == code)
     }
 }
 
-/// How a server brings devices to a new version.
+/// DifferenceKind a server brings devices to a new version.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settle {
+pub struct DifferenceOptions {
     /// New values or changes.
-    pub how: How,
-    /// How values are written.
+    pub how: DifferenceKind,
+    /// DifferenceKind values are written.
     pub encoding: ValueEncoding,
     /// Rows none of whose values moved by more than this wait for a later difference; 0: none waits.
-    pub least_change: f32,
+    pub min_change: f32,
 }
 
-impl Settle {
+impl DifferenceOptions {
     /// New values as f32: devices get the server's bits.
-    pub const EXACT: Settle = Settle { how: How::Replace, encoding: ValueEncoding::F32, least_change: 0.0 };
+    pub const EXACT: DifferenceOptions = DifferenceOptions { how: DifferenceKind::Replace, encoding: ValueEncoding::F32, min_change: 0.0 };
 }
 
 /// The rows in which a version differs from another.
@@ -49,18 +49,18 @@ pub struct Difference {
     pub(crate) version: ModelVersion,
     pub(crate) layout: u32,
     pub(crate) base_checksum: u32,
-    pub(crate) how: How,
+    pub(crate) how: DifferenceKind,
     pub(crate) encoding: ValueEncoding,
     pub(crate) tables: Vec<Rows>,
 }
 
 impl Difference {
-    /// What brings devices that hold `held` to `target`, or as near as the encoding and `least_change` let them.
+    /// What brings devices that hold `held` to `target`, or as near as the encoding and `min_change` let them.
     /// Apply it to `held` too, and that is what they hold from then on.
     ///
     /// # Errors
     /// If the two are not versions of one model, or a value cannot be encoded.
-    pub fn between(held: &SharedModel, target: &SharedModel, settle: Settle) -> Result<Self, ModelError> {
+    pub fn between(held: &SharedModel, target: &SharedModel, settle: DifferenceOptions) -> Result<Self, ModelError> {
         let layout = held.parameters.layout();
         target.parameters.check(&layout)?;
         let pairs = held.parameters.tables().iter().zip(target.parameters.tables());
@@ -93,7 +93,7 @@ impl Difference {
     ///
     /// # Errors
     /// If a value cannot be encoded.
-    pub fn catching_up(
+    pub fn since_version(
         held: &SharedModel,
         (base, base_checksum): (ModelVersion, u32),
         encoding: ValueEncoding,
@@ -113,7 +113,7 @@ impl Difference {
             encoding.round(&mut rows.values, cols);
         }
         let (federation, version, layout) = (held.federation, held.version, layout.fingerprint());
-        Ok(Self { federation, base, version, layout, base_checksum, how: How::Replace, encoding, tables })
+        Ok(Self { federation, base, version, layout, base_checksum, how: DifferenceKind::Replace, encoding, tables })
     }
 
     /// The version it is made for.
@@ -161,7 +161,7 @@ impl Difference {
     }
 
     fn stays_finite(&self, table: &Table, rows: &Rows) -> bool {
-        self.how == How::Replace
+        self.how == DifferenceKind::Replace
             || rows.iter().all(|(row, change)| {
                 table.row(row).iter().zip(change).all(|(value, change)| (value + change).is_finite())
             })
@@ -171,30 +171,30 @@ impl Difference {
         for (row, new) in rows.iter() {
             let held = table.row_mut(row);
             match self.how {
-                How::Replace => held.copy_from_slice(new),
-                How::Add => held.iter_mut().zip(new).for_each(|(value, change)| *value += change),
+                DifferenceKind::Replace => held.copy_from_slice(new),
+                DifferenceKind::Add => held.iter_mut().zip(new).for_each(|(value, change)| *value += change),
             }
         }
     }
 }
 
-fn changed_rows(old: &Table, new: &Table, settle: Settle) -> Rows {
+fn changed_rows(old: &Table, new: &Table, settle: DifferenceOptions) -> Rows {
     let mut rows = Rows::new(old.shape());
     let mut sent = Vec::with_capacity(rows.cols());
     for row in 0..old.shape().rows {
         let (was, is) = (old.row(row as usize), new.row(row as usize));
         sent.clear();
         match settle.how {
-            How::Replace => sent.extend_from_slice(is),
-            How::Add => sent.extend(is.iter().zip(was).map(|(is, was)| is - was)),
+            DifferenceKind::Replace => sent.extend_from_slice(is),
+            DifferenceKind::Add => sent.extend(is.iter().zip(was).map(|(is, was)| is - was)),
         }
-        if waits(was, is, settle.least_change) && all_finite(&sent) {
+        if waits(was, is, settle.min_change) && all_finite(&sent) {
             continue;
         }
         round_alone(&mut sent, settle.encoding);
         let changes = match settle.how {
-            How::Replace => was.iter().zip(&sent).any(|(was, sent)| was.to_bits() != sent.to_bits()),
-            How::Add => sent.iter().any(|&change| change != 0.0),
+            DifferenceKind::Replace => was.iter().zip(&sent).any(|(was, sent)| was.to_bits() != sent.to_bits()),
+            DifferenceKind::Add => sent.iter().any(|&change| change != 0.0),
         };
         if changes {
             rows.indices.push(row);
@@ -204,8 +204,8 @@ fn changed_rows(old: &Table, new: &Table, settle: Settle) -> Rows {
     rows
 }
 
-fn waits(was: &[f32], is: &[f32], least_change: f32) -> bool {
-    least_change > 0.0 && was.iter().zip(is).all(|(was, is)| (is - was).abs() <= least_change)
+fn waits(was: &[f32], is: &[f32], min_change: f32) -> bool {
+    min_change > 0.0 && was.iter().zip(is).all(|(was, is)| (is - was).abs() <= min_change)
 }
 
 /// Rounds a row as the wire will, where that does not depend on other rows.

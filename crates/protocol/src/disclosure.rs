@@ -2,17 +2,17 @@
 
 use crate::error::DisclosureError;
 use crate::parameters::Keyed;
-use crate::policy::{PiDraw, Policy};
-use crate::update::{Disclosed, Mark, Private, Trained, Update};
+use crate::policy::{DisclosureMode, Policy};
+use crate::update::{Disclosed, RowOrigin, Private, Trained, Update};
 use crate::{Ledger, RoundTerms, codec, limits};
 use sottovoce_core::Rng;
 
 impl Trained {
     /// Applies the owner's policy and writes the ledger; the only way to a [`Disclosed`].
     ///
-    /// Rows marked [`Mark::Other`] go; a row marked [`Mark::Consumed`] goes with probability pi, decided once per item,
-    /// for all rounds or for this one as the policy has it, and for all tables keyed by items; rows of hidden items and rows marked [`Mark::Hidden`] never go. A row that does not go but
-    /// is covered ([`Trained::cover_rows`]) goes with what covers it instead: what would have left had the owner not had the
+    /// Rows marked [`RowOrigin::Other`] go; a row marked [`RowOrigin::Consumed`] goes with probability pi, decided once per item,
+    /// for all rounds or for this one as the policy has it, and for all tables keyed by items; rows of hidden items and rows marked [`RowOrigin::Hidden`] never go. A row that does not go but
+    /// is covered ([`Trained::push_decoys`]) goes with what covers it instead: what would have left had the owner not had the
     /// item. Dense tables go whole. The sample count and each
     /// criterion go only if the terms ask for them and the policy allows it. `when` is the caller's clock, in seconds,
     /// for the ledger.
@@ -26,7 +26,7 @@ impl Trained {
         terms: &RoundTerms,
         when: u64,
         ledger: &mut Ledger,
-        draws: Draws,
+        draws: DisclosureSeeds,
     ) -> Result<Disclosed, DisclosureError> {
         self.disclose_wrapped(policy, terms, (when, None), ledger, draws)
     }
@@ -41,9 +41,9 @@ impl Trained {
         terms: &RoundTerms,
         (when, wrapped): (u64, Option<u64>),
         ledger: &mut Ledger,
-        draws: Draws,
+        draws: DisclosureSeeds,
     ) -> Result<Disclosed, DisclosureError> {
-        policy.consider(terms)?;
+        policy.check_terms(terms)?;
         for table in 0..self.update.tables.len() {
             self.keep_disclosed_rows(table, policy, draws);
         }
@@ -61,8 +61,8 @@ impl Trained {
         Ok(disclosed)
     }
 
-    fn keep_disclosed_rows(&mut self, table: usize, policy: &Policy, draws: Draws) {
-        let of_shown = self.of_shown && policy.draw == PiDraw::Kept;
+    fn keep_disclosed_rows(&mut self, table: usize, policy: &Policy, draws: DisclosureSeeds) {
+        let of_shown = self.of_shown && policy.disclosure == DisclosureMode::Fixed;
         let rows = &mut self.update.tables[table];
         let Private { marks, covered, covers } = &mut self.private[table];
         // Tables by item share one decision per item; others have their own per row.
@@ -72,16 +72,16 @@ impl Trained {
             Keyed::Others => (&[][..], (table as u64 + 1) << 32),
         };
         // The commonest case, in which no row stays at home.
-        if policy.pi() >= 1.0 && hidden.is_empty() && !marks.contains(&Mark::Hidden) {
+        if policy.pi() >= 1.0 && hidden.is_empty() && !marks.contains(&RowOrigin::Hidden) {
             return;
         }
         let goes = |place: usize, row: u32| {
             let goes = match marks[place] {
-                Mark::Other => true,
+                RowOrigin::Other => true,
                 // Rows that are no items were drawn with the items that they come from.
-                Mark::Consumed if of_shown && space > 0 => true,
-                Mark::Consumed => draws.let_leave(policy, space + u64::from(row)),
-                Mark::Hidden => false,
+                RowOrigin::Consumed if of_shown && space > 0 => true,
+                RowOrigin::Consumed => draws.let_leave(policy, space + u64::from(row)),
+                RowOrigin::Hidden => false,
             };
             goes && (hidden.is_empty() || hidden.binary_search(&row).is_err())
         };
@@ -114,32 +114,32 @@ fn withhold(update: &mut Update, policy: &Policy, terms: &RoundTerms) -> Result<
 
 /// What it is drawn from which of the owner's rows leave. Nobody else may know these numbers.
 #[derive(Clone, Copy)]
-pub struct Draws {
+pub struct DisclosureSeeds {
     /// Another in each round.
-    pub round: u64,
+    pub per_round: u64,
     /// The same as long as the device takes part.
-    pub kept: u64,
+    pub fixed: u64,
 }
 
-impl std::fmt::Debug for Draws {
+impl std::fmt::Debug for DisclosureSeeds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Draws(..)")
+        f.write_str("DisclosureSeeds(..)")
     }
 }
 
-impl Draws {
+impl DisclosureSeeds {
     /// For a device that takes part in one round only: one number, for what is drawn in the round and for what is kept.
     pub fn once(rng: &mut Rng) -> Self {
         let seed = rng.next_u64();
-        Self { round: seed, kept: seed }
+        Self { per_round: seed, fixed: seed }
     }
 
     /// Whether a row that has to do with the owner leaves, by its key.
     #[inline]
     pub(crate) fn let_leave(self, policy: &Policy, key: u64) -> bool {
-        let seed = match policy.draw {
-            PiDraw::Kept => self.kept,
-            PiDraw::EachRound => self.round,
+        let seed = match policy.disclosure {
+            DisclosureMode::Fixed => self.fixed,
+            DisclosureMode::PerRound => self.per_round,
         };
         uniform(seed, key) < policy.pi()
     }

@@ -236,7 +236,7 @@ pub enum UpdateError {
     },
     /// Every row has a mark.
     #[error("table {table}: {rows} rows with {marks} marks")]
-    Marks {
+    Origins {
         /// Index of the table.
         table: usize,
         /// Rows.
@@ -256,7 +256,7 @@ pub enum UpdateError {
     },
     /// Only dense tables go whole; rows that concern somebody's items need their mark.
     #[error("table {table} is not dense: push its rows one by one, with their marks")]
-    NeedsMarks {
+    NeedsOrigins {
         /// Index of the table.
         table: usize,
     },

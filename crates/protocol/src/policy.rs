@@ -1,7 +1,7 @@
 //! What its owner lets leave a device.
 
 use crate::error::PolicyError;
-use crate::{Demand, Draws, Refusal, RoundTerms};
+use crate::{LayerRequirement, DisclosureSeeds, Refusal, RoundTerms};
 use std::collections::BTreeSet;
 
 /// Whether the owner takes part.
@@ -18,28 +18,28 @@ pub enum Participation {
 
 /// How often it is drawn which of the owner's items leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PiDraw {
+pub enum DisclosureMode {
     /// Once for good: what leaves is learnt from the same share of them in all rounds, and never from the others.
     #[default]
-    Kept,
+    Fixed,
     /// Anew in each round, as FPL's paper has it: after enough rounds all of them have left.
-    EachRound,
+    PerRound,
 }
 
-impl PiDraw {
+impl DisclosureMode {
     /// Names for settings; the first is the default.
     pub const NAMES: &'static [&'static str] = &["kept", "each-round"];
 
     /// By name.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Kept, Self::EachRound].into_iter().find(|draw| draw.name() == name)
+        [Self::Fixed, Self::PerRound].into_iter().find(|draw| draw.name() == name)
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Kept => "kept",
-            Self::EachRound => "each-round",
+            Self::Fixed => "kept",
+            Self::PerRound => "each-round",
         }
     }
 }
@@ -61,7 +61,7 @@ pub enum Reportable {
 pub struct Policy {
     pi: f64,
     /// How often it is drawn which of the owner's items leave, with probability pi each.
-    pub draw: PiDraw,
+    pub disclosure: DisclosureMode,
     hidden: Vec<u32>,
     participation: Participation,
     /// Whether the sample count may be reported where a round asks for it.
@@ -70,7 +70,7 @@ pub struct Policy {
     pub criteria: Reportable,
     /// Smaller cohorts are refused.
     pub least_cohort: u32,
-    /// What a round's privacy layers must be for it not to be refused, each in the words of a [`Demand`].
+    /// What a round's privacy layers must be for it not to be refused, each in the words of a [`LayerRequirement`].
     pub required_layers: BTreeSet<String>,
     /// Layers with which a round is refused, in the same words.
     pub refused_layers: BTreeSet<String>,
@@ -84,7 +84,7 @@ impl Policy {
     pub fn new(pi: f64) -> Result<Self, PolicyError> {
         let mut policy = Self {
             pi: 0.0,
-            draw: PiDraw::default(),
+            disclosure: DisclosureMode::default(),
             hidden: Vec::new(),
             participation: Participation::Active,
             samples: true,
@@ -115,35 +115,35 @@ impl Policy {
     }
 
     /// Probability with which a consumed item's row leaves in a round, for who knows what was drawn once for good
-    /// ([`Draws::kept`]): 0 or 1 where the draw is kept.
-    pub fn chance_of(&self, item: u32, kept: u64) -> f64 {
-        let goes = |draws: Draws| f64::from(u8::from(draws.let_leave(self, u64::from(item))));
-        match self.draw {
+    /// ([`DisclosureSeeds::fixed`]): 0 or 1 where the draw is kept.
+    pub fn disclosure_probability(&self, item: u32, kept: u64) -> f64 {
+        let goes = |draws: DisclosureSeeds| f64::from(u8::from(draws.let_leave(self, u64::from(item))));
+        match self.disclosure {
             _ if self.hides(item) => 0.0,
-            PiDraw::Kept => goes(Draws { round: 0, kept }),
-            PiDraw::EachRound => self.pi,
+            DisclosureMode::Fixed => goes(DisclosureSeeds { per_round: 0, fixed: kept }),
+            DisclosureMode::PerRound => self.pi,
         }
     }
 
     /// Whether some of what the owner has stays at home for good. What leaves is then learnt from the rest alone, with a private
     /// model of its own, and the owner's private model is learnt aside.
-    pub fn parts_history(&self) -> bool {
-        self.draw == PiDraw::Kept && (self.pi < 1.0 || !self.hidden.is_empty())
+    pub fn withholds_items(&self) -> bool {
+        self.disclosure == DisclosureMode::Fixed && (self.pi < 1.0 || !self.hidden.is_empty())
     }
 
     /// Whether a consumed item is not kept at home for good.
-    pub fn shows(&self, item: u32, kept: u64) -> bool {
-        self.chance_of(item, kept) > 0.0
+    pub fn discloses(&self, item: u32, kept: u64) -> bool {
+        self.disclosure_probability(item, kept) > 0.0
     }
 
     /// What of a history is not kept at home for good.
-    pub fn shown(&self, history: &[u32], kept: u64) -> impl Iterator<Item = u32> {
-        history.iter().copied().filter(move |&item| self.shows(item, kept))
+    pub fn disclosed_items(&self, history: &[u32], kept: u64) -> impl Iterator<Item = u32> {
+        history.iter().copied().filter(move |&item| self.discloses(item, kept))
     }
 
     /// Items of which nothing leaves that has to do with the owner, consumed or not; ascending. Where a model draws decoys from the
     /// whole catalog, what leaves of a hidden item is a decoy, as of any other: a row that never left would show itself. A model whose rows are something else marks those that
-    /// only hidden items explain ([`Mark::Hidden`](crate::Mark::Hidden)); one without rows must leave hidden items out of
+    /// only hidden items explain ([`RowOrigin::Hidden`](crate::RowOrigin::Hidden)); one without rows must leave hidden items out of
     /// training instead.
     pub fn hidden(&self) -> &[u32] {
         &self.hidden
@@ -214,7 +214,7 @@ impl Policy {
     ///
     /// # Errors
     /// With the reason why the owner does not take part.
-    pub fn consider(&self, terms: &RoundTerms) -> Result<(), Refusal> {
+    pub fn check_terms(&self, terms: &RoundTerms) -> Result<(), Refusal> {
         match self.participation {
             Participation::Paused => return Err(Refusal::Paused),
             Participation::Withdrawn => return Err(Refusal::Withdrawn),
@@ -226,13 +226,13 @@ impl Policy {
         let layers = &terms.privacy.layers;
         // What cannot be read as a demand cannot be met.
         let offered = |name: &String| {
-            Demand::parse(name).is_some_and(|demand| layers.iter().any(|layer| demand.is_met_by(layer)))
+            LayerRequirement::parse(name).is_some_and(|demand| layers.iter().any(|layer| demand.is_met_by(layer)))
         };
         if let Some(name) = self.required_layers.iter().find(|&name| !offered(name)) {
-            return Err(Refusal::PrivacyMissing { layer: name.clone() });
+            return Err(Refusal::LayerMissing { layer: name.clone() });
         }
         match self.refused_layers.iter().find(|&name| offered(name)) {
-            Some(name) => Err(Refusal::Unwanted { layer: name.clone() }),
+            Some(name) => Err(Refusal::LayerRefused { layer: name.clone() }),
             None => Ok(()),
         }
     }

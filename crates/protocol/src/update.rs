@@ -7,7 +7,7 @@ use crate::{DecodeError, FederationId, Policy, RoundId, RoundTerms, ValueEncodin
 
 /// What a row says about the person: the private half of an update, never encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum RowOrigin {
     /// The row changed because of something in the owner's history.
     Consumed,
     /// It did not: a sampled negative, a decoy.
@@ -21,7 +21,7 @@ pub enum Mark {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Private {
     /// One mark a listed row.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Vec<RowOrigin>,
     /// Rows of which something may leave when their own change stays at home, ascending.
     pub(crate) covered: Vec<u32>,
     /// What that is, one row after the other.
@@ -98,11 +98,11 @@ impl Update {
 /// Fresh from training. Knows which rows concern consumed items; cannot be encoded.
 ///
 /// ```
-/// use sottovoce_protocol::{Keyed, Layout, Mark, Shape, Trained};
+/// use sottovoce_protocol::{Keyed, Layout, RowOrigin, Shape, Trained};
 /// let layout = Layout::new(vec![Shape::new("items", 5, 2, Keyed::Items)])?;
 /// let mut trained = Trained::new(&layout);
-/// trained.push_row(0, 1, Mark::Consumed)?.copy_from_slice(&[0.5, -0.25]);
-/// trained.push_row(0, 4, Mark::Other)?[1] = 0.25;
+/// trained.push_row(0, 1, RowOrigin::Consumed)?.copy_from_slice(&[0.5, -0.25]);
+/// trained.push_row(0, 4, RowOrigin::Other)?[1] = 0.25;
 /// assert_eq!(trained.update().rows(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -126,22 +126,22 @@ impl Trained {
 
     /// Says, before training, under which policy it will be disclosed: where the owner keeps nothing at home, a model need not
     /// hide what it keeps. The policy in force when it is disclosed decides all the same.
-    pub fn expect(&mut self, policy: &Policy) {
+    pub fn expect_policy(&mut self, policy: &Policy) {
         (self.open, self.of_shown) = (policy.pi() >= 1.0 && policy.hidden().is_empty(), false);
     }
 
-    /// Says, before training, that it will be from what the policy shows and nothing else ([`Policy::shown`]).
-    pub fn expect_shown(&mut self, policy: &Policy) {
+    /// Says, before training, that it will be from what the policy shows and nothing else ([`Policy::disclosed_items`]).
+    pub fn expect_disclosed_items(&mut self, policy: &Policy) {
         (self.open, self.of_shown) = (policy.hidden().is_empty(), true);
     }
 
     /// Says, before training, that it will not be disclosed: only the private model is wanted.
-    pub fn expect_nothing(&mut self) {
+    pub fn expect_no_disclosure(&mut self) {
         (self.open, self.of_shown) = (true, false);
     }
 
     /// Whether every row is expected to leave.
-    pub fn is_open(&self) -> bool {
+    pub fn discloses_everything(&self) -> bool {
         self.open
     }
 
@@ -156,7 +156,7 @@ impl Trained {
     /// # Errors
     /// If the table is dense, or the row is past its end or out of order.
     #[inline]
-    pub fn push_row(&mut self, table: usize, row: u32, mark: Mark) -> Result<&mut [f32], UpdateError> {
+    pub fn push_row(&mut self, table: usize, row: u32, mark: RowOrigin) -> Result<&mut [f32], UpdateError> {
         self.push_rows(table, &[row], &[mark])
     }
 
@@ -168,7 +168,7 @@ impl Trained {
         &mut self,
         table: usize,
         added: &[u32],
-        marks: &[Mark],
+        marks: &[RowOrigin],
     ) -> Result<&mut [f32], UpdateError> {
         let tables = self.update.tables.len();
         let rows = self.update.tables.get_mut(table).ok_or(UpdateError::Table { table, tables })?;
@@ -176,7 +176,7 @@ impl Trained {
             return Err(UpdateError::NeedsWhole { table });
         }
         if added.len() != marks.len() {
-            return Err(UpdateError::Marks { table, rows: added.len(), marks: marks.len() });
+            return Err(UpdateError::Origins { table, rows: added.len(), marks: marks.len() });
         }
         let last = rows.indices.last().copied();
         if let (Some(&first), Some(last)) = (added.first(), last.filter(|last| added.first() <= Some(last))) {
@@ -206,7 +206,7 @@ impl Trained {
     ///
     /// # Errors
     /// If there is no such table, or a row was not pushed, or out of order; then none of them is covered.
-    pub fn cover_rows(&mut self, table: usize, covered: &[u32]) -> Result<&mut [f32], UpdateError> {
+    pub fn push_decoys(&mut self, table: usize, covered: &[u32]) -> Result<&mut [f32], UpdateError> {
         let tables = self.update.tables.len();
         let rows = self.update.tables.get(table).ok_or(UpdateError::Table { table, tables })?;
         let Private { covered: before, covers, .. } = &mut self.private[table];
@@ -257,7 +257,7 @@ impl Trained {
     fn dense(&mut self, table: usize) -> Result<&mut Rows, UpdateError> {
         let tables = self.update.tables.len();
         let rows = self.update.tables.get_mut(table).ok_or(UpdateError::Table { table, tables })?;
-        if rows.keyed == Keyed::Dense { Ok(rows) } else { Err(UpdateError::NeedsMarks { table }) }
+        if rows.keyed == Keyed::Dense { Ok(rows) } else { Err(UpdateError::NeedsOrigins { table }) }
     }
 
     /// The values of all rows pushed so far to a table, one row after the other.
@@ -295,7 +295,7 @@ impl Trained {
     ///
     /// # Panics
     /// If there is no such table.
-    pub fn marks(&self, table: usize) -> &[Mark] {
+    pub fn origins(&self, table: usize) -> &[RowOrigin] {
         &self.private[table].marks
     }
 }
@@ -345,7 +345,7 @@ impl Disclosed {
     }
 
     /// What the server would hold after encoding and decoding, without the bytes: for the simulator.
-    pub fn deliver(mut self) -> Received {
+    pub fn into_received(mut self) -> Received {
         for rows in &mut self.update.tables {
             self.encoding.round(&mut rows.values, rows.cols as usize);
             // The codec writes a full list of rows as a whole table.
@@ -445,13 +445,13 @@ mod tests {
     fn what_does_not_belong_into_an_update_is_refused() {
         let shapes = vec![Shape::new("items", 4, 2, Keyed::Items), Shape::new("net", 3, 1, Keyed::Dense)];
         let mut trained = Trained::new(&Layout::new(shapes).unwrap());
-        trained.push_row(0, 2, Mark::Other).unwrap();
+        trained.push_row(0, 2, RowOrigin::Other).unwrap();
         let wrong = [
-            (trained.push_row(0, 2, Mark::Other).unwrap_err(), "table 0: row 2 after row 2"),
-            (trained.push_row(0, 4, Mark::Other).unwrap_err(), "table 0: row 4 of 4"),
-            (trained.push_row(2, 0, Mark::Other).unwrap_err(), "table 2 of 2"),
+            (trained.push_row(0, 2, RowOrigin::Other).unwrap_err(), "table 0: row 2 after row 2"),
+            (trained.push_row(0, 4, RowOrigin::Other).unwrap_err(), "table 0: row 4 of 4"),
+            (trained.push_row(2, 0, RowOrigin::Other).unwrap_err(), "table 2 of 2"),
             (
-                trained.push_row(1, 0, Mark::Other).unwrap_err(),
+                trained.push_row(1, 0, RowOrigin::Other).unwrap_err(),
                 "table 1 is dense: it goes whole or not at all",
             ),
             (
@@ -463,15 +463,15 @@ mod tests {
             assert_eq!(error.to_string(), text);
         }
         for added in [[3, 4], [3, 3], [2, 3]] {
-            assert!(trained.push_rows(0, &added, &[Mark::Other; 2]).is_err());
-            assert_eq!((trained.update().rows(), trained.marks(0).len()), (1, 1));
+            assert!(trained.push_rows(0, &added, &[RowOrigin::Other; 2]).is_err());
+            assert_eq!((trained.update().rows(), trained.origins(0).len()), (1, 1));
         }
         let error = trained.push_rows(0, &[3], &[]).unwrap_err();
         assert_eq!(error.to_string(), "table 0: 1 rows with 0 marks");
-        let error = trained.cover_rows(0, &[1]).unwrap_err();
+        let error = trained.push_decoys(0, &[1]).unwrap_err();
         assert_eq!(error, UpdateError::Row { table: 0, row: 1, rows: 4 });
-        assert!(trained.cover_rows(2, &[]).is_err() && trained.cover_rows(0, &[2, 2]).is_err());
-        assert_eq!(trained.cover_rows(0, &[2]).unwrap(), [0.0; 2]);
+        assert!(trained.push_decoys(2, &[]).is_err() && trained.push_decoys(0, &[2, 2]).is_err());
+        assert_eq!(trained.push_decoys(0, &[2]).unwrap(), [0.0; 2]);
         trained.report(3, 0.5).unwrap();
         for (criterion, value) in [(3, 0.1), (4, f64::NAN), (32, 0.0)] {
             assert_eq!(trained.report(criterion, value), Err(UpdateError::Criterion { criterion }));
@@ -482,6 +482,6 @@ mod tests {
         trained.copy_whole(1, &[1.0, 2.0, 3.0]).unwrap();
         assert_eq!(trained.update().tables()[1].values(), [1.0, 2.0, 3.0]);
         assert_eq!(trained.whole(1).unwrap(), [0.0; 3]);
-        assert_eq!((trained.update().rows(), trained.marks(0)), (4, &[Mark::Other][..]));
+        assert_eq!((trained.update().rows(), trained.origins(0)), (4, &[RowOrigin::Other][..]));
     }
 }

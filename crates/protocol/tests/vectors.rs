@@ -33,7 +33,7 @@ fn updates_are_written_and_read_as_ever() {
         let mut received = Received::new(&layout());
         codec::decode_update(&expected, &mut received).unwrap();
         received.check(&terms(encoding)).unwrap();
-        assert_eq!(received.update(), sent.deliver().update(), "{name}");
+        assert_eq!(received.update(), sent.into_received().update(), "{name}");
     }
 }
 
@@ -44,8 +44,8 @@ fn models_and_differences_are_written_and_read_as_ever() {
     assert_eq!(bytes, vector("model-f32"));
     assert_eq!(codec::decode_model(&bytes).unwrap(), model());
 
-    let change = Settle { how: How::Add, encoding: ValueEncoding::I8Row, least_change: 0.0 };
-    for (name, settle) in [("difference-replace-f32", Settle::EXACT), ("difference-add-i8-row", change)] {
+    let change = DifferenceOptions { how: DifferenceKind::Add, encoding: ValueEncoding::I8Row, min_change: 0.0 };
+    for (name, settle) in [("difference-replace-f32", DifferenceOptions::EXACT), ("difference-add-i8-row", change)] {
         let difference = Difference::between(&model(), &next_model(), settle).unwrap();
         let mut bytes = Vec::new();
         codec::encode_difference(&difference, &mut bytes).unwrap();
@@ -78,8 +78,8 @@ fn terms_refusals_and_ledgers_are_written_and_read_as_ever() {
     assert_eq!(Ledger::decode(&bytes).unwrap(), ledger);
     // One of before entries named privacy layers.
     let older = Ledger::decode(&vector("ledger-entry")).unwrap();
-    let without = |ledger: &Ledger| -> Vec<Entry> {
-        ledger.entries().map(|entry| Entry { layers: Vec::new(), ..entry }).collect()
+    let without = |ledger: &Ledger| -> Vec<LedgerEntry> {
+        ledger.entries().map(|entry| LedgerEntry { layers: Vec::new(), ..entry }).collect()
     };
     assert_eq!(without(&older), without(&ledger));
     assert!(older.entries().all(|entry| entry.layers.is_empty()));

@@ -2,8 +2,8 @@
 
 use super::{cutoff, pi_draw};
 use clap::{Args, Subcommand};
-use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, KEPT_UPLOADS, NOISE, SECURE_AGGREGATION};
-use sottovoce_protocol::{Demand, PiDraw};
+use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
+use sottovoce_protocol::{Demand, DisclosureMode};
 use std::path::PathBuf;
 
 /// Criteria that a device can report.
@@ -157,8 +157,8 @@ pub(crate) struct Enrol {
     #[arg(long, value_name = "X", default_value_t = 0.5)]
     pub(crate) pi: f64,
     /// Whether these items are drawn once, so that the others are never used, or in each round
-    #[arg(long, value_name = "WHEN", default_value = PiDraw::default().name(), value_parser = pi_draw())]
-    pub(crate) pi_draw: PiDraw,
+    #[arg(long, value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = pi_draw())]
+    pub(crate) pi_draw: DisclosureMode,
     #[command(flatten)]
     pub(crate) location: Location,
 }
@@ -181,7 +181,7 @@ pub(crate) struct ChangePolicy {
     pub(crate) pi: Option<f64>,
     /// Whether these items are drawn once, so that the others are never used, or in each round
     #[arg(long, value_name = "WHEN", value_parser = pi_draw())]
-    pub(crate) pi_draw: Option<PiDraw>,
+    pub(crate) pi_draw: Option<DisclosureMode>,
     /// Item to hide: uploads do not depend on whether you have it; repeatable
     #[arg(long, value_name = "ITEM")]
     pub(crate) hide: Vec<String>,
@@ -204,10 +204,10 @@ pub(crate) struct ChangePolicy {
     #[arg(long, value_name = "REQUIREMENT", value_parser = requirement)]
     pub(crate) no_require: Vec<String>,
     /// Decline rounds whose terms have this layer, such as retention of uploads
-    #[arg(long, value_name = "LAYER", value_parser = [KEPT_UPLOADS])]
+    #[arg(long, value_name = "LAYER", value_parser = [UPLOAD_RETENTION])]
     pub(crate) refuse: Vec<String>,
     /// Accept this layer again
-    #[arg(long, value_name = "LAYER", value_parser = [KEPT_UPLOADS])]
+    #[arg(long, value_name = "LAYER", value_parser = [UPLOAD_RETENTION])]
     pub(crate) no_refuse: Vec<String>,
     /// Criterion that may be reported when a round asks for it
     #[arg(long, value_name = "CRITERION", value_parser = CRITERIA)]

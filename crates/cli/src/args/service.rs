@@ -3,7 +3,7 @@
 use super::{CleaningArgs, GraphArgs, ModelSettings, Reading, pi_draw};
 use clap::{ArgAction, Args, Subcommand};
 use sottovoce_data::Split;
-use sottovoce_protocol::PiDraw;
+use sottovoce_protocol::DisclosureMode;
 use std::path::PathBuf;
 
 /// `serve`.
@@ -264,8 +264,8 @@ pub(crate) struct Fleet {
     #[arg(long, value_name = "PI", default_value_t = 1.0)]
     pub(crate) pi: f64,
     /// Whether these items are drawn once, or in each round
-    #[arg(long, value_name = "WHEN", default_value = PiDraw::default().name(), value_parser = pi_draw())]
-    pub(crate) pi_draw: PiDraw,
+    #[arg(long, value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = pi_draw())]
+    pub(crate) pi_draw: DisclosureMode,
     /// Criterion that the devices report when asked, or `all`; repeatable
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     pub(crate) report: Vec<String>,

@@ -44,7 +44,7 @@ pub fn describe_facts(facts: &Facts) -> FactsDescription {
         (0..facts.items()).map(|item| facts.of(item).len()).filter(|&count| count > 0).collect();
     of_items.sort_unstable();
     let mut features: Vec<(usize, usize)> =
-        (0..facts.features()).map(|feature| (facts.holders(feature).len(), feature)).collect();
+        (0..facts.features()).map(|feature| (facts.items_with(feature).len(), feature)).collect();
     features.sort_unstable_by_key(|&(items, feature)| (std::cmp::Reverse(items), feature));
     let mut by_hops = Vec::new();
     for feature in 0..facts.features() {

@@ -16,7 +16,7 @@
 //! let catalog = Catalog::of_ids(["7", "8", "9"].into_iter().collect());
 //! let plan = GraphPlan { least_items: 2, ..GraphPlan::default() };
 //! let (facts, notes) = graph_of_bytes(&plan, &[("facts.tsv", text)], &catalog, &LoadOptions::default())?;
-//! assert_eq!((facts.name(0).as_str(), facts.holders(0).to_vec()), ("director: Fellini", vec![0, 2]));
+//! assert_eq!((facts.name(0).as_str(), facts.items_with(0).to_vec()), ("director: Fellini", vec![0, 2]));
 //! assert_eq!((notes.linked, notes.rare), (2, 1));
 //! # Ok::<(), sottovoce_data::DataError>(())
 //! ```

@@ -73,10 +73,10 @@ fn check_facts(facts: &Facts, catalog: &Catalog) {
     assert_eq!(facts.items(), catalog.len());
     for feature in 0..facts.features() {
         assert!((1..=3).contains(&facts.hops(feature)) && !facts.name(feature).is_empty());
-        let holders = facts.holders(feature);
+        let items_with = facts.items_with(feature);
         assert!(
-            !holders.is_empty()
-                && holders.iter().all(|item| facts.of(item as usize).contains(feature as u32))
+            !items_with.is_empty()
+                && items_with.iter().all(|item| facts.of(item as usize).contains(feature as u32))
         );
     }
     let text = format!("item\ttitle\tcategories\tfacts\n{}{}", lines(facts), facts.features_text());

@@ -17,7 +17,7 @@ use sottovoce_federation::{
 use sottovoce_models::classifier::{Classifier, ClassifierShared, Criterion, Network, Schooling};
 use sottovoce_models::{DevicePart, SharedPart, criteria};
 use sottovoce_neural::{Arithmetic, NeuralError};
-use sottovoce_protocol::{Asked, ModelSpec, Policy, ValueEncoding};
+use sottovoce_protocol::{CriterionRequest, ModelSpec, Policy, ValueEncoding};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -289,7 +289,7 @@ impl Work<'_> {
             .reporting(self.profile(order));
         let asked = |criterion: &Criterion| {
             let name = criterion.asked_as();
-            Asked { name: name.to_owned(), why: criteria::why(name).to_owned() }
+            CriterionRequest { name: name.to_owned(), purpose: criteria::why(name).to_owned() }
         };
         let population = Population::of(&clients.train);
         let setup = Setup {

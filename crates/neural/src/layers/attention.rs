@@ -15,7 +15,7 @@ use super::softmax::{softmax_row, softmax_row_backward};
 use crate::error::{Result, expect_len, rows_of, setting, size};
 use crate::products::{Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product};
 use crate::{Arithmetic, Layout, Real, Space};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Who looks at what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl Attention {
             let queries = self.head(q, place.queries, shape.queries)?;
             let keys = self.head(k, place.source, shape.source)?;
             add_product_by_transposed(self.arithmetic, queries, keys, MatrixMut::new(p, shape.source)?)?;
-            fastest(Normalise { p, shape, mask: self.mask, scale: self.scale() });
+            simd_dispatch(Normalise { p, shape, mask: self.mask, scale: self.scale() });
             let values = self.head(v, place.source, shape.source)?;
             let into = self.head_mut(context, place.queries, shape.queries)?;
             add_product(self.arithmetic, Matrix::new(p, shape.source)?, values, into)?;
@@ -214,7 +214,7 @@ impl Attention {
         add_transposed_product(arithmetic, Matrix::new(p, shape.source)?, dcontext, dv)?;
         let values = self.head(tape.v, place.source, shape.source)?;
         add_product_by_transposed(arithmetic, dcontext, values, MatrixMut::new(scores, shape.source)?)?;
-        fastest(NormaliseBack { p, scores, width: shape.source, scale: self.scale() });
+        simd_dispatch(NormaliseBack { p, scores, width: shape.source, scale: self.scale() });
         let dz = Matrix::new(scores, shape.source)?;
         let keys = self.head(tape.k, place.source, shape.source)?;
         add_product(arithmetic, dz, keys, self.head_mut(d.q, place.queries, shape.queries)?)?;
@@ -303,7 +303,7 @@ struct Normalise<'s, R> {
     scale: R,
 }
 
-impl<R: Real> Work for Normalise<'_, R> {
+impl<R: Real> SimdKernel for Normalise<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -325,7 +325,7 @@ struct NormaliseBack<'s, R> {
     scale: R,
 }
 
-impl<R: Real> Work for NormaliseBack<'_, R> {
+impl<R: Real> SimdKernel for NormaliseBack<'_, R> {
     type Output = ();
 
     /// What is masked has p = 0, and so no gradient.

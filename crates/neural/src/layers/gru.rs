@@ -13,7 +13,7 @@ use super::recurrent::{Recurrence, SequenceGradients, Sequences, add_start, befo
 use super::rnn::last;
 use crate::error::{Result, expect_len};
 use crate::{Layout, Real, Space};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Gated recurrent units, one layer.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,7 @@ impl Gru {
         let zeros = space.zeros(units)?;
         for t in 0..x.time {
             self.cell.recur(parameters, &x, states, hidden, t)?;
-            fastest(Step { x, gates, hidden, states, zeros, t, units });
+            simd_dispatch(Step { x, gates, hidden, states, zeros, t, units });
         }
         Ok(GruTape { x, gates, hidden, states, zeros, units })
     }
@@ -104,7 +104,7 @@ impl Gru {
         let (da, dc) = (space.take(tape.gates.len())?, space.take(tape.gates.len())?);
         let carry = space.zeros(x.batch * self.cell.units)?;
         for t in (0..x.time).rev() {
-            fastest(Back { tape, dstates, da, dc, carry, t });
+            simd_dispatch(Back { tape, dstates, da, dc, carry, t });
             self.cell.recur_backward(parameters, x, dc, carry, t)?;
         }
         self.cell.input_backward(parameters, x, da, gradients, into.values)?;
@@ -142,7 +142,7 @@ struct Step<'s, R> {
     units: usize,
 }
 
-impl<R: Real> Work for Step<'_, R> {
+impl<R: Real> SimdKernel for Step<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -175,7 +175,7 @@ struct Back<'s, 'a, R> {
     t: usize,
 }
 
-impl<R: Real> Work for Back<'_, '_, R> {
+impl<R: Real> SimdKernel for Back<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]

@@ -13,7 +13,7 @@ use super::rnn::last;
 use crate::error::{Result, expect_len};
 use crate::kernels::add;
 use crate::{Layout, Real, Space};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Long short-term memory, one layer. A start holds state and cell of a sequence beside each other.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,7 @@ impl Lstm {
         let zeros = space.zeros(units)?;
         for t in 0..x.time {
             self.cell.recur(parameters, &x, states, gates, t)?;
-            fastest(Step { x, gates, cells, squashed, states, zeros, t, units });
+            simd_dispatch(Step { x, gates, cells, squashed, states, zeros, t, units });
         }
         Ok(LstmTape { x, gates, cells, squashed, states, zeros, units })
     }
@@ -123,7 +123,7 @@ impl Lstm {
             carry_cell.copy_from_slice(last_cells);
         }
         for t in (0..x.time).rev() {
-            fastest(Back { tape, dstates: dy.states, da, carry, carry_cell, t });
+            simd_dispatch(Back { tape, dstates: dy.states, da, carry, carry_cell, t });
             self.cell.recur_backward(parameters, x, da, carry, t)?;
         }
         self.cell.input_backward(parameters, x, da, gradients, into.values)?;
@@ -174,7 +174,7 @@ struct Step<'s, R> {
     units: usize,
 }
 
-impl<R: Real> Work for Step<'_, R> {
+impl<R: Real> SimdKernel for Step<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -209,7 +209,7 @@ struct Back<'s, 'a, R> {
     t: usize,
 }
 
-impl<R: Real> Work for Back<'_, '_, R> {
+impl<R: Real> SimdKernel for Back<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]

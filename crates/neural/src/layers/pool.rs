@@ -8,7 +8,7 @@
 
 use crate::error::{Result, expect_len, rows_of, setting, size};
 use crate::{Real, Space};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// How a window becomes one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Pool {
         let scale = self.scale();
         for (x, y) in x.chunks_exact(self.inputs()).zip(y.chunks_exact_mut(self.outputs())) {
             if self.halves() {
-                fastest(LargestOfFour { x, y, width: self.shape.image[1] });
+                simd_dispatch(LargestOfFour { x, y, width: self.shape.image[1] });
                 continue;
             }
             self.for_each_window(|n, start| {
@@ -111,7 +111,7 @@ impl Pool {
         let images = x.chunks_exact(self.inputs()).zip(dx.chunks_exact_mut(self.inputs()));
         for ((x, dx), dy) in images.zip(dy.chunks_exact(self.outputs())) {
             if self.halves() {
-                fastest(BackToLargestOfFour { x, dy, dx, width: self.shape.image[1] });
+                simd_dispatch(BackToLargestOfFour { x, dy, dx, width: self.shape.image[1] });
                 continue;
             }
             self.for_each_window(|n, start| match self.pooling {
@@ -187,7 +187,7 @@ struct LargestOfFour<'s, R> {
     width: usize,
 }
 
-impl<R: Real> Work for LargestOfFour<'_, R> {
+impl<R: Real> SimdKernel for LargestOfFour<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -211,7 +211,7 @@ struct BackToLargestOfFour<'s, R> {
     width: usize,
 }
 
-impl<R: Real> Work for BackToLargestOfFour<'_, R> {
+impl<R: Real> SimdKernel for BackToLargestOfFour<'_, R> {
     type Output = ();
 
     #[inline(always)]

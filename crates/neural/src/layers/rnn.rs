@@ -8,7 +8,7 @@
 use super::recurrent::{Recurrence, SequenceGradients, Sequences, add_start};
 use crate::error::{Result, expect_len};
 use crate::{Layout, Real, Space};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// tanh cells, one layer.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl Rnn {
         let states = space.take(sums.len())?;
         for t in 0..x.time {
             self.cell.recur(parameters, &x, states, sums, t)?;
-            fastest(Step { sums, states, t, time: x.time, units });
+            simd_dispatch(Step { sums, states, t, time: x.time, units });
         }
         Ok(RnnTape { x, states, units })
     }
@@ -96,7 +96,7 @@ impl Rnn {
         let da = space.take(dstates.len())?;
         let carry = space.zeros(x.batch * units)?;
         for t in (0..x.time).rev() {
-            fastest(Back { states: tape.states, dstates, da, carry, t, time: x.time, units });
+            simd_dispatch(Back { states: tape.states, dstates, da, carry, t, time: x.time, units });
             self.cell.recur_backward(parameters, x, da, carry, t)?;
         }
         self.cell.input_backward(parameters, x, da, gradients, into.values)?;
@@ -113,7 +113,7 @@ struct Step<'s, R> {
     units: usize,
 }
 
-impl<R: Real> Work for Step<'_, R> {
+impl<R: Real> SimdKernel for Step<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -138,7 +138,7 @@ struct Back<'s, R> {
     units: usize,
 }
 
-impl<R: Real> Work for Back<'_, R> {
+impl<R: Real> SimdKernel for Back<'_, R> {
     type Output = ();
 
     #[inline(always)]

@@ -10,7 +10,7 @@ use super::expect_gradient;
 use crate::error::{Result, expect_len, rows_of};
 use crate::kernels::largest;
 use crate::{NeuralError, Real, SparseRows};
-use sottovoce_core::{Work, fastest, math};
+use sottovoce_core::{SimdKernel, math, simd_dispatch};
 
 /// `factor *` the sum over rows of logits of the cross-entropy with one class each.
 ///
@@ -63,14 +63,14 @@ fn row_loss<R: Real>(
     factor: f64,
     dx: Option<&mut [R]>,
 ) -> f64 {
-    let (most, sum) = fastest(Exponentials(x));
+    let (most, sum) = simd_dispatch(Exponentials(x));
     let logarithm = R::to_f64(most) + math::ln(R::to_f64(sum));
     let total = counts.clone().map(|(_, count)| count).sum::<R>();
     let loss =
         counts.clone().map(|(place, count)| R::to_f64(count) * (logarithm - R::to_f64(x[place]))).sum();
     if let Some(dx) = dx {
         let factor = R::of(factor);
-        fastest(AddSoftmax { x, most, scale: factor * total / sum, dx });
+        simd_dispatch(AddSoftmax { x, most, scale: factor * total / sum, dx });
         for (place, count) in counts {
             dx[place] -= factor * count;
         }
@@ -81,7 +81,7 @@ fn row_loss<R: Real>(
 /// The largest value and the sum of e^(x - largest).
 struct Exponentials<'s, R>(&'s [R]);
 
-impl<R: Real> Work for Exponentials<'_, R> {
+impl<R: Real> SimdKernel for Exponentials<'_, R> {
     type Output = (R, R);
 
     #[inline(always)]
@@ -109,7 +109,7 @@ struct AddSoftmax<'s, R> {
     dx: &'s mut [R],
 }
 
-impl<R: Real> Work for AddSoftmax<'_, R> {
+impl<R: Real> SimdKernel for AddSoftmax<'_, R> {
     type Output = ();
 
     #[inline(always)]

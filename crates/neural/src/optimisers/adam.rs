@@ -11,7 +11,7 @@
 use super::{check_table, parts};
 use crate::error::{Result, expect_len, setting};
 use crate::{Real, RowGradients, Slot};
-use sottovoce_core::{Work, fastest, math};
+use sottovoce_core::{SimdKernel, math, simd_dispatch};
 use std::ops::Range;
 
 /// Steps scaled by running moments of the gradient.
@@ -79,7 +79,7 @@ impl<R: Real> Adam<R> {
         expect_len("parameters", parameters.len(), self.first.len())?;
         let (parameters, gradients) = parts(part.clone(), parameters, gradients)?;
         let (first, second) = (&mut self.first[part.clone()], &mut self.second[part]);
-        fastest(Step { parameters, gradients, first, second, constants });
+        simd_dispatch(Step { parameters, gradients, first, second, constants });
         gradients.fill(R::ZERO);
         Ok(())
     }
@@ -98,7 +98,7 @@ impl<R: Real> Adam<R> {
         for (row, gradients) in rows.iter() {
             let part = row * width..(row + 1) * width;
             let (first, second) = (&mut first[part.clone()], &mut second[part.clone()]);
-            fastest(Step { parameters: &mut parameters[part], gradients, first, second, constants });
+            simd_dispatch(Step { parameters: &mut parameters[part], gradients, first, second, constants });
         }
         rows.clear();
         Ok(())
@@ -144,7 +144,7 @@ struct Step<'s, R> {
     constants: Constants<R>,
 }
 
-impl<R: Real> Work for Step<'_, R> {
+impl<R: Real> SimdKernel for Step<'_, R> {
     type Output = ();
 
     #[inline(always)]

@@ -7,7 +7,7 @@
 use super::{check_table, parts};
 use crate::error::{Result, expect_len, setting};
 use crate::{Real, RowGradients, Slot};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 use std::ops::Range;
 
 /// Plain steps, or steps with momentum.
@@ -58,13 +58,13 @@ impl<R: Real> Sgd<R> {
         let rate = R::of(self.rate);
         if self.velocity.is_empty() {
             let (parameters, gradients) = parts(part, parameters, gradients)?;
-            fastest(Plain { parameters, gradients, rate });
+            simd_dispatch(Plain { parameters, gradients, rate });
             return Ok(());
         }
         expect_len("parameters", parameters.len(), self.velocity.len())?;
         let (parameters, gradients) = parts(part.clone(), parameters, gradients)?;
         let velocity = &mut self.velocity[part];
-        fastest(Heavy { parameters, gradients, velocity, rate, momentum: R::of(self.momentum) });
+        simd_dispatch(Heavy { parameters, gradients, velocity, rate, momentum: R::of(self.momentum) });
         Ok(())
     }
 
@@ -97,7 +97,7 @@ struct Plain<'s, R> {
     rate: R,
 }
 
-impl<R: Real> Work for Plain<'_, R> {
+impl<R: Real> SimdKernel for Plain<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -117,7 +117,7 @@ struct Heavy<'s, R> {
     momentum: R,
 }
 
-impl<R: Real> Work for Heavy<'_, R> {
+impl<R: Real> SimdKernel for Heavy<'_, R> {
     type Output = ();
 
     #[inline(always)]

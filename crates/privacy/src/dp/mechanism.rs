@@ -1,10 +1,10 @@
 //! How much noise a promise needs, and the exponential mechanism.
 
-use super::coin::{any_decay, below};
+use super::bernoulli::{bernoulli_exp_ratio, below};
 use super::error::{check, delta as checked_delta, positive};
 use super::normal::{bisect, cdf, ln_cdf};
 use super::{DpError, error};
-use crate::Generator;
+use crate::SecureRng;
 use sottovoce_core::math;
 
 /// The scale of Laplace noise that gives epsilon, for a value that one person moves by at most `sensitivity` (L1).
@@ -77,7 +77,7 @@ const EPSILON_STEPS: f64 = (1u64 << 20) as f64;
 /// If there is no score, a score is not finite or further than 2^29 sensitivities from 0, or epsilon is not from
 /// 2^-20 to 2^20.
 pub fn exponential(
-    generator: &mut Generator,
+    generator: &mut SecureRng,
     scores: &[f64],
     sensitivity: f64,
     epsilon: f64,
@@ -95,7 +95,7 @@ pub fn exponential(
     loop {
         let chosen = below(generator, steps.len() as u64) as usize;
         let behind = u128::from(best.abs_diff(steps[chosen]));
-        if any_decay(generator, behind * slope, unit) {
+        if bernoulli_exp_ratio(generator, behind * slope, unit) {
             return Ok(chosen);
         }
     }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_exponential_mechanism_has_its_probabilities() {
-        let mut generator = Generator::new([5; 32]);
+        let mut generator = SecureRng::new([5; 32]);
         let scores = [0.0, 1.0, 3.0, 2.5, -40.0];
         let (sensitivity, epsilon, draws) = (0.5, 0.7, 100_000);
         let mut seen = [0u32; 5];
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_by_name() {
-        let generator = &mut Generator::new([6; 32]);
+        let generator = &mut SecureRng::new([6; 32]);
         let message = |result: Result<usize, DpError>| result.unwrap_err().to_string();
         assert!(message(exponential(generator, &[], 1.0, 1.0)).contains("list of scores has 0"));
         assert!(

@@ -9,9 +9,9 @@
 //! on such a grid is nothing.
 
 use super::DpError;
-use super::coin::{below, decay, odds, one_in_e, whole_decay};
+use super::bernoulli::{below, bernoulli_exp, bernoulli, bernoulli_inv_e, bernoulli_exp_int};
 use super::error::check;
-use crate::Generator;
+use crate::SecureRng;
 
 /// Significant bits of a scale.
 const BITS: i32 = 15;
@@ -44,17 +44,17 @@ impl Scale {
 /// Adds independent noise to integers.
 pub trait Noise {
     /// One draw.
-    fn sample(&self, generator: &mut Generator) -> i64;
+    fn sample(&self, generator: &mut SecureRng) -> i64;
 
     /// Adds an independent draw to each value, wrapping as sums modulo a power of two do.
-    fn add_to(&self, generator: &mut Generator, values: &mut [i64]) {
+    fn add_to(&self, generator: &mut SecureRng, values: &mut [i64]) {
         for value in values {
             *value = value.wrapping_add(self.sample(generator));
         }
     }
 
     /// Overwrites each value by an independent draw.
-    fn fill(&self, generator: &mut Generator, values: &mut [i64]) {
+    fn fill(&self, generator: &mut SecureRng, values: &mut [i64]) {
         values.fill_with(|| self.sample(generator));
     }
 }
@@ -86,7 +86,7 @@ impl DiscreteLaplace {
 }
 
 impl Noise for DiscreteLaplace {
-    fn sample(&self, generator: &mut Generator) -> i64 {
+    fn sample(&self, generator: &mut SecureRng) -> i64 {
         loop {
             let size = steps(generator, self.above) / self.under;
             let negative = generator.next_u32() & 1 == 1;
@@ -100,14 +100,14 @@ impl Noise for DiscreteLaplace {
 
 /// A whole number x >= 0 with probability proportional to e^(-x / scale): a remainder below `scale` and a geometric
 /// number of whole scales (Algorithm 2 of the paper).
-fn steps(generator: &mut Generator, scale: u64) -> u64 {
+fn steps(generator: &mut SecureRng, scale: u64) -> u64 {
     loop {
         let rest = below(generator, scale);
-        if !decay(generator, u128::from(rest), u128::from(scale)) {
+        if !bernoulli_exp(generator, u128::from(rest), u128::from(scale)) {
             continue;
         }
         let mut whole = 0u64;
-        while one_in_e(generator) {
+        while bernoulli_inv_e(generator) {
             whole += 1;
         }
         // Further out has probability e^-(2^20): never seen, and redrawn so that nothing can overflow.
@@ -162,19 +162,19 @@ impl DiscreteGaussian {
     }
 
     /// True with probability e^-((z / w)^2 / 2); with z = i w + j that is i^2 / 2 + i (j / w) + (j / w)^2 / 2.
-    fn keeps(&self, generator: &mut Generator, size: u64) -> bool {
+    fn keeps(&self, generator: &mut SecureRng, size: u64) -> bool {
         let z = (u128::from(size) * self.slope).abs_diff(self.middle);
         let (i, j) = (z / self.unit, z % self.unit);
-        whole_decay(generator, i * i / 2)
-            && (i % 2 == 0 || decay(generator, 1, 2))
-            && (0..i).all(|_| decay(generator, j, self.unit))
+        bernoulli_exp_int(generator, i * i / 2)
+            && (i % 2 == 0 || bernoulli_exp(generator, 1, 2))
+            && (0..i).all(|_| bernoulli_exp(generator, j, self.unit))
             && self.keeps_rest(generator, j)
     }
 
-    /// True with probability e^-((j / w)^2 / 2): as [`decay`], with each of its odds a product of coins.
-    fn keeps_rest(&self, generator: &mut Generator, j: u128) -> bool {
+    /// True with probability e^-((j / w)^2 / 2): as [`bernoulli_exp`], with each of its odds a product of coins.
+    fn keeps_rest(&self, generator: &mut SecureRng, j: u128) -> bool {
         let mut k: u128 = 1;
-        while odds(generator, j, self.unit) && odds(generator, j, self.unit) && odds(generator, 1, 2 * k) {
+        while bernoulli(generator, j, self.unit) && bernoulli(generator, j, self.unit) && bernoulli(generator, 1, 2 * k) {
             k += 1;
         }
         k % 2 == 1
@@ -182,7 +182,7 @@ impl DiscreteGaussian {
 }
 
 impl Noise for DiscreteGaussian {
-    fn sample(&self, generator: &mut Generator) -> i64 {
+    fn sample(&self, generator: &mut SecureRng) -> i64 {
         loop {
             let size = steps(generator, self.proposal);
             let negative = generator.next_u32() & 1 == 1;
@@ -203,7 +203,7 @@ pub enum Discrete {
 }
 
 impl Noise for Discrete {
-    fn sample(&self, generator: &mut Generator) -> i64 {
+    fn sample(&self, generator: &mut SecureRng) -> i64 {
         match self {
             Self::Gaussian(noise) => noise.sample(generator),
             Self::Laplace(noise) => noise.sample(generator),

@@ -8,8 +8,8 @@
 use super::entropy::Entropy;
 use super::ring::{self, Kind, Label};
 use super::{HeError, security};
-use crate::Generator;
-use fhe::bfv::{BfvParameters, BfvParametersBuilder, Ciphertext, Encoding, Plaintext};
+use crate::SecureRng;
+use fhe::bfv::{BfvParameters, BfvParametersBuilder, Ciphertext as PolynomialPair, Encoding, Plaintext};
 use fhe_math::rq::{Context, Poly, Representation};
 use fhe_traits::{DeserializeParametrized, FheDecoder, FheDecrypter, FheEncoder, FheEncrypter, Serialize};
 use std::sync::Arc;
@@ -92,16 +92,16 @@ fn fits(degree: usize, sizes: &[usize], clients: u32, plain: u64) -> bool {
 }
 
 /// Who opens sums: never the server.
-pub struct Keeper {
+pub struct Decryptor {
     parameters: Parameters,
     seed: [u8; 32],
     secret: fhe::bfv::SecretKey,
 }
 
-impl Keeper {
+impl Decryptor {
     /// A new key from 32 secret bytes; the same bytes give the same key, so they are all there is to keep.
     pub fn new(parameters: &Parameters, seed: [u8; 32]) -> Self {
-        let mut source = Generator::new(seed).stream("bfv secret", 0);
+        let mut source = SecureRng::new(seed).stream("bfv secret", 0);
         let secret = fhe::bfv::SecretKey::random(&parameters.inner, &mut Entropy(&mut source));
         Self { parameters: parameters.clone(), seed, secret }
     }
@@ -113,7 +113,7 @@ impl Keeper {
 
     /// The key that devices seal with: `(e - a s, a)`.
     pub fn public_key(&self) -> Result<PublicKey, HeError> {
-        let (source, context) = (Generator::new(self.seed), &self.parameters.context);
+        let (source, context) = (SecureRng::new(self.seed), &self.parameters.context);
         let small = |label: &str| {
             Poly::small(
                 context,
@@ -131,7 +131,7 @@ impl Keeper {
     }
 
     /// The sum that is sealed.
-    pub fn open(&self, sealed: &Sealed) -> Result<Vec<i64>, HeError> {
+    pub fn open(&self, sealed: &Ciphertext) -> Result<Vec<i64>, HeError> {
         sealed.check(&self.parameters)?;
         let mut values = Vec::with_capacity(sealed.label.values);
         for part in &sealed.parts {
@@ -144,9 +144,9 @@ impl Keeper {
 }
 
 /// Says nothing of the key.
-impl std::fmt::Debug for Keeper {
+impl std::fmt::Debug for Decryptor {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Keeper").field("parameters", &self.parameters).finish_non_exhaustive()
+        out.debug_struct("Decryptor").field("parameters", &self.parameters).finish_non_exhaustive()
     }
 }
 
@@ -160,7 +160,7 @@ pub struct PublicKey {
 
 impl PublicKey {
     fn new(parameters: &Parameters, b: Poly, a: Poly) -> Result<Self, HeError> {
-        let pair = Ciphertext::new(vec![b.clone(), a.clone()], &parameters.inner)?.to_bytes();
+        let pair = PolynomialPair::new(vec![b.clone(), a.clone()], &parameters.inner)?.to_bytes();
         // The library takes keys as its own bytes only: one field, number 1, that holds the pair.
         let mut bytes = vec![0x0A];
         let mut length = pair.len();
@@ -190,12 +190,12 @@ impl PublicKey {
             parameters.degree(),
             bytes,
         )?;
-        let [b, a] = <[Poly; 2]>::try_from(body.polynomials).map_err(|_| HeError::Foreign)?;
+        let [b, a] = <[Poly; 2]>::try_from(body.polynomials).map_err(|_| HeError::ParameterMismatch)?;
         Self::new(parameters, b, a)
     }
 
     /// Seals a vector; all values must be within range.
-    pub fn seal(&self, values: &[i64], source: &mut Generator) -> Result<Sealed, HeError> {
+    pub fn seal(&self, values: &[i64], source: &mut SecureRng) -> Result<Ciphertext, HeError> {
         let range = self.parameters.range;
         if let Some(at) = values.iter().position(|value| value.unsigned_abs() > range.into()) {
             return Err(HeError::Value { at, value: values[at] as f64, range: range.into() });
@@ -209,18 +209,18 @@ impl PublicKey {
         };
         let parts = values.chunks(self.parameters.degree()).map(&mut seal).collect::<Result<_, HeError>>()?;
         let fingerprint = self.parameters.fingerprint();
-        Ok(Sealed { label: Label { fingerprint, values: values.len(), added: 1 }, parts })
+        Ok(Ciphertext { label: Label { fingerprint, values: values.len(), added: 1 }, parts })
     }
 }
 
 /// One sealed vector, or the sum of several.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sealed {
+pub struct Ciphertext {
     label: Label,
-    parts: Vec<Ciphertext>,
+    parts: Vec<PolynomialPair>,
 }
 
-impl Sealed {
+impl Ciphertext {
     /// How many vectors it is the sum of.
     pub fn added(&self) -> u32 {
         self.label.added
@@ -245,19 +245,19 @@ impl Sealed {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let polynomials: Vec<&Poly> = self.parts.iter().flat_map(|part| part.iter()).collect();
-        ring::write(Kind::Sealed, &self.label, &polynomials)
+        ring::write(Kind::Ciphertext, &self.label, &polynomials)
     }
 
     /// From bytes that may be anything.
     pub fn decode(bytes: &[u8], parameters: &Parameters) -> Result<Self, HeError> {
         let body = ring::read(
-            Kind::Sealed,
+            Kind::Ciphertext,
             parameters.fingerprint(),
             &parameters.context,
             parameters.degree(),
             bytes,
         )?;
-        let pair = |pair: &[Poly]| Ok(Ciphertext::new(pair.to_vec(), &parameters.inner)?);
+        let pair = |pair: &[Poly]| Ok(PolynomialPair::new(pair.to_vec(), &parameters.inner)?);
         let parts = body.polynomials.chunks(2).map(pair).collect::<Result<_, HeError>>()?;
         let label = Label { added: body.label.added.max(1), ..body.label };
         let sealed = Self { label, parts };

@@ -4,7 +4,7 @@
 //! # Noise and flooding
 //! The noise of one sealed coefficient is `e u + e1 + e2 s`, `u` and `s` of -1, 0, 1, errors of variance 10: its variance is
 //! `v = 2 N 10 (2/3) + 10`. Who sees the opened value beside the ciphertext can solve for `s` (Li and Micciancio, Eurocrypt 2021). So the
-//! keeper adds Gaussian noise of deviation `f` to what it publishes. Two Gaussians apart by `e` have a divergence of
+//! decryptor adds Gaussian noise of deviation `f` to what it publishes. Two Gaussians apart by `e` have a divergence of
 //! `|e|^2 / (2 f^2)`; so all that is published, `P` coefficients of sums of `n`, differs from the true sum with noise that
 //! knows nothing of the key by a total variation of at most `|e| / (2 f)` (Pinsker), where `|e|` is about `sqrt(n P v)`, taken 1.1 times. The
 //! *statistical parameter* is that distance's negative logarithm. `f` is the largest that keeps 7.5 deviations within the tolerance.
@@ -12,7 +12,7 @@
 use super::entropy::Entropy;
 use super::ring::{self, Kind, Label};
 use super::{HeError, security};
-use crate::Generator;
+use crate::SecureRng;
 use fhe_math::rq::traits::TryConvertFrom;
 use fhe_math::rq::{Context, Poly, Representation};
 use fhe_math::zq::primes::generate_prime;
@@ -40,7 +40,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// For sums of so many vectors of values from `-range` to `range`, right to `tolerance`, of which a keeper publishes so
+    /// For sums of so many vectors of values from `-range` to `range`, right to `tolerance`, of which a decryptor publishes so
     /// many values under one key.
     pub fn choose(clients: u32, range: f64, tolerance: f64, publishable: u64) -> Result<Self, HeError> {
         let none = |why| HeError::Headroom { clients, range, why };
@@ -127,18 +127,18 @@ fn context() -> Result<Arc<Context>, HeError> {
 }
 
 /// Who opens sums: never the server.
-pub struct Keeper {
+pub struct Decryptor {
     parameters: Parameters,
     seed: [u8; 32],
     secret: Poly,
     published: u64,
 }
 
-impl Keeper {
+impl Decryptor {
     /// A new key from 32 secret bytes, of which `published` values have been published; both are all there is to keep.
     pub fn new(parameters: &Parameters, seed: [u8; 32], published: u64) -> Result<Self, HeError> {
         let secret =
-            ring::ternary(&parameters.context, DEGREE, &mut Generator::new(seed).stream("ckks secret", 0))?;
+            ring::ternary(&parameters.context, DEGREE, &mut SecureRng::new(seed).stream("ckks secret", 0))?;
         Ok(Self { parameters: parameters.clone(), seed, secret, published })
     }
 
@@ -154,7 +154,7 @@ impl Keeper {
 
     /// The key that devices seal with: `(e - a s, a)`.
     pub fn public_key(&self) -> Result<PublicKey, HeError> {
-        let (source, context) = (Generator::new(self.seed), &self.parameters.context);
+        let (source, context) = (SecureRng::new(self.seed), &self.parameters.context);
         let a = Poly::random_from_seed(context, Representation::Ntt, source.stream("ckks public", 0).seed());
         let mut error = source.stream("ckks error", 0);
         let mut b = Poly::small(context, Representation::Ntt, security::VARIANCE, &mut Entropy(&mut error))?;
@@ -163,7 +163,7 @@ impl Keeper {
     }
 
     /// The sum that is sealed, to the tolerance, flooded so that it may be published. Refuses more than the parameters allow.
-    pub fn open(&mut self, sealed: &Sealed, source: &mut Generator) -> Result<Vec<f64>, HeError> {
+    pub fn open(&mut self, sealed: &Ciphertext, source: &mut SecureRng) -> Result<Vec<f64>, HeError> {
         let (published, most) = (self.published + sealed.label.values as u64, self.parameters.publishable);
         if published > most {
             return Err(HeError::Published { published, most });
@@ -174,15 +174,15 @@ impl Keeper {
         Ok(phase.into_iter().map(|value| (value + gaussian(flood, source)) as f64 / scale).collect())
     }
 
-    /// The sum with the encryption's own noise: for a keeper that shows it to nobody who sees ciphertexts. Published, it
+    /// The sum with the encryption's own noise: for a decryptor that shows it to nobody who sees ciphertexts. Published, it
     /// gives the key away.
-    pub fn open_for_itself(&self, sealed: &Sealed) -> Result<Vec<f64>, HeError> {
+    pub fn decrypt_unflooded(&self, sealed: &Ciphertext) -> Result<Vec<f64>, HeError> {
         let scale = scale(self.parameters.scale_bits);
         Ok(self.phase(sealed)?.into_iter().map(|value| value as f64 / scale).collect())
     }
 
     /// `c0 + c1 s`, from -q/2 to q/2.
-    fn phase(&self, sealed: &Sealed) -> Result<Vec<i128>, HeError> {
+    fn phase(&self, sealed: &Ciphertext) -> Result<Vec<i128>, HeError> {
         sealed.check(&self.parameters)?;
         let mut values = Vec::with_capacity(sealed.parts.len() * DEGREE);
         for [c0, c1] in &sealed.parts {
@@ -197,16 +197,16 @@ impl Keeper {
 }
 
 /// Says nothing of the key.
-impl std::fmt::Debug for Keeper {
+impl std::fmt::Debug for Decryptor {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Keeper").field("parameters", &self.parameters).finish_non_exhaustive()
+        out.debug_struct("Decryptor").field("parameters", &self.parameters).finish_non_exhaustive()
     }
 }
 
 /// Coefficients from their remainders by the two primes, around zero.
 fn centred(polynomial: &Poly, into: &mut Vec<i128>) -> Result<(), HeError> {
-    let [p, q] = polynomial.ctx().moduli_operators() else { return Err(HeError::Foreign) };
-    let inverse = q.inv(q.reduce(**p)).ok_or(HeError::Foreign)?;
+    let [p, q] = polynomial.ctx().moduli_operators() else { return Err(HeError::ParameterMismatch) };
+    let inverse = q.inv(q.reduce(**p)).ok_or(HeError::ParameterMismatch)?;
     let rests = Vec::<u64>::from(polynomial);
     let (by_p, by_q) = rests.split_at(rests.len() / 2);
     let modulus = i128::from(**p) * i128::from(**q);
@@ -219,7 +219,7 @@ fn centred(polynomial: &Poly, into: &mut Vec<i128>) -> Result<(), HeError> {
 }
 
 /// A whole number near a draw from a Gaussian of this deviation (Box and Muller).
-fn gaussian(deviation: f64, source: &mut Generator) -> i128 {
+fn gaussian(deviation: f64, source: &mut SecureRng) -> i128 {
     const UNIT: f64 = 1.0 / (1u64 << 53) as f64;
     let first = ((source.next_u64() >> 11) + 1) as f64 * UNIT;
     let angle = std::f64::consts::TAU * ((source.next_u64() >> 11) as f64 * UNIT);
@@ -256,12 +256,12 @@ impl PublicKey {
     /// From bytes that may be anything.
     pub fn decode(bytes: &[u8], parameters: &Parameters) -> Result<Self, HeError> {
         let body = ring::read(Kind::PublicKey, parameters.fingerprint(), &parameters.context, DEGREE, bytes)?;
-        let [b, a] = <[Poly; 2]>::try_from(body.polynomials).map_err(|_| HeError::Foreign)?;
+        let [b, a] = <[Poly; 2]>::try_from(body.polynomials).map_err(|_| HeError::ParameterMismatch)?;
         Ok(Self::new(parameters, b, a))
     }
 
     /// Seals a vector; all values must be within range.
-    pub fn seal(&self, values: &[f64], source: &mut Generator) -> Result<Sealed, HeError> {
+    pub fn seal(&self, values: &[f64], source: &mut SecureRng) -> Result<Ciphertext, HeError> {
         let range = self.parameters.range;
         if let Some(at) = values.iter().position(|value| !(-range..=range).contains(value)) {
             return Err(HeError::Value { at, value: values[at], range });
@@ -272,10 +272,10 @@ impl PublicKey {
         let parts =
             values.chunks(DEGREE).map(|part| self.seal_part(part, source)).collect::<Result<_, _>>()?;
         let fingerprint = self.parameters.fingerprint();
-        Ok(Sealed { label: Label { fingerprint, values: values.len(), added: 1 }, parts })
+        Ok(Ciphertext { label: Label { fingerprint, values: values.len(), added: 1 }, parts })
     }
 
-    fn seal_part(&self, values: &[f64], source: &mut Generator) -> Result<[Poly; 2], HeError> {
+    fn seal_part(&self, values: &[f64], source: &mut SecureRng) -> Result<[Poly; 2], HeError> {
         let context = &self.parameters.context;
         let u = ring::ternary(context, DEGREE, source)?;
         let mut error = |form| Poly::small(context, form, security::VARIANCE, &mut Entropy(source));
@@ -305,12 +305,12 @@ fn encode(values: &[f64], scale: f64, context: &Arc<Context>) -> Result<Poly, He
 
 /// One sealed vector, or the sum of several.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sealed {
+pub struct Ciphertext {
     label: Label,
     parts: Vec<[Poly; 2]>,
 }
 
-impl Sealed {
+impl Ciphertext {
     /// How many vectors it is the sum of.
     pub fn added(&self) -> u32 {
         self.label.added
@@ -337,13 +337,13 @@ impl Sealed {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let polynomials: Vec<&Poly> = self.parts.iter().flatten().collect();
-        ring::write(Kind::Sealed, &self.label, &polynomials)
+        ring::write(Kind::Ciphertext, &self.label, &polynomials)
     }
 
     /// From bytes that may be anything.
     pub fn decode(bytes: &[u8], parameters: &Parameters) -> Result<Self, HeError> {
-        let body = ring::read(Kind::Sealed, parameters.fingerprint(), &parameters.context, DEGREE, bytes)?;
-        let pair = |pair: &[Poly]| <[Poly; 2]>::try_from(pair.to_vec()).map_err(|_| HeError::Foreign);
+        let body = ring::read(Kind::Ciphertext, parameters.fingerprint(), &parameters.context, DEGREE, bytes)?;
+        let pair = |pair: &[Poly]| <[Poly; 2]>::try_from(pair.to_vec()).map_err(|_| HeError::ParameterMismatch);
         let parts = body.polynomials.chunks(2).map(pair).collect::<Result<_, _>>()?;
         let label = Label { added: body.label.added.max(1), ..body.label };
         let sealed = Self { label, parts };
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     /// Solves `c0 + c1 s = opened` for `s`, the attack of Li and Micciancio; gives its coefficients.
-    fn attack(sealed: &Sealed, opened: &[f64], parameters: &Parameters) -> Vec<i128> {
+    fn attack(sealed: &Ciphertext, opened: &[f64], parameters: &Parameters) -> Vec<i128> {
         let context = &parameters.context;
         let mut right = encode(opened, scale(parameters.scale_bits), context).unwrap();
         right.change_representation(Representation::Ntt);
@@ -380,18 +380,18 @@ mod tests {
     #[test]
     fn an_opened_sum_gives_the_key_away_unless_it_is_flooded() {
         let parameters = Parameters::choose(3, 1.0, 1e-6, 1 << 20).unwrap();
-        let mut keeper = Keeper::new(&parameters, [1; 32], 0).unwrap();
-        let mut source = Generator::new([2; 32]);
-        let key = keeper.public_key().unwrap();
+        let mut decryptor = Decryptor::new(&parameters, [1; 32], 0).unwrap();
+        let mut source = SecureRng::new([2; 32]);
+        let key = decryptor.public_key().unwrap();
         let mut sum = key.seal(&[0.0; DEGREE], &mut source).unwrap();
         sum.add(&key.seal(&[0.0; DEGREE], &mut source).unwrap(), &parameters).unwrap();
-        let mut secret = keeper.secret.clone();
+        let mut secret = decryptor.secret.clone();
         secret.change_representation(Representation::PowerBasis);
         let mut expected = Vec::new();
         centred(&secret, &mut expected).unwrap();
-        assert_eq!(attack(&sum, &keeper.open_for_itself(&sum).unwrap(), &parameters), expected);
+        assert_eq!(attack(&sum, &decryptor.decrypt_unflooded(&sum).unwrap(), &parameters), expected);
 
-        let found = attack(&sum, &keeper.open(&sum, &mut source).unwrap(), &parameters);
+        let found = attack(&sum, &decryptor.open(&sum, &mut source).unwrap(), &parameters);
         let right = found.iter().zip(&expected).filter(|(found, expected)| found == expected).count();
         assert!(right < 5, "{right} coefficients of the key");
     }
@@ -399,25 +399,25 @@ mod tests {
     #[test]
     fn noise_and_flooding_are_as_large_as_stated() {
         let parameters = Parameters::choose(10, 1.0, 1e-6, 1 << 20).unwrap();
-        let mut keeper = Keeper::new(&parameters, [1; 32], 0).unwrap();
-        let mut source = Generator::new([2; 32]);
-        let sealed = keeper.public_key().unwrap().seal(&[0.0; 2 * DEGREE], &mut source).unwrap();
+        let mut decryptor = Decryptor::new(&parameters, [1; 32], 0).unwrap();
+        let mut source = SecureRng::new([2; 32]);
+        let sealed = decryptor.public_key().unwrap().seal(&[0.0; 2 * DEGREE], &mut source).unwrap();
         let deviation =
             |values: &[f64]| (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt();
-        let noise = deviation(&keeper.open_for_itself(&sealed).unwrap()) * scale(parameters.scale_bits);
+        let noise = deviation(&decryptor.decrypt_unflooded(&sealed).unwrap()) * scale(parameters.scale_bits);
         assert!((noise / variance().sqrt() - 1.0).abs() < 0.05, "{noise}");
-        let flooded = deviation(&keeper.open(&sealed, &mut source).unwrap());
+        let flooded = deviation(&decryptor.open(&sealed, &mut source).unwrap());
         assert!((flooded / parameters.flooding() - 1.0).abs() < 0.05, "{flooded}");
     }
 
     #[test]
     fn a_keeper_publishes_no_more_than_its_noise_was_chosen_for() {
         let parameters = Parameters::choose(10, 1.0, 1e-6, 100).unwrap();
-        let mut keeper = Keeper::new(&parameters, [1; 32], 30).unwrap();
-        let mut source = Generator::new([2; 32]);
-        let sealed = keeper.public_key().unwrap().seal(&[0.5; 60], &mut source).unwrap();
-        assert!(keeper.open(&sealed, &mut source).is_ok());
-        assert_eq!(keeper.open(&sealed, &mut source), Err(HeError::Published { published: 150, most: 100 }));
-        assert_eq!(keeper.published(), 90);
+        let mut decryptor = Decryptor::new(&parameters, [1; 32], 30).unwrap();
+        let mut source = SecureRng::new([2; 32]);
+        let sealed = decryptor.public_key().unwrap().seal(&[0.5; 60], &mut source).unwrap();
+        assert!(decryptor.open(&sealed, &mut source).is_ok());
+        assert_eq!(decryptor.open(&sealed, &mut source), Err(HeError::Published { published: 150, most: 100 }));
+        assert_eq!(decryptor.published(), 90);
     }
 }

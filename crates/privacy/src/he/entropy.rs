@@ -1,9 +1,9 @@
 //! Our generator for libraries that ask for the traits of rand 0.9.
 
-use crate::Generator;
+use crate::SecureRng;
 use rand_core_09::{CryptoRng, RngCore};
 
-pub(crate) struct Entropy<'a>(pub(crate) &'a mut Generator);
+pub(crate) struct Entropy<'a>(pub(crate) &'a mut SecureRng);
 
 impl RngCore for Entropy<'_> {
     fn next_u32(&mut self) -> u32 {

@@ -1,7 +1,7 @@
 //! Additive encryption under keys that the server does not hold.
 //!
 //! Three parties: devices hold a public key and *seal* their vectors; the server *adds* what is sealed without reading it; a
-//! *keeper*, who must be somebody else, *opens* the sum and nothing but the sum. Two schemes over rings of polynomials
+//! *decryptor*, who must be somebody else, *opens* the sum and nothing but the sum. Two schemes over rings of polynomials
 //! (learning with errors), both with one value a coefficient:
 //! - [`bfv`]: whole numbers, exact (Brakerski; Fan and Vercauteren), by the `fhe` crate;
 //! - [`ckks`]: real numbers to a stated tolerance (Cheon, Kim, Kim, Song), on `fhe-math`'s polynomials. What is opened still
@@ -11,7 +11,7 @@
 //! Parameters are chosen for a number of clients and a range of values, checked against the tables of the Homomorphic
 //! Encryption Standard ([`security`]), and refuse what would overflow: at sealing, at adding, and at opening.
 //!
-//! What this does not do: keep the server and the keeper apart, or recognise a device that seals something out of range.
+//! What this does not do: keep the server and the decryptor apart, or recognise a device that seals something out of range.
 
 pub mod bfv;
 pub mod ckks;
@@ -76,9 +76,9 @@ pub enum HeError {
         /// How many there must be.
         expected: usize,
     },
-    /// Sealed under other parameters.
+    /// Ciphertext under other parameters.
     #[error("sealed with other parameters")]
-    Foreign,
+    ParameterMismatch,
     /// More published than the flooding was chosen for.
     #[error("{published} values published, but the noise that hides the key was chosen for {most}")]
     Published {

@@ -1,7 +1,7 @@
 //! What both schemes do with polynomials: draw small ones, write them as bytes, read them strictly.
 
 use super::HeError;
-use crate::Generator;
+use crate::SecureRng;
 use crate::secagg::{Malformed, Reader};
 use fhe_math::rq::traits::TryConvertFrom;
 use fhe_math::rq::{Context, Poly, Representation};
@@ -20,7 +20,7 @@ pub(crate) fn modulus_bits(context: &Context) -> u32 {
 pub(crate) fn ternary(
     context: &Arc<Context>,
     degree: usize,
-    source: &mut Generator,
+    source: &mut SecureRng,
 ) -> Result<Poly, HeError> {
     let mut drawn = Vec::with_capacity(degree);
     while drawn.len() < degree {
@@ -65,7 +65,7 @@ impl Label {
     /// That it is sealed with these parameters, and not the sum of more than they have room for.
     pub(crate) fn check(&self, fingerprint: [u8; 8], clients: u32) -> Result<(), HeError> {
         if self.fingerprint != fingerprint {
-            return Err(HeError::Foreign);
+            return Err(HeError::ParameterMismatch);
         }
         has_room(self.added.into(), clients)
     }
@@ -97,7 +97,7 @@ pub(crate) struct Body {
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     PublicKey = 1,
-    Sealed = 2,
+    Ciphertext = 2,
 }
 
 pub(crate) fn write(kind: Kind, label: &Label, polynomials: &[&Poly]) -> Vec<u8> {
@@ -131,7 +131,7 @@ pub(crate) fn read(
             .into());
     }
     if from.array("parameters")? != fingerprint {
-        return Err(HeError::Foreign);
+        return Err(HeError::ParameterMismatch);
     }
     let values = from.u32("values")? as usize;
     if values == 0 || values > MOST_VALUES {

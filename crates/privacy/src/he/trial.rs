@@ -1,7 +1,7 @@
 //! Both schemes with invented vectors, for their cost.
 
 use super::{HeError, bfv, ckks};
-use crate::Generator;
+use crate::SecureRng;
 
 /// What one scheme cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +57,7 @@ pub fn trial(
     if clients == 0 || values == 0 {
         return Err(TrialError::Nothing);
     }
-    let source = Generator::new(seed);
+    let source = SecureRng::new(seed);
     let approximate = ckks::Parameters::choose(clients, 1.0, TOLERANCE, values as u64)?;
     Ok(Figures {
         bfv: exact(clients, values, &source, clock)?,
@@ -106,13 +106,13 @@ impl Times {
 fn exact(
     clients: u32,
     values: usize,
-    source: &Generator,
+    source: &SecureRng,
     clock: &dyn Fn() -> f64,
 ) -> Result<SchemeFigures, HeError> {
     let parameters = bfv::Parameters::choose(clients, RANGE)?;
-    let keeper = bfv::Keeper::new(&parameters, source.stream("bfv keeper", 0).seed());
-    let key = keeper.public_key()?;
-    let (mut times, mut expected, mut sum) = (Times::default(), vec![0i64; values], None::<bfv::Sealed>);
+    let decryptor = bfv::Decryptor::new(&parameters, source.stream("bfv keeper", 0).seed());
+    let key = decryptor.public_key()?;
+    let (mut times, mut expected, mut sum) = (Times::default(), vec![0i64; values], None::<bfv::Ciphertext>);
     for client in 0..clients {
         let mut own = source.stream("bfv client", client.into());
         let input: Vec<i64> =
@@ -122,7 +122,7 @@ fn exact(
         let bytes = key.seal(&input, &mut own)?.encode();
         times.sealed(clock() - start, bytes.len());
         let start = clock();
-        let sealed = bfv::Sealed::decode(&bytes, &parameters)?;
+        let sealed = bfv::Ciphertext::decode(&bytes, &parameters)?;
         match &mut sum {
             None => sum = Some(sealed),
             Some(sum) => sum.add(&sealed, &parameters)?,
@@ -130,7 +130,7 @@ fn exact(
         times.adding += clock() - start;
     }
     let start = clock();
-    let opened = sum.map(|sum| keeper.open(&sum)).transpose()?.unwrap_or_default();
+    let opened = sum.map(|sum| decryptor.open(&sum)).transpose()?.unwrap_or_default();
     times.opening = clock() - start;
     let error = opened.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0) as f64;
     Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))
@@ -139,13 +139,13 @@ fn exact(
 fn real(
     parameters: &ckks::Parameters,
     values: usize,
-    source: &Generator,
+    source: &SecureRng,
     clock: &dyn Fn() -> f64,
 ) -> Result<SchemeFigures, HeError> {
     let clients = parameters.clients();
-    let mut keeper = ckks::Keeper::new(parameters, source.stream("ckks keeper", 0).seed(), 0)?;
-    let key = keeper.public_key()?;
-    let (mut times, mut expected, mut sum) = (Times::default(), vec![0f64; values], None::<ckks::Sealed>);
+    let mut decryptor = ckks::Decryptor::new(parameters, source.stream("ckks keeper", 0).seed(), 0)?;
+    let key = decryptor.public_key()?;
+    let (mut times, mut expected, mut sum) = (Times::default(), vec![0f64; values], None::<ckks::Ciphertext>);
     for client in 0..clients {
         let mut own = source.stream("ckks client", client.into());
         let input: Vec<f64> =
@@ -155,7 +155,7 @@ fn real(
         let bytes = key.seal(&input, &mut own)?.encode();
         times.sealed(clock() - start, bytes.len());
         let start = clock();
-        let sealed = ckks::Sealed::decode(&bytes, parameters)?;
+        let sealed = ckks::Ciphertext::decode(&bytes, parameters)?;
         match &mut sum {
             None => sum = Some(sealed),
             Some(sum) => sum.add(&sealed, parameters)?,
@@ -164,7 +164,7 @@ fn real(
     }
     let start = clock();
     let mut noise = source.stream("ckks flooding", 0);
-    let opened = sum.map(|sum| keeper.open(&sum, &mut noise)).transpose()?.unwrap_or_default();
+    let opened = sum.map(|sum| decryptor.open(&sum, &mut noise)).transpose()?.unwrap_or_default();
     times.opening = clock() - start;
     let error = opened.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))

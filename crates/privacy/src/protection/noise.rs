@@ -1,6 +1,6 @@
 //! What noise is added to updates, and where.
 
-use crate::packing::Norm;
+use crate::quantize::Norm;
 use std::f64::consts::SQRT_2;
 
 /// Standard deviations of noise that there is room for in sums.
@@ -37,7 +37,7 @@ impl Placement {
     }
 
     /// Whether it hides in the sum of a cohort, so that it matters how that is drawn; otherwise each device has all of its own.
-    pub fn is_of_sums(self) -> bool {
+    pub fn protects_sums(self) -> bool {
         matches!(self, Self::Central | Self::Distributed)
     }
 
@@ -54,7 +54,7 @@ impl Placement {
 
 /// How noise is distributed, which is also how the length of an update is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum NoiseDistribution {
     /// Discrete Gaussian; lengths are Euclidean.
     Gaussian,
     /// Discrete Laplace; lengths are sums of absolute values. Only where all of it comes from one hand: shares of it do not add
@@ -62,7 +62,7 @@ pub enum Shape {
     Laplace,
 }
 
-impl Shape {
+impl NoiseDistribution {
     /// In the order of their names in settings.
     pub const ALL: [Self; 2] = [Self::Gaussian, Self::Laplace];
 
@@ -93,21 +93,21 @@ pub struct Noise {
     /// Where it is added.
     pub placement: Placement,
     /// How it is distributed.
-    pub shape: Shape,
+    pub distribution: NoiseDistribution,
     /// Its standard deviation, or the scale of Laplace noise, in clips.
     pub multiplier: f64,
     /// Distributed: devices whose shares make up all of it.
     pub shares: u32,
     /// Where the clip follows the lengths of updates: standard deviation of the noise on the sum of what devices say of theirs,
     /// 1 for one within the clip and -1 for a longer one.
-    pub votes: Option<f64>,
+    pub count_noise: Option<f64>,
     /// Where single interactions are hidden ([`Placement::Sgd`]): how.
-    pub each: Option<Each>,
+    pub per_example: Option<PerExample>,
 }
 
 /// How single interactions are bounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Each {
+pub struct PerExample {
     /// The longest gradient of one.
     pub clip: f32,
     /// The chance with which one is learnt from in a round.
@@ -117,17 +117,17 @@ pub struct Each {
 impl Noise {
     /// Gaussian, of a clip that stays as it is; all of it from one hand.
     pub fn new(placement: Placement, multiplier: f64) -> Self {
-        Self { placement, shape: Shape::Gaussian, multiplier, shares: 1, votes: None, each: None }
+        Self { placement, distribution: NoiseDistribution::Gaussian, multiplier, shares: 1, count_noise: None, per_example: None }
     }
 
     /// How far the noise of so many devices goes together, in clips: further in fewer than one of 10^30 sums.
     pub(super) fn reach(&self, devices: u32) -> f64 {
-        let one = self.of_a_device();
+        let one = self.device_noise();
         let all = one * f64::from(devices.max(1)).sqrt();
-        match self.shape {
-            Shape::Gaussian => DEVIATIONS * all,
+        match self.distribution {
+            NoiseDistribution::Gaussian => DEVIATIONS * all,
             // A Laplace distribution of scale 1 has a variance of 2, and tails that fall like e^-x.
-            Shape::Laplace => DEVIATIONS * SQRT_2 * all + SCALES * one,
+            NoiseDistribution::Laplace => DEVIATIONS * SQRT_2 * all + SCALES * one,
         }
     }
 
@@ -141,12 +141,12 @@ impl Noise {
     }
 
     /// What each device adds, as `multiplier` has it.
-    pub fn of_a_device(&self) -> f64 {
+    pub fn device_noise(&self) -> f64 {
         self.share(self.multiplier)
     }
 
     /// Standard deviation of what each device adds to what it says of its update's length.
-    pub fn of_a_vote(&self) -> f64 {
-        self.share(self.votes.unwrap_or(0.0))
+    pub fn device_count_noise(&self) -> f64 {
+        self.share(self.count_noise.unwrap_or(0.0))
     }
 }

@@ -1,38 +1,38 @@
-//! Protection as round terms say it.
+//! PrivacyConfig as round terms say it.
 
 use super::{
-    ANONYMOUS, ENCRYPTION, Each, INTEGERS, Integers, KEPT_UPLOADS, NOISE, Noise, Placement, Protection,
-    ProtectionError, SECURE_AGGREGATION, Scheme, Seal, Shape,
+    ANONYMOUS, ENCRYPTION, PerExample, QUANTIZATION, Quantization, UPLOAD_RETENTION, NOISE, Noise, Placement, PrivacyConfig,
+    PrivacyError, SECURE_AGGREGATION, Scheme, Seal, NoiseDistribution,
 };
-use crate::packing::RowsAs;
+use crate::quantize::RowLayout;
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, Settings};
 use std::fmt::Display;
 use std::str::FromStr;
 
-impl Protection {
+impl PrivacyConfig {
     /// As round terms say it.
     pub fn terms(&self) -> PrivacyTerms {
         let mut layers = Vec::new();
-        if let Some(Integers { range, clip, devices, rows }) = &self.integers {
+        if let Some(Quantization { range, clip, devices, rows }) = &self.quantization {
             let mut settings = Settings::from([said("range", range), said("devices", devices)]);
             settings.extend(clip.as_ref().map(|clip| said("clip", clip)));
-            if let RowsAs::Buckets(cells) = rows {
+            if let RowLayout::Buckets(cells) = rows {
                 settings.extend([said("buckets", cells)]);
             }
-            layers.push(PrivacyLayer { name: INTEGERS.to_owned(), settings });
+            layers.push(PrivacyLayer { name: QUANTIZATION.to_owned(), settings });
         }
-        if let Some(Noise { placement, shape, multiplier, shares, votes, each }) = &self.noise {
+        if let Some(Noise { placement, distribution, multiplier, shares, count_noise, per_example }) = &self.noise {
             let mut settings = Settings::from([
                 said("placement", placement.name()),
-                said("shape", shape.name()),
+                said("shape", distribution.name()),
                 said("multiplier", multiplier),
             ]);
             if *placement == Placement::Distributed {
                 settings.extend([said("shares", shares)]);
             }
-            settings.extend(votes.as_ref().map(|votes| said("votes", votes)));
+            settings.extend(count_noise.as_ref().map(|deviation| said("votes", deviation)));
             settings.extend(
-                each.iter().flat_map(|each| [said("clip", each.clip), said("interactions", each.rate)]),
+                per_example.iter().flat_map(|of| [said("clip", of.clip), said("interactions", of.rate)]),
             );
             layers.push(PrivacyLayer { name: NOISE.to_owned(), settings });
         }
@@ -57,12 +57,12 @@ impl Protection {
     ///
     /// # Errors
     /// If a layer is not known, a setting is wrong, or layers do not go together.
-    pub fn read(terms: &PrivacyTerms) -> Result<Self, ProtectionError> {
+    pub fn read(terms: &PrivacyTerms) -> Result<Self, PrivacyError> {
         let mut found = Self::default();
-        for layer in terms.layers.iter().filter(|layer| ![ANONYMOUS, KEPT_UPLOADS].contains(&&*layer.name)) {
-            let unknown = || ProtectionError::Unknown(layer.name.clone());
+        for layer in terms.layers.iter().filter(|layer| ![ANONYMOUS, UPLOAD_RETENTION].contains(&&*layer.name)) {
+            let unknown = || PrivacyError::Unknown(layer.name.clone());
             match layer.name.as_str() {
-                INTEGERS if found.is_none() => found.integers = Some(read_integers(&layer.settings)?),
+                QUANTIZATION if found.is_none() => found.quantization = Some(read_integers(&layer.settings)?),
                 NOISE if found.noise.is_none() && found.seal.is_none() => {
                     found.noise = Some(read_noise(&layer.settings)?);
                 }
@@ -88,9 +88,9 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn wrong(&self, key: &'static str, expected: &'static str) -> ProtectionError {
+    fn wrong(&self, key: &'static str, expected: &'static str) -> PrivacyError {
         let found = self.settings.get(key).cloned().unwrap_or_default();
-        ProtectionError::Setting { layer: self.layer, key, found, expected }
+        PrivacyError::Setting { layer: self.layer, key, found, expected }
     }
 
     fn optional<T: FromStr>(
@@ -98,7 +98,7 @@ impl Reader<'_> {
         key: &'static str,
         fits: impl Fn(&T) -> bool,
         expected: &'static str,
-    ) -> Result<Option<T>, ProtectionError> {
+    ) -> Result<Option<T>, PrivacyError> {
         let Some(text) = self.settings.get(key) else { return Ok(None) };
         text.parse().ok().filter(fits).map(Some).ok_or_else(|| self.wrong(key, expected))
     }
@@ -108,38 +108,38 @@ impl Reader<'_> {
         key: &'static str,
         fits: impl Fn(&T) -> bool,
         expected: &'static str,
-    ) -> Result<T, ProtectionError> {
+    ) -> Result<T, PrivacyError> {
         self.optional(key, fits, expected)?.ok_or_else(|| self.wrong(key, expected))
     }
 }
 
 const POSITIVE: &str = "a number above 0";
 
-fn read_integers(settings: &Settings) -> Result<Integers, ProtectionError> {
-    let from = Reader { layer: INTEGERS, settings };
+fn read_integers(settings: &Settings) -> Result<Quantization, PrivacyError> {
+    let from = Reader { layer: QUANTIZATION, settings };
     let positive = |value: &f32| value.is_finite() && *value > 0.0;
     let cells = from.optional("buckets", |&cells: &u32| cells > 0, "a number of buckets")?;
-    Ok(Integers {
+    Ok(Quantization {
         range: from.needed("range", positive, POSITIVE)?,
         clip: from.optional("clip", positive, POSITIVE)?,
         devices: from.needed("devices", |&devices: &u32| devices > 0, "a number of devices")?,
-        rows: cells.map_or(RowsAs::Dense, RowsAs::Buckets),
+        rows: cells.map_or(RowLayout::Dense, RowLayout::Buckets),
     })
 }
 
-fn read_noise(settings: &Settings) -> Result<Noise, ProtectionError> {
+fn read_noise(settings: &Settings) -> Result<Noise, PrivacyError> {
     let from = Reader { layer: NOISE, settings };
     let placement = settings.get("placement").and_then(|name| Placement::named(name));
     let placement = placement.ok_or_else(|| from.wrong("placement", "central, local, distributed or sgd"))?;
-    let shape = settings.get("shape").and_then(|name| Shape::named(name));
-    let shape = shape.ok_or_else(|| from.wrong("shape", "gaussian or laplace"))?;
+    let distribution = settings.get("shape").and_then(|name| NoiseDistribution::named(name));
+    let distribution = distribution.ok_or_else(|| from.wrong("shape", "gaussian or laplace"))?;
     let positive = |value: &f64| value.is_finite() && *value > 0.0;
     let shares = match placement {
         Placement::Distributed => from.needed("shares", |&shares: &u32| shares > 0, "a number of devices")?,
         _ => 1,
     };
-    let each = match placement {
-        Placement::Sgd => Some(Each {
+    let per_example = match placement {
+        Placement::Sgd => Some(PerExample {
             clip: from.needed("clip", |clip: &f32| clip.is_finite() && *clip > 0.0, POSITIVE)?,
             rate: from.needed("interactions", |rate| positive(rate) && *rate <= 1.0, "a share up to 1")?,
         }),
@@ -147,15 +147,15 @@ fn read_noise(settings: &Settings) -> Result<Noise, ProtectionError> {
     };
     Ok(Noise {
         placement,
-        shape,
+        distribution,
         multiplier: from.needed("multiplier", positive, POSITIVE)?,
         shares,
-        votes: from.optional("votes", positive, POSITIVE)?,
-        each,
+        count_noise: from.optional("votes", positive, POSITIVE)?,
+        per_example,
     })
 }
 
-fn read_seal(name: &str, settings: &Settings) -> Result<Seal, ProtectionError> {
+fn read_seal(name: &str, settings: &Settings) -> Result<Seal, PrivacyError> {
     if name == SECURE_AGGREGATION {
         let from = Reader { layer: SECURE_AGGREGATION, settings };
         let share = |value: &f64| (0.0..1.0).contains(value);
@@ -180,44 +180,44 @@ mod tests {
     use super::*;
     use sottovoce_protocol::Layout;
 
-    fn all() -> Vec<Protection> {
-        let integers = Integers { range: 8.0, clip: None, devices: 100, rows: RowsAs::Dense };
-        let clipped = Integers { clip: Some(0.5), ..integers };
+    fn all() -> Vec<PrivacyConfig> {
+        let integers = Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense };
+        let clipped = Quantization { clip: Some(0.5), ..integers };
         let noise = |placement, shares| Some(Noise { shares, ..Noise::new(placement, 1.5) });
-        let sgd = Noise { each: Some(Each { clip: 0.25, rate: 0.1 }), ..Noise::new(Placement::Sgd, 2.0) };
+        let sgd = Noise { per_example: Some(PerExample { clip: 0.25, rate: 0.1 }), ..Noise::new(Placement::Sgd, 2.0) };
         let masks = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities: false };
         let known = Seal::SecureAggregation { dropout: 0.2, colluding: 0.1, identities: true };
         let encrypted = Seal::Encryption { scheme: Scheme::Bfv, key: "0a".repeat(32) };
-        let buckets = Integers { rows: RowsAs::Buckets(500), ..integers };
+        let buckets = Quantization { rows: RowLayout::Buckets(500), ..integers };
         vec![
-            Protection::default(),
-            Protection { integers: Some(integers), seal: Some(masks.clone()), noise: None },
-            Protection { integers: Some(buckets), seal: Some(encrypted.clone()), noise: None },
-            Protection {
-                integers: Some(clipped),
+            PrivacyConfig::default(),
+            PrivacyConfig { quantization: Some(integers), seal: Some(masks.clone()), noise: None },
+            PrivacyConfig { quantization: Some(buckets), seal: Some(encrypted.clone()), noise: None },
+            PrivacyConfig {
+                quantization: Some(clipped),
                 noise: noise(Placement::Central, 1),
                 seal: Some(encrypted),
             },
-            Protection { integers: Some(clipped), noise: noise(Placement::Local, 1), seal: None },
-            Protection {
-                integers: Some(clipped),
+            PrivacyConfig { quantization: Some(clipped), noise: noise(Placement::Local, 1), seal: None },
+            PrivacyConfig {
+                quantization: Some(clipped),
                 noise: noise(Placement::Distributed, 70),
                 seal: Some(masks.clone()),
             },
-            Protection { integers: Some(integers), noise: Some(sgd), seal: None },
-            Protection {
-                integers: Some(clipped),
+            PrivacyConfig { quantization: Some(integers), noise: Some(sgd), seal: None },
+            PrivacyConfig {
+                quantization: Some(clipped),
                 noise: Some(Noise {
-                    votes: Some(9.5),
+                    count_noise: Some(9.5),
                     shares: 70,
                     ..Noise::new(Placement::Distributed, 1.5)
                 }),
                 seal: Some(masks),
             },
-            Protection { integers: Some(integers), seal: Some(known), noise: None },
-            Protection {
-                integers: Some(clipped),
-                noise: Some(Noise { shape: Shape::Laplace, ..Noise::new(Placement::Local, 1.5) }),
+            PrivacyConfig { quantization: Some(integers), seal: Some(known), noise: None },
+            PrivacyConfig {
+                quantization: Some(clipped),
+                noise: Some(Noise { distribution: NoiseDistribution::Laplace, ..Noise::new(Placement::Local, 1.5) }),
                 seal: None,
             },
         ]
@@ -226,42 +226,42 @@ mod tests {
     #[test]
     fn terms_say_it_all() {
         for protection in all() {
-            assert_eq!(Protection::read(&protection.terms()), Ok(protection));
+            assert_eq!(PrivacyConfig::read(&protection.terms()), Ok(protection));
         }
     }
 
     #[test]
     fn what_does_not_go_together_is_refused() {
         let [_, sealed, bucketed, central, local, distributed, sgd, _, _, _] = all().try_into().unwrap();
-        let changed = |of: &Protection, change: &dyn Fn(Noise) -> Noise| Protection {
+        let changed = |of: &PrivacyConfig, change: &dyn Fn(Noise) -> Noise| PrivacyConfig {
             noise: of.noise.map(change),
             ..of.clone()
         };
         let wrong = [
             (
-                Protection { integers: None, ..sealed.clone() },
+                PrivacyConfig { quantization: None, ..sealed.clone() },
                 "\"secure-aggregation\" needs the layer \"integers\"",
             ),
-            (Protection { noise: central.noise, ..sealed.clone() }, "without a clip"),
-            (Protection { seal: None, ..distributed.clone() }, "needs a seal"),
+            (PrivacyConfig { noise: central.noise, ..sealed.clone() }, "without a clip"),
+            (PrivacyConfig { seal: None, ..distributed.clone() }, "needs a seal"),
             (
-                Protection {
-                    integers: bucketed.integers.map(|integers| Integers { clip: Some(1.0), ..integers }),
+                PrivacyConfig {
+                    quantization: bucketed.quantization.map(|integers| Quantization { clip: Some(1.0), ..integers }),
                     ..central.clone()
                 },
                 "do not go with noise",
             ),
-            (changed(&sgd, &|noise| Noise { votes: Some(2.0), ..noise }), "whole updates only"),
+            (changed(&sgd, &|noise| Noise { count_noise: Some(2.0), ..noise }), "whole updates only"),
             (changed(&local, &|noise| Noise { placement: Placement::Sgd, ..noise }), "setting \"clip\""),
-            (changed(&distributed, &|noise| Noise { shape: Shape::Laplace, ..noise }), "do not add up to it"),
-            (changed(&sgd, &|noise| Noise { shape: Shape::Laplace, ..noise }), "do not add up to it"),
+            (changed(&distributed, &|noise| Noise { distribution: NoiseDistribution::Laplace, ..noise }), "do not add up to it"),
+            (changed(&sgd, &|noise| Noise { distribution: NoiseDistribution::Laplace, ..noise }), "do not add up to it"),
             (
-                changed(&local, &|noise| Noise { shape: Shape::Laplace, votes: Some(2.0), ..noise }),
+                changed(&local, &|noise| Noise { distribution: NoiseDistribution::Laplace, count_noise: Some(2.0), ..noise }),
                 "say of their lengths",
             ),
         ];
         for (protection, said) in wrong {
-            let error = Protection::read(&protection.terms()).unwrap_err().to_string();
+            let error = PrivacyConfig::read(&protection.terms()).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
     }
@@ -270,16 +270,16 @@ mod tests {
     fn unknown_layers_and_settings_are_named() {
         let mut terms = all()[1].terms();
         terms.layers[1].settings.insert("dropout".to_owned(), "most".to_owned());
-        let error = Protection::read(&terms).unwrap_err();
+        let error = PrivacyConfig::read(&terms).unwrap_err();
         assert_eq!(
             error.to_string(),
             "privacy layer \"secure-aggregation\": setting \"dropout\" is \"most\", expected a share below 1"
         );
         terms.layers.remove(1);
         terms.layers.push(PrivacyLayer { name: "onions".to_owned(), ..PrivacyLayer::default() });
-        assert_eq!(Protection::read(&terms), Err(ProtectionError::Unknown("onions".to_owned())));
+        assert_eq!(PrivacyConfig::read(&terms), Err(PrivacyError::Unknown("onions".to_owned())));
         let layout = Layout::new(vec![]).unwrap();
-        let error = all()[1].packing(&layout, 101).unwrap_err();
-        assert_eq!(error, ProtectionError::Cohort { found: 101, most: 100 });
+        let error = all()[1].quantizer(&layout, 101).unwrap_err();
+        assert_eq!(error, PrivacyError::Cohort { found: 101, most: 100 });
     }
 }

@@ -48,7 +48,7 @@ fn read_key(digits: &str) -> Option<IdentityKey> {
     VerifyingKey::from_bytes(&key).ok().filter(|key| !key.is_weak()).map(|_| key)
 }
 
-/// A device's own identity and those it knows.
+/// A device's own identity and those it trusts.
 #[derive(Clone)]
 pub struct Identity {
     key: SigningKey,
@@ -70,7 +70,7 @@ impl Identity {
         self.key.sign(text).to_bytes()
     }
 
-    pub(crate) fn knows(&self, identity: &IdentityKey) -> bool {
+    pub(crate) fn trusts(&self, identity: &IdentityKey) -> bool {
         self.roster.contains(identity)
     }
 }

@@ -4,7 +4,7 @@ use chacha20::cipher::{Block, KeyIvInit, StreamCipherCore};
 use chacha20::variants::Ietf;
 use chacha20::{ChaChaCore, R20};
 use sha2::{Digest, Sha256};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 type Core = ChaChaCore<R20, Ietf>;
 
@@ -32,7 +32,7 @@ pub fn add_keystream(key: &[u8; 32], subtract: bool, words: &mut [u32]) {
     for part in words.chunks_mut(WORDS) {
         let blocks = &mut stream[..part.len().div_ceil(16)];
         core.write_keystream_blocks(blocks);
-        fastest(Addition { stream: blocks, subtract, words: part });
+        simd_dispatch(Addition { stream: blocks, subtract, words: part });
     }
 }
 
@@ -46,7 +46,7 @@ struct Addition<'a> {
     words: &'a mut [u32],
 }
 
-impl Work for Addition<'_> {
+impl SimdKernel for Addition<'_> {
     type Output = ();
 
     #[inline(always)]

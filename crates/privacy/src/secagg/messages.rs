@@ -1,11 +1,11 @@
 //! The messages of each step, with strict decoding: one form a message, bounded lengths, nothing after the end.
 
-use super::Seat;
+use super::ClientIndex;
 use super::identity::IdentityKey;
 use super::keys::BOX;
 use super::parameters::MOST_NEIGHBOURS;
 use super::sharing::Share;
-use super::terms::{MOST_VALUES, Terms};
+use super::terms::{MOST_VALUES, Config};
 use super::wire::{Malformed, Reader};
 use sottovoce_protocol::{FederationId, RoundId};
 
@@ -13,19 +13,19 @@ const FORM: u8 = 1;
 
 /// What every message begins with: the round, and the device that sends it or is meant by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct Header {
     /// Which federation.
     pub federation: FederationId,
     /// Which round of it.
     pub round: RoundId,
     /// The device, on whichever side of the wire.
-    pub seat: Seat,
+    pub client: ClientIndex,
 }
 
-impl Head {
+impl Header {
     /// Of a device in a round.
-    pub fn new(terms: &Terms, seat: Seat) -> Self {
-        Self { federation: terms.federation, round: terms.round, seat }
+    pub fn new(terms: &Config, client: ClientIndex) -> Self {
+        Self { federation: terms.federation, round: terms.round, client }
     }
 }
 
@@ -39,16 +39,16 @@ pub enum Kind {
     Neighbours = 2,
     /// [`Shares`]
     Shares = 3,
-    /// [`Inbox`]
-    Inbox = 4,
+    /// [`EncryptedShares`]
+    EncryptedShares = 4,
     /// [`Masked`]
     Masked = 5,
     /// [`Survivors`]
     Survivors = 6,
     /// [`Confirm`]
     Confirm = 7,
-    /// [`Confirmed`]
-    Confirmed = 8,
+    /// [`Confirmations`]
+    Confirmations = 8,
     /// [`Unmask`]
     Unmask = 9,
 }
@@ -59,21 +59,21 @@ pub trait Message: Sized {
     const KIND: Kind;
 
     /// The round and the device.
-    fn head(&self) -> Head;
+    fn header(&self) -> Header;
 
     #[doc(hidden)]
     fn write(&self, out: &mut Vec<u8>);
 
     #[doc(hidden)]
-    fn read(head: Head, from: &mut Reader<'_>) -> Result<Self, Malformed>;
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed>;
 
     /// As bytes.
     fn encode(&self) -> Vec<u8> {
-        let head = self.head();
+        let header = self.header();
         let mut out = vec![FORM, Self::KIND as u8];
-        out.extend(head.federation.0.to_le_bytes());
-        out.extend(head.round.0.to_le_bytes());
-        out.extend(head.seat.to_le_bytes());
+        out.extend(header.federation.0.to_le_bytes());
+        out.extend(header.round.0.to_le_bytes());
+        out.extend(header.client.to_le_bytes());
         self.write(&mut out);
         out
     }
@@ -90,7 +90,7 @@ pub trait Message: Sized {
             return Err(from.wrong("kind", kind.into(), "that of the message expected"));
         }
         let (federation, round) = (FederationId(from.u64("federation")?), RoundId(from.u64("round")?));
-        let message = Self::read(Head { federation, round, seat: from.u32("seat")? }, &mut from)?;
+        let message = Self::read(Header { federation, round, client: from.u32("client")? }, &mut from)?;
         from.end()?;
         Ok(message)
     }
@@ -134,7 +134,7 @@ impl PublicKeys {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advertise {
     /// Who sends it.
-    pub head: Head,
+    pub header: Header,
     /// The keys.
     pub keys: PublicKeys,
 }
@@ -142,16 +142,16 @@ pub struct Advertise {
 impl Message for Advertise {
     const KIND: Kind = Kind::Advertise;
 
-    fn head(&self) -> Head {
-        self.head
+    fn header(&self) -> Header {
+        self.header
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         self.keys.write(out);
     }
 
-    fn read(head: Head, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { head, keys: PublicKeys::read(from)? })
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { header, keys: PublicKeys::read(from)? })
     }
 }
 
@@ -159,7 +159,7 @@ impl Message for Advertise {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Which device.
-    pub seat: Seat,
+    pub client: ClientIndex,
     /// Its keys.
     pub keys: PublicKeys,
 }
@@ -168,40 +168,40 @@ pub struct Peer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbours {
     /// Whom it is for.
-    pub head: Head,
+    pub header: Header,
     /// How many devices advertised keys; parameters follow from it.
     pub devices: u32,
-    /// The neighbours, by ascending seat.
+    /// The neighbours, by ascending client.
     pub peers: Vec<Peer>,
 }
 
 impl Message for Neighbours {
     const KIND: Kind = Kind::Neighbours;
 
-    fn head(&self) -> Head {
-        self.head
+    fn header(&self) -> Header {
+        self.header
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.devices.to_le_bytes());
         write_list(out, &self.peers, |peer, out| {
-            out.extend(peer.seat.to_le_bytes());
+            out.extend(peer.client.to_le_bytes());
             peer.keys.write(out);
         });
     }
 
-    fn read(head: Head, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let devices = from.u32("devices")?;
-        let peer = |seat, from: &mut Reader<'_>| Ok(Peer { seat, keys: PublicKeys::read(from)? });
-        Ok(Self { head, devices, peers: read_list("neighbours", PublicKeys::LEAST, from, peer)? })
+        let peer = |client, from: &mut Reader<'_>| Ok(Peer { client, keys: PublicKeys::read(from)? });
+        Ok(Self { header, devices, peers: read_list("neighbours", PublicKeys::LEAST, from, peer)? })
     }
 }
 
 /// Two shares, sealed by one device for another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SealedShare {
+pub struct EncryptedShare {
     /// On the way up whom it is for, on the way down whom it is from.
-    pub seat: Seat,
+    pub client: ClientIndex,
     /// ChaCha20-Poly1305 of a share of the own mask's seed and a share of the mask key.
     pub sealed: [u8; BOX],
 }
@@ -210,18 +210,18 @@ pub struct SealedShare {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shares {
     /// Who sends it.
-    pub head: Head,
-    /// By which the server knows the own mask's seed again when shares give it.
+    pub header: Header,
+    /// By which the server trusts the own mask's seed again when shares give it.
     pub commitment: [u8; 32],
-    /// One for each neighbour, by ascending seat.
-    pub boxes: Vec<SealedShare>,
+    /// One for each neighbour, by ascending client.
+    pub boxes: Vec<EncryptedShare>,
 }
 
 impl Message for Shares {
     const KIND: Kind = Kind::Shares;
 
-    fn head(&self) -> Head {
-        self.head
+    fn header(&self) -> Header {
+        self.header
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -229,33 +229,33 @@ impl Message for Shares {
         write_boxes(out, &self.boxes);
     }
 
-    fn read(head: Head, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { head, commitment: from.array("commitment")?, boxes: read_boxes(from)? })
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { header, commitment: from.array("commitment")?, boxes: read_boxes(from)? })
     }
 }
 
 /// Down, after step 2: the boxes for a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inbox {
+pub struct EncryptedShares {
     /// Whom it is for.
-    pub head: Head,
-    /// One from each neighbour that shared, by ascending seat.
-    pub boxes: Vec<SealedShare>,
+    pub header: Header,
+    /// One from each neighbour that shared, by ascending client.
+    pub boxes: Vec<EncryptedShare>,
 }
 
-impl Message for Inbox {
-    const KIND: Kind = Kind::Inbox;
+impl Message for EncryptedShares {
+    const KIND: Kind = Kind::EncryptedShares;
 
-    fn head(&self) -> Head {
-        self.head
+    fn header(&self) -> Header {
+        self.header
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         write_boxes(out, &self.boxes);
     }
 
-    fn read(head: Head, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { head, boxes: read_boxes(from)? })
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { header, boxes: read_boxes(from)? })
     }
 }
 
@@ -263,7 +263,7 @@ impl Message for Inbox {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masked {
     /// Who sends it.
-    pub head: Head,
+    pub header: Header,
     /// As many as the terms say.
     pub words: Vec<u32>,
 }
@@ -271,8 +271,8 @@ pub struct Masked {
 impl Message for Masked {
     const KIND: Kind = Kind::Masked;
 
-    fn head(&self) -> Head {
-        self.head
+    fn header(&self) -> Header {
+        self.header
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -281,10 +281,10 @@ impl Message for Masked {
         out.extend(self.words.iter().flat_map(|word| word.to_le_bytes()));
     }
 
-    fn read(head: Head, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let count = from.count("words", MOST_VALUES as usize, 4)?;
         let words = from.bytes("words", 4 * count)?.as_chunks::<4>().0;
-        Ok(Self { head, words: words.iter().map(|word| u32::from_le_bytes(*word)).collect() })
+        Ok(Self { header, words: words.iter().map(|word| u32::from_le_bytes(*word)).collect() })
     }
 }
 
@@ -292,29 +292,29 @@ impl Message for Masked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survivors {
     /// Whom it is for.
-    pub head: Head,
-    /// Came, by ascending seat.
-    pub survived: Vec<Seat>,
-    /// Shared, but then fell silent, by ascending seat.
-    pub dropped: Vec<Seat>,
+    pub header: Header,
+    /// Came, by ascending client.
+    pub survived: Vec<ClientIndex>,
+    /// Shared, but then fell silent, by ascending client.
+    pub dropped: Vec<ClientIndex>,
 }
 
 impl Message for Survivors {
     const KIND: Kind = Kind::Survivors;
 
-    fn head(&self) -> Head {
-        self.head
+    fn header(&self) -> Header {
+        self.header
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         for list in [&self.survived, &self.dropped] {
-            write_list(out, list, |seat, out| out.extend(seat.to_le_bytes()));
+            write_list(out, list, |client, out| out.extend(client.to_le_bytes()));
         }
     }
 
-    fn read(head: Head, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let survived = read_list("survived", 0, from, |seat, _| Ok(seat))?;
-        Ok(Self { head, survived, dropped: read_list("dropped", 0, from, |seat, _| Ok(seat))? })
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let survived = read_list("survived", 0, from, |client, _| Ok(client))?;
+        Ok(Self { header, survived, dropped: read_list("dropped", 0, from, |client, _| Ok(client))? })
     }
 }
 
@@ -322,57 +322,57 @@ impl Message for Survivors {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confirm {
     /// Who sends it.
-    pub head: Head,
-    /// For each neighbour that survived, by ascending seat.
-    pub signatures: Vec<(Seat, [u8; 64])>,
+    pub header: Header,
+    /// For each neighbour that survived, by ascending client.
+    pub signatures: Vec<(ClientIndex, [u8; 64])>,
 }
 
 impl Message for Confirm {
     const KIND: Kind = Kind::Confirm;
 
-    fn head(&self) -> Head {
-        self.head
+    fn header(&self) -> Header {
+        self.header
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         write_signatures(out, &self.signatures);
     }
 
-    fn read(head: Head, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { head, signatures: read_signatures(from)? })
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { header, signatures: read_signatures(from)? })
     }
 }
 
 /// Down, after step 4: what neighbours signed about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Confirmed {
+pub struct Confirmations {
     /// Whom it is for.
-    pub head: Head,
-    /// By whom, by ascending seat.
-    pub signatures: Vec<(Seat, [u8; 64])>,
+    pub header: Header,
+    /// By whom, by ascending client.
+    pub signatures: Vec<(ClientIndex, [u8; 64])>,
 }
 
-impl Message for Confirmed {
-    const KIND: Kind = Kind::Confirmed;
+impl Message for Confirmations {
+    const KIND: Kind = Kind::Confirmations;
 
-    fn head(&self) -> Head {
-        self.head
+    fn header(&self) -> Header {
+        self.header
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         write_signatures(out, &self.signatures);
     }
 
-    fn read(head: Head, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { head, signatures: read_signatures(from)? })
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { header, signatures: read_signatures(from)? })
     }
 }
 
 /// One share that a device gives back; there is no form for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Revealed {
+pub enum RevealedShare {
     /// Of the seed of the own mask of a device whose input came.
-    OwnMask(Share),
+    SelfMask(Share),
     /// Of the mask key of a device whose input did not.
     MaskKey(Share),
 }
@@ -381,60 +381,60 @@ pub enum Revealed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmask {
     /// Who sends it.
-    pub head: Head,
-    /// By ascending seat of the neighbour whose secret it is.
-    pub shares: Vec<(Seat, Revealed)>,
+    pub header: Header,
+    /// By ascending client of the neighbour whose secret it is.
+    pub shares: Vec<(ClientIndex, RevealedShare)>,
 }
 
 impl Message for Unmask {
     const KIND: Kind = Kind::Unmask;
 
-    fn head(&self) -> Head {
-        self.head
+    fn header(&self) -> Header {
+        self.header
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        write_list(out, &self.shares, |(seat, revealed), out| {
+        write_list(out, &self.shares, |(client, revealed), out| {
             let (kind, share) = match revealed {
-                Revealed::OwnMask(share) => (0, share),
-                Revealed::MaskKey(share) => (1, share),
+                RevealedShare::SelfMask(share) => (0, share),
+                RevealedShare::MaskKey(share) => (1, share),
             };
-            out.extend(seat.to_le_bytes());
+            out.extend(client.to_le_bytes());
             out.push(kind);
             out.extend(share);
         });
     }
 
-    fn read(head: Head, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let entry = |seat, from: &mut Reader<'_>| {
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let entry = |client, from: &mut Reader<'_>| {
             let of_key = from.flag("kind of share")?;
             let share = from.array("share")?;
-            Ok((seat, if of_key { Revealed::MaskKey(share) } else { Revealed::OwnMask(share) }))
+            Ok((client, if of_key { RevealedShare::MaskKey(share) } else { RevealedShare::SelfMask(share) }))
         };
-        Ok(Self { head, shares: read_list("shares", 33, from, entry)? })
+        Ok(Self { header, shares: read_list("shares", 33, from, entry)? })
     }
 }
 
-fn write_boxes(out: &mut Vec<u8>, boxes: &[SealedShare]) {
+fn write_boxes(out: &mut Vec<u8>, boxes: &[EncryptedShare]) {
     write_list(out, boxes, |sealed, out| {
-        out.extend(sealed.seat.to_le_bytes());
+        out.extend(sealed.client.to_le_bytes());
         out.extend(sealed.sealed);
     });
 }
 
-fn read_boxes(from: &mut Reader<'_>) -> Result<Vec<SealedShare>, Malformed> {
-    read_list("boxes", BOX, from, |seat, from| Ok(SealedShare { seat, sealed: from.array("box")? }))
+fn read_boxes(from: &mut Reader<'_>) -> Result<Vec<EncryptedShare>, Malformed> {
+    read_list("boxes", BOX, from, |client, from| Ok(EncryptedShare { client, sealed: from.array("box")? }))
 }
 
-fn write_signatures(out: &mut Vec<u8>, signatures: &[(Seat, [u8; 64])]) {
-    write_list(out, signatures, |(seat, signature), out| {
-        out.extend(seat.to_le_bytes());
+fn write_signatures(out: &mut Vec<u8>, signatures: &[(ClientIndex, [u8; 64])]) {
+    write_list(out, signatures, |(client, signature), out| {
+        out.extend(client.to_le_bytes());
         out.extend(signature);
     });
 }
 
-fn read_signatures(from: &mut Reader<'_>) -> Result<Vec<(Seat, [u8; 64])>, Malformed> {
-    read_list("signatures", 64, from, |seat, from| Ok((seat, from.array("signature")?)))
+fn read_signatures(from: &mut Reader<'_>) -> Result<Vec<(ClientIndex, [u8; 64])>, Malformed> {
+    read_list("signatures", 64, from, |client, from| Ok((client, from.array("signature")?)))
 }
 
 fn write_list<T>(out: &mut Vec<u8>, list: &[T], entry: impl Fn(&T, &mut Vec<u8>)) {
@@ -442,23 +442,23 @@ fn write_list<T>(out: &mut Vec<u8>, list: &[T], entry: impl Fn(&T, &mut Vec<u8>)
     list.iter().for_each(|item| entry(item, out));
 }
 
-/// At most a neighbourhood of entries, each a seat and at least `size` bytes more; seats must ascend, so none is there twice.
+/// At most a neighbourhood of entries, each a client and at least `size` bytes more; clients must ascend, so none is there twice.
 fn read_list<T>(
     field: &'static str,
     size: usize,
     from: &mut Reader<'_>,
-    entry: impl Fn(Seat, &mut Reader<'_>) -> Result<T, Malformed>,
+    entry: impl Fn(ClientIndex, &mut Reader<'_>) -> Result<T, Malformed>,
 ) -> Result<Vec<T>, Malformed> {
     let count = from.count(field, MOST_NEIGHBOURS as usize, 4 + size)?;
     let mut list = Vec::with_capacity(count);
     let mut last = None;
     for _ in 0..count {
-        let seat = from.u32(field)?;
-        if last.is_some_and(|last| last >= seat) {
-            return Err(from.wrong(field, seat.into(), "a seat above the one before it"));
+        let client = from.u32(field)?;
+        if last.is_some_and(|last| last >= client) {
+            return Err(from.wrong(field, client.into(), "a client above the one before it"));
         }
-        last = Some(seat);
-        list.push(entry(seat, from)?);
+        last = Some(client);
+        list.push(entry(client, from)?);
     }
     Ok(list)
 }

@@ -17,12 +17,12 @@
 //!
 //! # What holds, against whom
 //!
-//! [`Parameters`] hold a threshold `t` for neighbourhoods of size `k`. Who holds fewer than `t` shares of a secret knows nothing of it.
+//! [`Parameters`] hold a threshold `t` for neighbourhoods of size `k`. Who holds fewer than `t` shares of a secret trusts nothing of it.
 //! - A *curious* server follows the protocol and pools what it sees with colluding devices: safe while fewer than `t` of a
 //!   device's neighbours collude and the others still form one connected graph.
 //! - A *lying* server may tell devices different stories of who dropped out, to collect both secrets of one device. No honest
 //!   device gives both for one peer, so with `c` colluding neighbours `k + c` shares are all there are, and `2t > k + c`
-//!   keeps one of the secrets. See [`Against`].
+//!   keeps one of the secrets. See [`ThreatModel`].
 //! - Who the neighbours are, the server says. Without identities known from elsewhere ([`Identity`]) it can invent devices: then
 //!   only what the server was at the time of the graph protects, not the threshold. With identities, keys and terms are signed,
 //!   and a device unmasks only when `t` neighbours have signed that they count it in. The server looks at signatures too, so that
@@ -50,22 +50,22 @@ mod wire;
 #[cfg(test)]
 mod coalition;
 
-pub use cost::bytes_beside;
-pub use device::{Device, Refusal};
+pub use cost::overhead_bytes;
+pub use device::{Device, DeviceError};
 pub use identity::{Identity, IdentityKey, Roster, RosterError, read_roster};
 pub use mask::add_keystream;
 pub use messages::{
-    Advertise, Confirm, Confirmed, Head, Inbox, Kind, Masked, Message, Neighbours, Peer, PublicKeys,
-    Revealed, SealedShare, Shares, Survivors, Unmask,
+    Advertise, Confirm, Confirmations, Header, EncryptedShares, Kind, Masked, Message, Neighbours, Peer, PublicKeys,
+    RevealedShare, EncryptedShare, Shares, Survivors, Unmask,
 };
-pub use outcome::{Aborted, Received, Rejected, Step, Sum};
-pub use parameters::{Against, Parameters, ParametersError};
+pub use outcome::{AbortReason, Receipt, RejectedMessage, Step, Sum};
+pub use parameters::{ThreatModel, Parameters, ParametersError};
 pub use server::Server;
-pub use terms::{Terms, TermsError};
+pub use terms::{Config, ConfigError};
 pub use trial::{Figures, StepBytes, TrialError, trial};
 pub use wire::Malformed;
 #[doc(hidden)]
 pub use wire::Reader;
 
 /// A device's place in one round, counted from 0. It says nothing of the device in other rounds.
-pub type Seat = u32;
+pub type ClientIndex = u32;

@@ -1,7 +1,7 @@
 //! What a server waits for, what becomes of messages, and what a round gives.
 
-use super::messages::Head;
-use super::{Malformed, Seat, TermsError};
+use super::messages::Header;
+use super::{Malformed, ClientIndex, ConfigError};
 
 /// What the server is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,16 +22,16 @@ pub enum Step {
 
 /// What became of a message that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum Receipt {
     /// It counts from now on.
     New,
     /// It was there already.
-    Again,
+    Duplicate,
 }
 
 /// Why one message is not taken; the round goes on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejected {
+pub enum RejectedMessage {
     /// Bytes that are no message of this step.
     #[error("not a message of the step {step:?}: {why}")]
     Malformed {
@@ -41,61 +41,61 @@ pub enum Rejected {
         why: Malformed,
     },
     /// For another federation or round, or in another device's name.
-    #[error("a message of {found:?} from seat {seat} of {expected:?}")]
+    #[error("a message of {found:?} from client {client} of {expected:?}")]
     Elsewhere {
         /// Where it belongs.
-        found: Head,
+        found: Header,
         /// Who sent it.
-        seat: Seat,
+        client: ClientIndex,
         /// Which round this is.
-        expected: Head,
+        expected: Header,
     },
     /// From a device that is not, or no longer, in this step.
-    #[error("seat {seat} has no part in the step {step:?}")]
-    NoPart {
+    #[error("client {client} has no part in the step {step:?}")]
+    NotParticipating {
         /// Who.
-        seat: Seat,
+        client: ClientIndex,
         /// Where.
         step: Step,
     },
     /// Another message in the place of the first.
-    #[error("seat {seat} sent another message before in the step {step:?}")]
+    #[error("client {client} sent another message before in the step {step:?}")]
     Changed {
         /// Who.
-        seat: Seat,
+        client: ClientIndex,
         /// Where.
         step: Step,
     },
     /// The key of another device too.
-    #[error("seat {0} advertises a key that another device has")]
-    Key(Seat),
+    #[error("client {0} advertises a key that another device has")]
+    Key(ClientIndex),
     /// Signed keys where none are asked for, or the other way round.
-    #[error("the keys of seat {0} are signed where the terms ask for none, or the other way round")]
-    Identity(Seat),
+    #[error("the keys of client {0} are signed where the terms ask for none, or the other way round")]
+    Identity(ClientIndex),
     /// Keys or confirmations that the device's identity has not signed.
-    #[error("seat {seat}: its {list} do not bear the signature of its identity")]
+    #[error("client {client}: its {list} do not bear the signature of its identity")]
     Signature {
         /// Who.
-        seat: Seat,
+        client: ClientIndex,
         /// Of what.
         list: &'static str,
     },
-    /// One identity in two seats.
-    #[error("the identity of seat {0} has another seat in this round")]
-    Twice(Seat),
+    /// One identity in two clients.
+    #[error("the identity of client {0} has another client in this round")]
+    Twice(ClientIndex),
     /// A list that is not of exactly those devices it must be of, in their order.
-    #[error("seat {seat}: its {list} are not of the devices they must be of")]
+    #[error("client {client}: its {list} are not of the devices they must be of")]
     List {
         /// Who.
-        seat: Seat,
+        client: ClientIndex,
         /// Which list.
         list: &'static str,
     },
     /// An input of the wrong length.
-    #[error("seat {seat}: {found} values, but the terms say {expected}")]
+    #[error("client {client}: {found} values, but the terms say {expected}")]
     Length {
         /// Who.
-        seat: Seat,
+        client: ClientIndex,
         /// How many there are.
         found: usize,
         /// How many there must be.
@@ -105,30 +105,30 @@ pub enum Rejected {
 
 /// Why a round ends without a sum. Nothing of any input is known then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Aborted {
+pub enum AbortReason {
     /// Too few devices advertised, or no parameters for so many.
     #[error("after the step {step:?}: {why}")]
-    Terms {
+    Config {
         /// Which step was closed.
         step: Step,
         /// What is wrong.
-        why: TermsError,
+        why: ConfigError,
     },
     /// Some device has too few neighbours left.
-    #[error("after the step {step:?}, {left} neighbours of seat {seat} are left, but {threshold} are needed")]
+    #[error("after the step {step:?}, {left} neighbours of client {client} are left, but {threshold} are needed")]
     TooFew {
         /// Which step was closed.
         step: Step,
         /// Whose neighbourhood.
-        seat: Seat,
+        client: ClientIndex,
         /// How many are left.
         left: usize,
         /// The threshold.
         threshold: u32,
     },
     /// Shares that give no secret that fits what its owner said at first.
-    #[error("the shares of seat {0} give no secret of its: some are false")]
-    Shares(Seat),
+    #[error("the shares of client {0} give no secret of its: some are false")]
+    Shares(ClientIndex),
     /// Nothing is left to close.
     #[error("the round is over")]
     Over,
@@ -139,6 +139,6 @@ pub enum Aborted {
 pub struct Sum {
     /// The sum of the inputs, modulo 2^32.
     pub words: Vec<u32>,
-    /// Whose inputs, by ascending seat.
-    pub counted: Vec<Seat>,
+    /// Whose inputs, by ascending client.
+    pub counted: Vec<ClientIndex>,
 }

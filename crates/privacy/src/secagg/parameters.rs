@@ -20,11 +20,11 @@ const ABORT: f64 = 1.0 / (1u64 << 30) as f64;
 
 /// What the server may do for the secrets still to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Against {
+pub enum ThreatModel {
     /// It follows the protocol and looks at everything: fewer than `t` colluders in a neighbourhood.
-    Curious,
+    SemiHonest,
     /// It may tell each device another story of who dropped out: `2t > k + c` with `c` colluders in a neighbourhood.
-    Lying,
+    Malicious,
 }
 
 /// The graph's degree and the threshold for so many devices.
@@ -40,8 +40,8 @@ pub struct Parameters {
     pub dropped: u32,
     /// Devices that may collude.
     pub colluding: u32,
-    /// What server it is safe against.
-    pub against: Against,
+    /// What server it is safe threat_model.
+    pub threat_model: ThreatModel,
     /// The chance that some secret is open to the server and the colluding devices.
     pub exposure: f64,
     /// The chance that a round ends without a sum although no more dropped out than stated.
@@ -64,7 +64,7 @@ pub enum ParametersError {
     },
     /// So many may drop out and collude that no threshold lies between.
     #[error(
-        "no threshold for {n} devices of which {dropped} may drop out and {colluding} collude, against a {against:?} server"
+        "no threshold for {n} devices of which {dropped} may drop out and {colluding} collude, against a {threat_model:?} server"
     )]
     None {
         /// Devices.
@@ -73,8 +73,8 @@ pub enum ParametersError {
         dropped: u32,
         /// May collude.
         colluding: u32,
-        /// What server it was to be safe against.
-        against: Against,
+        /// What server it was to be safe threat_model.
+        threat_model: ThreatModel,
     },
 }
 
@@ -86,10 +86,10 @@ pub(crate) fn devices_in(share: f64, n: u32) -> u32 {
 
 impl Parameters {
     /// The cheapest parameters against a lying server; against a curious one where neighbourhoods would have to be larger than 255.
-    /// [`against`](Self::against) says which.
+    /// [`against`](Self::threat_model) says which.
     pub fn choose(n: u32, dropout: f64, colluding: f64) -> Result<Self, ParametersError> {
-        Self::choose_against(n, dropout, colluding, Against::Lying)
-            .or_else(|_| Self::choose_against(n, dropout, colluding, Against::Curious))
+        Self::choose_for_threat(n, dropout, colluding, ThreatModel::Malicious)
+            .or_else(|_| Self::choose_for_threat(n, dropout, colluding, ThreatModel::SemiHonest))
     }
 
     /// The same; with identities only such as are safe against a lying server.
@@ -100,17 +100,17 @@ impl Parameters {
         identities: bool,
     ) -> Result<Self, ParametersError> {
         match identities {
-            true => Self::choose_against(n, dropout, colluding, Against::Lying),
+            true => Self::choose_for_threat(n, dropout, colluding, ThreatModel::Malicious),
             false => Self::choose(n, dropout, colluding),
         }
     }
 
     /// The cheapest parameters against such a server.
-    pub fn choose_against(
+    pub fn choose_for_threat(
         n: u32,
         dropout: f64,
         colluding: f64,
-        against: Against,
+        threat_model: ThreatModel,
     ) -> Result<Self, ParametersError> {
         if n < 3 {
             return Err(ParametersError::TooFew(n));
@@ -121,9 +121,9 @@ impl Parameters {
             }
         }
         let crowd =
-            Crowd { n, dropped: devices_in(dropout, n), colluding: devices_in(colluding, n), against };
-        let Crowd { dropped, colluding, .. } = crowd;
-        degrees(n).find_map(|k| crowd.with(k)).ok_or(ParametersError::None { n, dropped, colluding, against })
+            Cohort { n, dropped: devices_in(dropout, n), colluding: devices_in(colluding, n), threat_model };
+        let Cohort { dropped, colluding, .. } = crowd;
+        degrees(n).find_map(|k| crowd.with(k)).ok_or(ParametersError::None { n, dropped, colluding, threat_model })
     }
 
     /// Whether everybody is everybody's neighbour.
@@ -140,23 +140,23 @@ fn degrees(n: u32) -> impl Iterator<Item = u32> {
     (2..=most).step_by(2).filter(move |&k| k < n - 1).chain(complete)
 }
 
-struct Crowd {
+struct Cohort {
     n: u32,
     dropped: u32,
     colluding: u32,
-    against: Against,
+    threat_model: ThreatModel,
 }
 
-impl Crowd {
+impl Cohort {
     fn with(&self, k: u32) -> Option<Parameters> {
         let n = f64::from(self.n);
         let lost = Tail::new(self.n - 1, self.dropped, k);
         // The largest threshold that the drop-outs leave: t <= k - y wherever "more than y lost" is rare enough.
         let spare = (0..=k).find(|&y| n * lost.above(y) <= ABORT)?;
         let threshold = k - spare;
-        let too_many = match self.against {
-            Against::Curious => threshold,
-            Against::Lying => (2 * threshold).saturating_sub(k),
+        let too_many = match self.threat_model {
+            ThreatModel::SemiHonest => threshold,
+            ThreatModel::Malicious => (2 * threshold).saturating_sub(k),
         };
         let colluders = if too_many == 0 {
             1.0
@@ -170,7 +170,7 @@ impl Crowd {
             threshold,
             dropped: self.dropped,
             colluding: self.colluding,
-            against: self.against,
+            threat_model: self.threat_model,
             exposure,
             abort: (n * lost.above(spare)).min(1.0),
         })
@@ -243,11 +243,11 @@ mod tests {
     #[test]
     fn few_devices_all_know_each_other_and_many_do_not() {
         let five = Parameters::choose(5, 0.3, 0.1).unwrap();
-        assert_eq!((five.neighbours, five.threshold, five.against), (4, 3, Against::Lying));
+        assert_eq!((five.neighbours, five.threshold, five.threat_model), (4, 3, ThreatModel::Malicious));
         let hundred = Parameters::choose(100, 0.3, 0.1).unwrap();
-        assert_eq!((hundred.neighbours, hundred.threshold, hundred.against), (72, 42, Against::Lying));
+        assert_eq!((hundred.neighbours, hundred.threshold, hundred.threat_model), (72, 42, ThreatModel::Malicious));
         let thousand = Parameters::choose(1000, 0.3, 0.1).unwrap();
-        assert_eq!(thousand.against, Against::Curious);
+        assert_eq!(thousand.threat_model, ThreatModel::SemiHonest);
         let many = Parameters::choose(100_000, 0.3, 0.1).unwrap();
         assert!(
             thousand.neighbours < 120 && many.neighbours < 2 * thousand.neighbours,

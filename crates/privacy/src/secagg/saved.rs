@@ -1,10 +1,10 @@
 //! A device as bytes: a phone may be stopped between any two steps.
 
-use super::device::{Device, Held, Refusal};
+use super::device::{Device, HeldShares, DeviceError};
 use super::identity::Identity;
 use super::messages::{Message, Neighbours, Survivors};
 use super::parameters::MOST_NEIGHBOURS;
-use super::terms::Terms;
+use super::terms::Config;
 use super::wire::{Malformed, Reader};
 
 const FORM: u8 = 1;
@@ -17,7 +17,7 @@ impl Device {
     pub fn save(&self) -> Vec<u8> {
         let mut out = vec![FORM];
         self.terms.write(&mut out);
-        out.extend(self.seat.to_le_bytes());
+        out.extend(self.client.to_le_bytes());
         out.extend(self.seed);
         put(&mut out, self.neighbours.as_ref().map(Message::encode));
         put(&mut out, self.survivors.as_ref().map(Message::encode));
@@ -25,8 +25,8 @@ impl Device {
         out.extend(self.input.iter().flatten());
         let held = self.held.as_deref().unwrap_or_default();
         out.extend((held.len() as u32).to_le_bytes());
-        for Held { seat, own, mask } in held {
-            out.extend(seat.to_le_bytes());
+        for HeldShares { client, own, mask } in held {
+            out.extend(client.to_le_bytes());
             out.extend(own);
             out.extend(mask);
         }
@@ -34,17 +34,17 @@ impl Device {
     }
 
     /// From [`save`](Self::save), with the identity, which matters only where the terms ask for signatures.
-    pub fn restore(bytes: &[u8], identity: Option<Identity>) -> Result<Self, Refusal> {
+    pub fn restore(bytes: &[u8], identity: Option<Identity>) -> Result<Self, DeviceError> {
         let mut from = Reader::new(bytes);
         let form = from.u8("form")?;
         if form != FORM {
             return Err(from.wrong("form", form.into(), "1").into());
         }
-        let terms = Terms::read(&mut from)?;
-        let (seat, seed) = (from.u32("seat")?, from.array("seed")?);
+        let terms = Config::read(&mut from)?;
+        let (client, seed) = (from.u32("client")?, from.array("seed")?);
         let mut device = match identity.filter(|_| terms.signed) {
-            None => Self::new(terms, seat, seed)?,
-            Some(identity) => Self::with_identity(terms, seat, seed, identity)?,
+            None => Self::new(terms, client, seed)?,
+            Some(identity) => Self::with_identity(terms, client, seed, identity)?,
         };
         device.neighbours = take(&mut from, "neighbours")?.map(Neighbours::decode).transpose()?;
         device.survivors = take(&mut from, "survivors")?.map(Survivors::decode).transpose()?;
@@ -58,9 +58,9 @@ impl Device {
     }
 }
 
-fn read_held(from: &mut Reader<'_>) -> Result<Vec<Held>, Malformed> {
+fn read_held(from: &mut Reader<'_>) -> Result<Vec<HeldShares>, Malformed> {
     let count = from.count("shares held", MOST_NEIGHBOURS as usize, 68)?;
-    let one = |_| Ok(Held { seat: from.u32("seat")?, own: from.array("share")?, mask: from.array("share")? });
+    let one = |_| Ok(HeldShares { client: from.u32("client")?, own: from.array("share")?, mask: from.array("share")? });
     (0..count).map(one).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Shamir's sharing of 32 secret bytes over GF(256).
 
-use crate::Generator;
+use crate::SecureRng;
 use vsss_rs::Gf256;
 
 /// One share of 32 bytes; at which point it lies, its holder's place in the neighbourhood says.
@@ -11,7 +11,7 @@ pub(crate) fn split(
     secret: &[u8; 32],
     threshold: usize,
     count: usize,
-    source: &mut Generator,
+    source: &mut SecureRng,
 ) -> Option<Vec<Share>> {
     let shares = Gf256::split_bytes(threshold, count, secret, source).ok()?;
     shares.iter().map(|share| share.get(1..)?.try_into().ok()).collect()
@@ -52,7 +52,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_threshold_of_shares_open_and_one_less_does_not(secret: [u8; 32], seed: [u8; 32], t in 2usize..20, more in 0usize..20, at in 0usize..20) {
-            let shares = points(&split(&secret, t, t + more, &mut Generator::new(seed)).unwrap());
+            let shares = points(&split(&secret, t, t + more, &mut SecureRng::new(seed)).unwrap());
             let mut turned = shares;
             turned.rotate_left(at % (t + more));
             prop_assert_eq!(combine(&turned[..t]), Some(secret));
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn false_shares_are_worked_around_while_enough_others_are_there() {
         let secret = [9; 32];
-        let mut shares = points(&split(&secret, 5, 8, &mut Generator::new([1; 32])).unwrap());
+        let mut shares = points(&split(&secret, 5, 8, &mut SecureRng::new([1; 32])).unwrap());
         shares[2].1[0] ^= 1;
         shares[4].1[7] ^= 1;
         assert_eq!(recover(&shares, 5, |found| *found == secret), Some(secret));
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn numbers_that_cannot_be_give_nothing() {
-        assert!(split(&[0; 32], 1, 4, &mut Generator::new([1; 32])).is_none());
-        assert!(split(&[0; 32], 5, 4, &mut Generator::new([1; 32])).is_none());
-        assert!(split(&[0; 32], 5, 256, &mut Generator::new([1; 32])).is_none());
+        assert!(split(&[0; 32], 1, 4, &mut SecureRng::new([1; 32])).is_none());
+        assert!(split(&[0; 32], 5, 4, &mut SecureRng::new([1; 32])).is_none());
+        assert!(split(&[0; 32], 5, 256, &mut SecureRng::new([1; 32])).is_none());
         assert!(combine(&[]).is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! What a round of secure aggregation is agreed to be, before anybody sends anything.
 
-use super::parameters::{Against, Parameters, ParametersError, devices_in};
+use super::parameters::{ThreatModel, Parameters, ParametersError, devices_in};
 use super::wire::{Malformed, Reader};
 use sottovoce_protocol::{FederationId, RoundId};
 
@@ -11,12 +11,12 @@ pub(crate) const MOST_DEVICES: u32 = 1 << 20;
 
 /// The terms of one round, the same for the server and every device.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Terms {
+pub struct Config {
     /// Which federation.
     pub federation: FederationId,
     /// Which round of it.
     pub round: RoundId,
-    /// How many devices were asked; seats are below it.
+    /// How many devices were asked; clients are below it.
     pub devices: u32,
     /// With fewer devices that advertised keys, nobody shares anything.
     pub least: u32,
@@ -27,14 +27,14 @@ pub struct Terms {
     /// The share of the devices that may pool what they know with the server.
     pub colluding: f64,
     /// What server the round must be safe against; `None`: the worst for which there are parameters.
-    pub against: Option<Against>,
+    pub threat_model: Option<ThreatModel>,
     /// Whether keys are signed by identities known from elsewhere, and who was counted is confirmed.
     pub signed: bool,
 }
 
 /// Why terms cannot be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum TermsError {
+pub enum ConfigError {
     /// Too few or too many devices.
     #[error("{devices} devices, and at least {least} must come: a round has from 3 to {MOST_DEVICES}")]
     Devices {
@@ -51,8 +51,8 @@ pub enum TermsError {
     Parameters(#[from] ParametersError),
 }
 
-impl Terms {
-    /// Terms with 30 % drop-out, 10 % colluding, unsigned, and at least all but the drop-out share of the devices advertising.
+impl Config {
+    /// Config with 30 % drop-out, 10 % colluding, unsigned, and at least all but the drop-out share of the devices advertising.
     pub fn new(federation: FederationId, round: RoundId, devices: u32, length: u32) -> Self {
         let dropout = 0.3;
         let least = (devices - devices_in(dropout, devices)).max(3);
@@ -64,7 +64,7 @@ impl Terms {
             length,
             dropout,
             colluding: 0.1,
-            against: None,
+            threat_model: None,
             signed: false,
         }
     }
@@ -72,30 +72,30 @@ impl Terms {
     /// The same with identities. Who asks for them reckons with a server that lies, so there must be parameters against one.
     #[must_use]
     pub fn signed(self) -> Self {
-        Self { signed: true, against: Some(Against::Lying), ..self }
+        Self { signed: true, threat_model: Some(ThreatModel::Malicious), ..self }
     }
 
     /// Whether a round can go by these terms.
-    pub fn check(&self) -> Result<(), TermsError> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         let (devices, least) = (self.devices, self.least);
         if least < 3 || devices < least || devices > MOST_DEVICES {
-            return Err(TermsError::Devices { devices, least });
+            return Err(ConfigError::Devices { devices, least });
         }
         if self.length == 0 || self.length > MOST_VALUES {
-            return Err(TermsError::Length(self.length));
+            return Err(ConfigError::Length(self.length));
         }
         self.parameters(devices)?;
         Ok(())
     }
 
     /// The graph and the threshold once it is known how many advertised keys. The same everywhere: devices check the server's.
-    pub fn parameters(&self, advertised: u32) -> Result<Parameters, TermsError> {
+    pub fn parameters(&self, advertised: u32) -> Result<Parameters, ConfigError> {
         if advertised < self.least || advertised > self.devices {
-            return Err(TermsError::Devices { devices: advertised, least: self.least });
+            return Err(ConfigError::Devices { devices: advertised, least: self.least });
         }
-        Ok(match self.against {
+        Ok(match self.threat_model {
             None => Parameters::choose(advertised, self.dropout, self.colluding)?,
-            Some(against) => Parameters::choose_against(advertised, self.dropout, self.colluding, against)?,
+            Some(threat_model) => Parameters::choose_for_threat(advertised, self.dropout, self.colluding, threat_model)?,
         })
     }
 
@@ -107,7 +107,7 @@ impl Terms {
         }
         out.extend(self.dropout.to_le_bytes());
         out.extend(self.colluding.to_le_bytes());
-        out.push(self.against.map_or(0, |against| if against == Against::Curious { 1 } else { 2 }));
+        out.push(self.threat_model.map_or(0, |against| if against == ThreatModel::SemiHonest { 1 } else { 2 }));
         out.push(self.signed.into());
     }
 
@@ -120,10 +120,10 @@ impl Terms {
             length: from.u32("length")?,
             dropout: f64::from_bits(from.u64("drop-out share")?),
             colluding: f64::from_bits(from.u64("colluding share")?),
-            against: match from.u8("against")? {
+            threat_model: match from.u8("against")? {
                 0 => None,
-                1 => Some(Against::Curious),
-                2 => Some(Against::Lying),
+                1 => Some(ThreatModel::SemiHonest),
+                2 => Some(ThreatModel::Malicious),
                 other => return Err(from.wrong("against", other.into(), "0, 1 or 2")),
             },
             signed: from.flag("signed")?,

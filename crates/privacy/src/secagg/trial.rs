@@ -1,11 +1,11 @@
 //! A whole round in one process, for its cost: every message as bytes, every device for itself.
 
 use super::{
-    Aborted, Confirmed, Device, Identity, Inbox, Message, Neighbours, Parameters, Refusal, Rejected, Roster,
-    Seat, Server, Survivors, Terms,
+    AbortReason, Confirmations, Device, Identity, EncryptedShares, Message, Neighbours, Parameters, DeviceError, RejectedMessage, Roster,
+    ClientIndex, Server, Survivors, Config,
 };
-use super::{TermsError, parameters::devices_in};
-use crate::Generator;
+use super::{ConfigError, parameters::devices_in};
+use crate::SecureRng;
 use sottovoce_protocol::{FederationId, RoundId};
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct StepBytes {
 /// What a round cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
-    /// Neighbours, threshold and what they are safe against.
+    /// Neighbours, threshold and what they are safe threat_model.
     pub parameters: Parameters,
     /// Inputs in the sum.
     pub counted: usize,
@@ -49,16 +49,16 @@ impl Figures {
 pub enum TrialError {
     /// No such round.
     #[error(transparent)]
-    Terms(#[from] TermsError),
+    Terms(#[from] ConfigError),
     /// A device would not.
     #[error("a device: {0}")]
-    Device(#[from] Refusal),
+    Device(#[from] DeviceError),
     /// The server would not have a message.
     #[error("the server: {0}")]
-    Rejected(#[from] Rejected),
+    RejectedMessage(#[from] RejectedMessage),
     /// The round ended early.
     #[error("the round: {0}")]
-    Aborted(#[from] Aborted),
+    AbortReason(#[from] AbortReason),
     /// The sum is not that of the inputs.
     #[error("the sum is wrong at value {0}")]
     Wrong(usize),
@@ -73,8 +73,8 @@ pub fn trial(
     seed: [u8; 32],
     clock: &dyn Fn() -> f64,
 ) -> Result<Figures, TrialError> {
-    let source = Generator::new(seed);
-    let terms = Terms { dropout, ..Terms::new(FederationId(0), RoundId(0), n, length) };
+    let source = SecureRng::new(seed);
+    let terms = Config { dropout, ..Config::new(FederationId(0), RoundId(0), n, length) };
     let terms = if signed { terms.signed() } else { terms };
     let server = Server::new(terms.clone(), source.stream("server", 0).seed())?;
     let devices = parties(&terms, &source)?;
@@ -91,17 +91,17 @@ pub fn trial(
     round.run()
 }
 
-fn parties(terms: &Terms, source: &Generator) -> Result<Vec<Device>, Refusal> {
-    let secret = |label, seat: Seat| source.stream(label, seat.into()).seed();
+fn parties(terms: &Config, source: &SecureRng) -> Result<Vec<Device>, DeviceError> {
+    let secret = |label, client: ClientIndex| source.stream(label, client.into()).seed();
     if !terms.signed {
-        let party = |seat| Device::new(terms.clone(), seat, secret("device", seat));
+        let party = |client| Device::new(terms.clone(), client, secret("device", client));
         return (0..terms.devices).map(party).collect();
     }
-    let public = |seat| Identity::new(&secret("identity", seat), Roster::new()).public();
+    let public = |client| Identity::new(&secret("identity", client), Roster::new()).public();
     let roster = Arc::new((0..terms.devices).map(public).collect::<Roster>());
-    let party = |seat| {
-        let identity = Identity::new(&secret("identity", seat), Arc::clone(&roster));
-        Device::with_identity(terms.clone(), seat, secret("device", seat), identity)
+    let party = |client| {
+        let identity = Identity::new(&secret("identity", client), Arc::clone(&roster));
+        Device::with_identity(terms.clone(), client, secret("device", client), identity)
     };
     (0..terms.devices).map(party).collect()
 }
@@ -109,9 +109,9 @@ fn parties(terms: &Terms, source: &Generator) -> Result<Vec<Device>, Refusal> {
 struct Round<'a> {
     server: Server,
     devices: Vec<Device>,
-    /// Who falls silent: the first so many seats. The ring's order is random, so it may be any.
+    /// Who falls silent: the first so many clients. The ring's order is random, so it may be any.
     silent: u32,
-    source: &'a Generator,
+    source: &'a SecureRng,
     clock: &'a dyn Fn() -> f64,
     spent: Vec<f64>,
     server_seconds: f64,
@@ -128,7 +128,7 @@ impl Round<'_> {
         let mut expected = vec![0u32; length];
         self.step(2, self.silent..n, |device, bytes, input| {
             expected.iter_mut().zip(input).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
-            Ok(device.mask(&Inbox::decode(bytes)?, input)?.encode())
+            Ok(device.mask(&EncryptedShares::decode(bytes)?, input)?.encode())
         })?;
         self.close()?;
         self.unmask(self.silent..n)?;
@@ -137,22 +137,22 @@ impl Round<'_> {
         self.figures(&expected, before)
     }
 
-    fn unmask(&mut self, seats: std::ops::Range<Seat>) -> Result<(), TrialError> {
+    fn unmask(&mut self, clients: std::ops::Range<ClientIndex>) -> Result<(), TrialError> {
         if !self.server.terms().signed {
             return self
-                .step(4, seats, |device, bytes, _| Ok(device.unmask(&Survivors::decode(bytes)?)?.encode()));
+                .step(4, clients, |device, bytes, _| Ok(device.unmask(&Survivors::decode(bytes)?)?.encode()));
         }
-        self.step(3, seats.clone(), |device, bytes, _| {
+        self.step(3, clients.clone(), |device, bytes, _| {
             Ok(device.confirm(&Survivors::decode(bytes)?)?.encode())
         })?;
         self.close()?;
-        self.step(4, seats, |device, bytes, _| {
-            Ok(device.unmask_confirmed(&Confirmed::decode(bytes)?)?.encode())
+        self.step(4, clients, |device, bytes, _| {
+            Ok(device.unmask_confirmed(&Confirmations::decode(bytes)?)?.encode())
         })
     }
 
-    fn input(&self, seat: Seat) -> Vec<u32> {
-        let mut source = self.source.stream("input", seat.into());
+    fn input(&self, client: ClientIndex) -> Vec<u32> {
+        let mut source = self.source.stream("input", client.into());
         (0..self.server.terms().length).map(|_| source.next_u32()).collect()
     }
 
@@ -160,20 +160,20 @@ impl Round<'_> {
     fn step(
         &mut self,
         which: usize,
-        seats: std::ops::Range<Seat>,
-        mut answer: impl FnMut(&mut Device, &[u8], &[u32]) -> Result<Vec<u8>, Refusal>,
+        clients: std::ops::Range<ClientIndex>,
+        mut answer: impl FnMut(&mut Device, &[u8], &[u32]) -> Result<Vec<u8>, DeviceError>,
     ) -> Result<(), TrialError> {
-        let count = f64::from(seats.end - seats.start);
-        for seat in seats {
-            let input = if which == 2 { self.input(seat) } else { Vec::new() };
+        let count = f64::from(clients.end - clients.start);
+        for client in clients {
+            let input = if which == 2 { self.input(client) } else { Vec::new() };
             let start = (self.clock)();
-            let down = self.server.message_for(seat).unwrap_or_default();
+            let down = self.server.message_for(client).unwrap_or_default();
             let told = (self.clock)();
-            let up = answer(&mut self.devices[seat as usize], &down, &input)?;
+            let up = answer(&mut self.devices[client as usize], &down, &input)?;
             let answered = (self.clock)();
-            self.server.receive(seat, &up)?;
+            self.server.receive(client, &up)?;
             self.server_seconds += (self.clock)() - answered + told - start;
-            self.spent[seat as usize] += answered - told;
+            self.spent[client as usize] += answered - told;
             self.steps[which].up += up.len() as f64 / count;
             self.steps[which].down += down.len() as f64 / count;
         }
@@ -188,7 +188,7 @@ impl Round<'_> {
     }
 
     fn figures(self, expected: &[u32], before: f64) -> Result<Figures, TrialError> {
-        let over = || TrialError::Aborted(Aborted::Over);
+        let over = || TrialError::AbortReason(AbortReason::Over);
         let (sum, parameters) =
             (self.server.sum().ok_or_else(over)?, *self.server.parameters().ok_or_else(over)?);
         if let Some(at) = sum.words.iter().zip(expected).position(|(found, expected)| found != expected) {

@@ -1,29 +1,29 @@
 //! The device's half.
 
-use super::message::{Blinded, Issued, NONCE, PublicKey, Scope, Token, TokenError};
+use super::message::{BlindedElement, TokenResponse, NONCE, PublicKey, Scope, Token, TokenError};
 use super::voprf;
-use crate::Generator;
+use crate::SecureRng;
 use curve25519_dalek::scalar::Scalar;
 
 /// A token that was asked for and has not come yet; stays on the device.
-pub struct Request {
+pub struct TokenRequest {
     scope: Scope,
     nonce: [u8; NONCE],
     factor: Scalar,
-    blinded: Blinded,
+    blinded: BlindedElement,
 }
 
-impl Request {
+impl TokenRequest {
     /// A new token's request.
-    pub fn new(generator: &mut Generator, scope: Scope) -> Self {
+    pub fn new(generator: &mut SecureRng, scope: Scope) -> Self {
         let nonce = generator.seed();
         let factor = voprf::random_scalar(|bytes| generator.fill(bytes));
-        let blinded = Blinded(factor * voprf::to_element(&scope.input(&nonce)));
+        let blinded = BlindedElement(factor * voprf::to_element(&scope.input(&nonce)));
         Self { scope, nonce, factor, blinded }
     }
 
     /// What the server gets. The same however often it is asked, so that a lost answer can be asked for again.
-    pub fn blinded(&self) -> Blinded {
+    pub fn blinded(&self) -> BlindedElement {
         self.blinded
     }
 
@@ -32,9 +32,9 @@ impl Request {
     /// # Errors
     /// If the proof does not hold: the server used another key, which would tell this device from others, or the answer was
     /// changed.
-    pub fn finish(&self, answer: &Issued, key: &PublicKey) -> Result<Token, TokenError> {
+    pub fn finalize(&self, answer: &TokenResponse, key: &PublicKey) -> Result<Token, TokenError> {
         if !voprf::holds(&answer.proof, &key.0, &self.blinded.0, &answer.evaluated) {
-            return Err(TokenError::OtherKey);
+            return Err(TokenError::WrongKey);
         }
         let unblinded = self.factor.invert() * answer.evaluated;
         let output = voprf::finalize(&self.scope.input(&self.nonce), &unblinded);
@@ -43,7 +43,7 @@ impl Request {
 }
 
 /// Says nothing of the secret.
-impl std::fmt::Debug for Request {
+impl std::fmt::Debug for TokenRequest {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Request").field("scope", &self.scope).finish_non_exhaustive()
     }

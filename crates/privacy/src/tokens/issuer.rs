@@ -1,17 +1,17 @@
 //! The server's half: gives one token a device, takes each once.
 
-use super::message::{Blinded, Issued, NONCE, PublicKey, Scope, Token, TokenError};
+use super::message::{BlindedElement, TokenResponse, NONCE, PublicKey, Scope, Token, TokenError};
 use super::voprf::{self, ELEMENT};
-use crate::Generator;
+use crate::SecureRng;
 use curve25519_dalek::scalar::Scalar;
 use sottovoce_protocol::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the server's records say of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Eligibility {
     /// It may take part.
-    Good,
+    Eligible,
     /// It may not any more.
     Revoked,
 }
@@ -76,11 +76,11 @@ impl Issuer {
     pub fn issue(
         &mut self,
         device: DeviceId,
-        standing: Standing,
-        request: &Blinded,
-        generator: &mut Generator,
-    ) -> Result<Issued, TokenError> {
-        if standing == Standing::Revoked {
+        standing: Eligibility,
+        request: &BlindedElement,
+        generator: &mut SecureRng,
+    ) -> Result<TokenResponse, TokenError> {
+        if standing == Eligibility::Revoked {
             return Err(TokenError::Revoked(device));
         }
         let bytes = request.to_bytes();
@@ -91,10 +91,10 @@ impl Issuer {
     }
 
     /// The same for a server that keeps its own record of who has had a token, and has looked there.
-    pub fn evaluate(&self, request: &Blinded, generator: &mut Generator) -> Issued {
+    pub fn evaluate(&self, request: &BlindedElement, generator: &mut SecureRng) -> TokenResponse {
         let evaluated = self.secret * request.0;
         let random = voprf::random_scalar(|bytes| generator.fill(bytes));
-        Issued { evaluated, proof: voprf::prove(&self.secret, &request.0, &evaluated, &random) }
+        TokenResponse { evaluated, proof: voprf::prove(&self.secret, &request.0, &evaluated, &random) }
     }
 
     /// Whether a token could be redeemed now; spends nothing.
@@ -103,7 +103,7 @@ impl Issuer {
     /// If it is of another round, forged or spent.
     pub fn check(&self, token: &Token) -> Result<(), TokenError> {
         if token.scope != self.scope {
-            return Err(TokenError::OtherScope { found: token.scope, expected: self.scope });
+            return Err(TokenError::WrongScope { found: token.scope, expected: self.scope });
         }
         let input = self.scope.input(&token.nonce);
         let expected = voprf::finalize(&input, &(self.secret * voprf::to_element(&input)));

@@ -46,10 +46,10 @@ pub enum TokenError {
     },
     /// The server did not use the key that is in the round's terms; the device should not go on.
     #[error("the token was not made with the key that the round's terms name")]
-    OtherKey,
+    WrongKey,
     /// A token of another federation or round.
     #[error("the token is for {} of {}, not for {} of {}", found.round, found.federation, expected.round, expected.federation)]
-    OtherScope {
+    WrongScope {
         /// What the token is for.
         found: Scope,
         /// What it should be for.
@@ -112,9 +112,9 @@ impl PublicKey {
 
 /// What a device sends to get a token: an element that says nothing of the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Blinded(pub(super) RistrettoPoint);
+pub struct BlindedElement(pub(super) RistrettoPoint);
 
-impl Blinded {
+impl BlindedElement {
     /// Length on the wire.
     pub const BYTES: usize = ELEMENT;
 
@@ -134,12 +134,12 @@ impl Blinded {
 
 /// What the server answers: the evaluation, and the proof that the round's key was used.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Issued {
+pub struct TokenResponse {
     pub(super) evaluated: RistrettoPoint,
     pub(super) proof: Proof,
 }
 
-impl Issued {
+impl TokenResponse {
     /// Length on the wire.
     pub const BYTES: usize = 3 * ELEMENT;
 

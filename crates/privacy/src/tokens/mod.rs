@@ -11,17 +11,17 @@
 //! a random moment of the round, where that matters.
 //!
 //! ```
-//! use sottovoce_privacy::Generator;
-//! use sottovoce_privacy::tokens::{Issuer, Request, Scope, Standing};
+//! use sottovoce_privacy::SecureRng;
+//! use sottovoce_privacy::tokens::{Issuer, TokenRequest, Scope, Eligibility};
 //! use sottovoce_protocol::{DeviceId, FederationId, RoundId};
 //! let scope = Scope { federation: FederationId(1), round: RoundId(7) };
 //! let mut server = Issuer::new([3; 32], scope);
 //! let in_the_terms = server.key();
 //!
-//! let mut random = Generator::new([4; 32]);
-//! let request = Request::new(&mut random, scope);
-//! let answer = server.issue(DeviceId(5), Standing::Good, &request.blinded(), &mut random)?;
-//! let token = request.finish(&answer, &in_the_terms)?;
+//! let mut random = SecureRng::new([4; 32]);
+//! let request = TokenRequest::new(&mut random, scope);
+//! let answer = server.issue(DeviceId(5), Eligibility::Eligible, &request.blinded(), &mut random)?;
+//! let token = request.finalize(&answer, &in_the_terms)?;
 //!
 //! server.redeem(&token)?;
 //! assert!(server.redeem(&token).is_err());
@@ -34,10 +34,10 @@ mod issuer;
 mod message;
 mod voprf;
 
-pub use device::Request;
+pub use device::TokenRequest;
 pub use hex::{from_hex, to_hex};
-pub use issuer::{Issuer, Standing};
-pub use message::{Blinded, Issued, PublicKey, Scope, Token, TokenError};
+pub use issuer::{Issuer, Eligibility};
+pub use message::{BlindedElement, TokenResponse, PublicKey, Scope, Token, TokenError};
 
 #[cfg(test)]
 mod tests;

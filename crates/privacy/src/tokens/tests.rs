@@ -1,5 +1,5 @@
 use super::*;
-use crate::Generator;
+use crate::SecureRng;
 use curve25519_dalek::RistrettoPoint;
 use proptest::prelude::*;
 use sottovoce_protocol::{DeviceId, FederationId, RoundId};
@@ -11,17 +11,17 @@ fn scope(round: u64) -> Scope {
 }
 
 /// One device's way to a token, all messages over the wire.
-fn obtain(issuer: &mut Issuer, device: u64, generator: &mut Generator) -> Result<Token, TokenError> {
-    let request = Request::new(generator, issuer.scope());
-    let blinded = Blinded::from_bytes(&request.blinded().to_bytes())?;
-    let answer = issuer.issue(DeviceId(device), Standing::Good, &blinded, generator)?;
-    let token = request.finish(&Issued::from_bytes(&answer.to_bytes())?, &issuer.key())?;
+fn obtain(issuer: &mut Issuer, device: u64, generator: &mut SecureRng) -> Result<Token, TokenError> {
+    let request = TokenRequest::new(generator, issuer.scope());
+    let blinded = BlindedElement::from_bytes(&request.blinded().to_bytes())?;
+    let answer = issuer.issue(DeviceId(device), Eligibility::Eligible, &blinded, generator)?;
+    let token = request.finalize(&TokenResponse::from_bytes(&answer.to_bytes())?, &issuer.key())?;
     Token::from_bytes(&token.to_bytes())
 }
 
 #[test]
 fn a_token_is_worth_one_upload_of_its_round() {
-    let generator = &mut Generator::new([1; 32]);
+    let generator = &mut SecureRng::new([1; 32]);
     let mut issuer = Issuer::new(MASTER, scope(3));
     let token = obtain(&mut issuer, 1, generator).unwrap();
     assert_eq!(issuer.check(&token), Ok(()));
@@ -32,7 +32,7 @@ fn a_token_is_worth_one_upload_of_its_round() {
 
 #[test]
 fn another_round_has_another_key_and_takes_none_of_it() {
-    let generator = &mut Generator::new([2; 32]);
+    let generator = &mut SecureRng::new([2; 32]);
     let (mut third, mut fourth) = (Issuer::new(MASTER, scope(3)), Issuer::new(MASTER, scope(4)));
     assert_ne!(third.key(), fourth.key());
     assert_eq!(third.key(), Issuer::new(MASTER, scope(3)).key(), "a restart changes nothing");
@@ -51,7 +51,7 @@ fn another_round_has_another_key_and_takes_none_of_it() {
 
 #[test]
 fn any_changed_bit_is_a_forgery() {
-    let generator = &mut Generator::new([3; 32]);
+    let generator = &mut SecureRng::new([3; 32]);
     let mut issuer = Issuer::new(MASTER, scope(3));
     let bytes = obtain(&mut issuer, 1, generator).unwrap().to_bytes();
     for place in 16..Token::BYTES {
@@ -66,43 +66,43 @@ fn any_changed_bit_is_a_forgery() {
 
 #[test]
 fn a_server_that_marks_a_device_with_a_key_of_its_own_is_caught() {
-    let generator = &mut Generator::new([4; 32]);
+    let generator = &mut SecureRng::new([4; 32]);
     let honest = Issuer::new(MASTER, scope(3));
     let mut marking = Issuer::new([43; 32], scope(3));
-    let request = Request::new(generator, scope(3));
-    let answer = marking.issue(DeviceId(1), Standing::Good, &request.blinded(), generator).unwrap();
-    assert_eq!(request.finish(&answer, &honest.key()), Err(TokenError::OtherKey));
-    assert!(request.finish(&answer, &marking.key()).is_ok());
+    let request = TokenRequest::new(generator, scope(3));
+    let answer = marking.issue(DeviceId(1), Eligibility::Eligible, &request.blinded(), generator).unwrap();
+    assert_eq!(request.finalize(&answer, &honest.key()), Err(TokenError::WrongKey));
+    assert!(request.finalize(&answer, &marking.key()).is_ok());
     // Nor does a proof for one request serve another.
-    let other = Request::new(generator, scope(3));
-    assert_eq!(other.finish(&answer, &marking.key()), Err(TokenError::OtherKey));
+    let other = TokenRequest::new(generator, scope(3));
+    assert_eq!(other.finalize(&answer, &marking.key()), Err(TokenError::WrongKey));
     let mut bytes = answer.to_bytes();
     bytes[70] ^= 1;
-    let changed = Issued::from_bytes(&bytes).unwrap();
-    assert_eq!(request.finish(&changed, &marking.key()), Err(TokenError::OtherKey));
+    let changed = TokenResponse::from_bytes(&bytes).unwrap();
+    assert_eq!(request.finalize(&changed, &marking.key()), Err(TokenError::WrongKey));
 }
 
 #[test]
 fn revoked_devices_get_none_and_others_one() {
-    let generator = &mut Generator::new([5; 32]);
+    let generator = &mut SecureRng::new([5; 32]);
     let mut issuer = Issuer::new(MASTER, scope(3));
-    let request = Request::new(generator, scope(3));
+    let request = TokenRequest::new(generator, scope(3));
     let blinded = request.blinded();
-    let refused = issuer.issue(DeviceId(1), Standing::Revoked, &blinded, generator);
+    let refused = issuer.issue(DeviceId(1), Eligibility::Revoked, &blinded, generator);
     assert_eq!(refused, Err(TokenError::Revoked(DeviceId(1))));
     assert_eq!(issuer.issued().count(), 0);
 
-    let first = issuer.issue(DeviceId(1), Standing::Good, &blinded, generator).unwrap();
-    let again = issuer.issue(DeviceId(1), Standing::Good, &blinded, generator).unwrap();
+    let first = issuer.issue(DeviceId(1), Eligibility::Eligible, &blinded, generator).unwrap();
+    let again = issuer.issue(DeviceId(1), Eligibility::Eligible, &blinded, generator).unwrap();
     let key = issuer.key();
-    assert_eq!(request.finish(&first, &key), request.finish(&again, &key), "a lost answer is the same token");
+    assert_eq!(request.finalize(&first, &key), request.finalize(&again, &key), "a lost answer is the same token");
     let second = obtain(&mut issuer, 1, generator);
     assert_eq!(second, Err(TokenError::AlreadyIssued { device: DeviceId(1), round: RoundId(3) }));
 }
 
 #[test]
 fn the_rate_limit_and_spent_tokens_survive_a_restart() {
-    let generator = &mut Generator::new([6; 32]);
+    let generator = &mut SecureRng::new([6; 32]);
     let mut issuer = Issuer::new(MASTER, scope(3));
     let token = obtain(&mut issuer, 1, generator).unwrap();
     issuer.redeem(&token).unwrap();
@@ -120,7 +120,7 @@ proptest! {
     /// Elements with known logarithms stand for the hashed inputs here, because r is log B / log T.
     #[test]
     fn any_issuance_fits_any_token(seed in any::<[u8; 32]>()) {
-        let mut generator = Generator::new(seed);
+        let mut generator = SecureRng::new(seed);
         let mut random = || voprf::random_scalar(|bytes| generator.fill(bytes));
         let secret = random();
         let (mine, factor, theirs) = (random(), random(), random());
@@ -139,16 +139,16 @@ proptest! {
     #[test]
     fn no_bytes_make_decoding_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = PublicKey::from_bytes(&bytes);
-        let _ = Blinded::from_bytes(&bytes);
-        let _ = Issued::from_bytes(&bytes);
+        let _ = BlindedElement::from_bytes(&bytes);
+        let _ = TokenResponse::from_bytes(&bytes);
         prop_assert_eq!(Token::from_bytes(&bytes).is_ok(), bytes.len() == Token::BYTES);
     }
 }
 
-/// Blinded elements are spread over the group alike, whatever the token: the same nonce with fresh factors, bit by bit.
+/// BlindedElement elements are spread over the group alike, whatever the token: the same nonce with fresh factors, bit by bit.
 #[test]
 fn requests_look_alike_whatever_they_ask_for() {
-    let mut generator = Generator::new([7; 32]);
+    let mut generator = SecureRng::new([7; 32]);
     let mut ones = [0u32; 248];
     let requests = 1000;
     for _ in 0..requests {
@@ -165,23 +165,23 @@ fn requests_look_alike_whatever_they_ask_for() {
 fn what_is_not_a_message_is_refused_by_name() {
     let message = |problem: TokenError| problem.to_string();
     assert_eq!(
-        message(Blinded::from_bytes(&[0; 31]).unwrap_err()),
+        message(BlindedElement::from_bytes(&[0; 31]).unwrap_err()),
         "the request for a token has 31 bytes instead of 32"
     );
     // The identity, and a number above the field's prime.
     for bytes in [[0; 32], [0xff; 32]] {
         assert_eq!(
-            message(Blinded::from_bytes(&bytes).unwrap_err()),
+            message(BlindedElement::from_bytes(&bytes).unwrap_err()),
             "the request for a token is not an element of the group"
         );
         assert!(PublicKey::from_bytes(&bytes).is_err());
     }
     let mut answer = [0xff; 96];
     assert!(
-        message(Issued::from_bytes(&answer).unwrap_err())
+        message(TokenResponse::from_bytes(&answer).unwrap_err())
             .starts_with("the challenge of the proof is not a number")
     );
     answer[32..].fill(0);
-    assert!(matches!(Issued::from_bytes(&answer), Err(TokenError::Element { .. })));
+    assert!(matches!(TokenResponse::from_bytes(&answer), Err(TokenError::Element { .. })));
     assert_eq!(message(Token::from_bytes(&[0; 111]).unwrap_err()), "the token has 111 bytes instead of 112");
 }

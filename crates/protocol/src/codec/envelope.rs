@@ -32,7 +32,7 @@ pub enum Kind {
     /// What a ledger keeps of entries too old to be kept one by one; never sent.
     LedgerSummary = 7,
     /// A device's update as integers with noise.
-    Words = 8,
+    Quantized = 8,
 }
 
 impl Kind {
@@ -44,7 +44,7 @@ impl Kind {
         Kind::Refusal,
         Kind::LedgerEntry,
         Kind::LedgerSummary,
-        Kind::Words,
+        Kind::Quantized,
     ];
 
     fn from_code(code: u8) -> Option<Self> {

@@ -17,7 +17,7 @@ pub use model::{
 };
 pub use terms::{decode_refusal, decode_terms, encode_refusal, encode_terms};
 pub use update::{decode_update, encode_update, update_bytes};
-pub use words::{Words, decode_words, encode_words, words_bytes};
+pub use words::{QuantizedUpdate, decode_quantized, encode_quantized, quantized_bytes};
 
 pub(crate) use envelope::{next, seal};
 pub(crate) use model::write_shape;

@@ -3,7 +3,7 @@
 use super::envelope::{ENVELOPE_BYTES, Kind, open, seal};
 use super::update::check_layout;
 use super::wire::{Reader, number_bytes, write_number, write_text};
-use crate::difference::{Difference, How};
+use crate::difference::{Difference, DifferenceKind};
 use crate::error::{DecodeError, ModelError, ValueError};
 use crate::parameters::{Keyed, Layout, Parameters, Shape, SharedModel, Table};
 use crate::rows::{self, Rows};
@@ -142,7 +142,7 @@ pub fn decode_difference(bytes: &[u8], layout: &Layout) -> Result<Difference, De
     let version = ModelVersion(from.number("version")?);
     check_layout(&mut from, layout.fingerprint())?;
     let base_checksum = from.u32("checksum of the base")?;
-    let how = from.code("how", How::from_code)?;
+    let how = from.code("how", DifferenceKind::from_code)?;
     let encoding = from.code("encoding", ValueEncoding::from_code)?;
     let mut tables = Rows::of_layout(layout);
     rows::read_all(&mut tables, encoding, &mut from)?;

@@ -3,7 +3,7 @@
 use super::envelope::{Kind, open, seal};
 use super::wire::{Reader, write_number, write_text};
 use crate::error::DecodeError;
-use crate::terms::{Asked, ModelSpec, PrivacyLayer, PrivacyTerms, Refusal, RoundTerms, Settings, Terms};
+use crate::terms::{CriterionRequest, ModelSpec, PrivacyLayer, PrivacyTerms, Refusal, RoundTerms, Settings, TermsDraft};
 use crate::{FederationId, ModelVersion, RoundId, ValueEncoding, limits};
 
 /// Appends the terms.
@@ -24,7 +24,7 @@ pub fn encode_terms(terms: &RoundTerms, out: &mut Vec<u8>) {
         write_number(terms.criteria.len() as u64, out);
         for asked in &terms.criteria {
             write_text(&asked.name, out);
-            write_text(&asked.why, out);
+            write_text(&asked.purpose, out);
         }
     });
 }
@@ -45,7 +45,7 @@ fn write_named(name: &str, settings: &Settings, out: &mut Vec<u8>) {
 pub fn decode_terms(bytes: &[u8]) -> Result<RoundTerms, DecodeError> {
     let mut from = open(bytes, Kind::Terms)?;
     // Fields are read in the order in which they are written here.
-    let terms = Terms {
+    let terms = TermsDraft {
         federation: FederationId(from.number("federation")?),
         round: RoundId(from.number("round")?),
         version: ModelVersion(from.number("version")?),
@@ -83,13 +83,13 @@ fn read_layers(from: &mut Reader<'_>) -> Result<Vec<PrivacyLayer>, DecodeError> 
     (0..count).map(|_| named(from).map(|(name, settings)| PrivacyLayer { name, settings })).collect()
 }
 
-fn read_asked(from: &mut Reader<'_>) -> Result<Vec<Asked>, DecodeError> {
+fn read_asked(from: &mut Reader<'_>) -> Result<Vec<CriterionRequest>, DecodeError> {
     let count = from.number_to("criteria", limits::CRITERIA)?;
     let mut asked = Vec::new();
     for _ in 0..count {
         let name = from.name("criterion's name")?;
-        let why = from.text("criterion's reason", limits::TEXT_BYTES)?.to_owned();
-        asked.push(Asked { name, why });
+        let purpose = from.text("criterion's reason", limits::TEXT_BYTES)?.to_owned();
+        asked.push(CriterionRequest { name, purpose });
     }
     Ok(asked)
 }
@@ -106,14 +106,14 @@ pub fn encode_refusal(federation: FederationId, round: RoundId, refusal: &Refusa
 fn write_reason(refusal: &Refusal, out: &mut Vec<u8>) {
     let cut = |text: &str| text[..text.floor_char_boundary(limits::NAME_BYTES as usize)].to_owned();
     match refusal {
-        Refusal::Unstated => out.push(0),
+        Refusal::NoReason => out.push(0),
         Refusal::Paused => out.push(1),
         Refusal::Withdrawn => out.push(2),
         Refusal::CohortTooSmall { least } => {
             out.push(3);
             write_number((*least).into(), out);
         }
-        Refusal::PrivacyMissing { layer } => {
+        Refusal::LayerMissing { layer } => {
             out.push(4);
             write_text(&cut(layer), out);
         }
@@ -121,12 +121,12 @@ fn write_reason(refusal: &Refusal, out: &mut Vec<u8>) {
             out.push(5);
             write_text(&cut(name), out);
         }
-        Refusal::TooShort { needed } => {
+        Refusal::DeadlineTooShort { needed } => {
             out.push(6);
             write_number((*needed).into(), out);
         }
         Refusal::NoHistory => out.push(7),
-        Refusal::Unwanted { layer } => {
+        Refusal::LayerRefused { layer } => {
             out.push(8);
             write_text(&cut(layer), out);
         }
@@ -143,15 +143,15 @@ pub fn decode_refusal(bytes: &[u8]) -> Result<(FederationId, RoundId, Refusal), 
     let round = RoundId(from.number("round")?);
     let at = from.at();
     let refusal = match from.byte("reason")? {
-        0 => Refusal::Unstated,
+        0 => Refusal::NoReason,
         1 => Refusal::Paused,
         2 => Refusal::Withdrawn,
         3 => Refusal::CohortTooSmall { least: from.number_to("cohort size", u32::MAX.into())? as u32 },
-        4 => Refusal::PrivacyMissing { layer: from.name("privacy layer")? },
+        4 => Refusal::LayerMissing { layer: from.name("privacy layer")? },
         5 => Refusal::UnknownModel { name: from.name("model")? },
-        6 => Refusal::TooShort { needed: from.number_to("seconds", u32::MAX.into())? as u32 },
+        6 => Refusal::DeadlineTooShort { needed: from.number_to("seconds", u32::MAX.into())? as u32 },
         7 => Refusal::NoHistory,
-        8 => Refusal::Unwanted { layer: from.name("layer")? },
+        8 => Refusal::LayerRefused { layer: from.name("layer")? },
         found => return Err(DecodeError::Code { field: "reason", at, found }),
     };
     from.end()?;

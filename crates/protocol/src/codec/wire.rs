@@ -2,7 +2,7 @@
 
 use crate::error::DecodeError;
 use crate::limits;
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// A position in untrusted bytes. Every read names its field, so that errors can.
 #[derive(Clone)]
@@ -154,12 +154,12 @@ pub(crate) fn write_ascending(numbers: &[u32], out: &mut Vec<u8>) {
 
 /// Bytes that [`write_ascending`] appends.
 pub(crate) fn ascending_bytes(numbers: &[u32]) -> u64 {
-    fastest(AscendingBytes(numbers))
+    simd_dispatch(AscendingBytes(numbers))
 }
 
 struct AscendingBytes<'a>(&'a [u32]);
 
-impl Work for AscendingBytes<'_> {
+impl SimdKernel for AscendingBytes<'_> {
     type Output = u64;
 
     /// By thresholds instead of logarithms, in 32 bits: loops over that become vector instructions.

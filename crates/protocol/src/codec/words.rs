@@ -8,7 +8,7 @@ use crate::{Disclosed, FederationId, RoundId, limits};
 
 /// An update as integers, as it came: not to be trusted beyond its length.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Words {
+pub struct QuantizedUpdate {
     /// The federation it says it is for.
     pub federation: FederationId,
     /// The round it says it is for.
@@ -18,8 +18,8 @@ pub struct Words {
 }
 
 /// Appends the message: the words that were made of what its owner disclosed.
-pub fn encode_words(disclosed: &Disclosed, words: &[u32], out: &mut Vec<u8>) {
-    seal(Kind::Words, out, |out| {
+pub fn encode_quantized(disclosed: &Disclosed, words: &[u32], out: &mut Vec<u8>) {
+    seal(Kind::Quantized, out, |out| {
         write_number(disclosed.federation.0, out);
         write_number(disclosed.round.0, out);
         out.extend_from_slice(&disclosed.update.layout.to_le_bytes());
@@ -28,8 +28,8 @@ pub fn encode_words(disclosed: &Disclosed, words: &[u32], out: &mut Vec<u8>) {
     });
 }
 
-/// Bytes that [`encode_words`] appends for so many words.
-pub fn words_bytes(federation: FederationId, round: RoundId, words: usize) -> u64 {
+/// Bytes that [`encode_quantized`] appends for so many words.
+pub fn quantized_bytes(federation: FederationId, round: RoundId, words: usize) -> u64 {
     let head = number_bytes(federation.0) + number_bytes(round.0) + 4 + number_bytes(words as u64);
     ENVELOPE_BYTES + head + 4 * words as u64
 }
@@ -38,8 +38,8 @@ pub fn words_bytes(federation: FederationId, round: RoundId, words: usize) -> u6
 ///
 /// # Errors
 /// Says what is wrong and where.
-pub fn decode_words(bytes: &[u8], layout: u32, expected: usize) -> Result<Words, DecodeError> {
-    let mut from = open(bytes, Kind::Words)?;
+pub fn decode_quantized(bytes: &[u8], layout: u32, expected: usize) -> Result<QuantizedUpdate, DecodeError> {
+    let mut from = open(bytes, Kind::Quantized)?;
     let federation = FederationId(from.number("federation")?);
     let round = RoundId(from.number("round")?);
     check_layout(&mut from, layout)?;
@@ -50,26 +50,26 @@ pub fn decode_words(bytes: &[u8], layout: u32, expected: usize) -> Result<Words,
     let words = from.bytes("words", 4 * found)?.as_chunks().0;
     let words = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
     from.end()?;
-    Ok(Words { federation, round, words })
+    Ok(QuantizedUpdate { federation, round, words })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Draws, Keyed, Layout, Ledger, Policy, RoundTerms, Shape, Terms, Trained};
+    use crate::{DisclosureSeeds, Keyed, Layout, Ledger, Policy, RoundTerms, Shape, TermsDraft, Trained};
     use sottovoce_core::Rng;
 
     fn message(words: &[u32]) -> (Vec<u8>, u32) {
         let layout = Layout::new(vec![Shape::new("items", 3, 2, Keyed::Items)]).unwrap();
-        let terms = Terms { federation: FederationId(7), round: RoundId(300), ..Terms::default() };
+        let terms = TermsDraft { federation: FederationId(7), round: RoundId(300), ..TermsDraft::default() };
         let terms = RoundTerms::freeze(terms).unwrap();
         let (policy, mut ledger) = (Policy::new(1.0).unwrap(), Ledger::new());
         let disclosed = Trained::new(&layout)
-            .disclose(&policy, &terms, 0, &mut ledger, Draws::once(&mut Rng::new(1)))
+            .disclose(&policy, &terms, 0, &mut ledger, DisclosureSeeds::once(&mut Rng::new(1)))
             .unwrap();
         let mut bytes = Vec::new();
-        encode_words(&disclosed, words, &mut bytes);
-        assert_eq!(bytes.len() as u64, words_bytes(FederationId(7), RoundId(300), words.len()));
+        encode_quantized(&disclosed, words, &mut bytes);
+        assert_eq!(bytes.len() as u64, quantized_bytes(FederationId(7), RoundId(300), words.len()));
         (bytes, layout.fingerprint())
     }
 
@@ -77,13 +77,13 @@ mod tests {
     fn words_come_back_and_other_lengths_do_not() {
         let words = [0, 1, u32::MAX, 7];
         let (bytes, layout) = message(&words);
-        let found = decode_words(&bytes, layout, 4).unwrap();
-        assert_eq!(found, Words { federation: FederationId(7), round: RoundId(300), words: words.to_vec() });
-        let error = decode_words(&bytes, layout, 5).unwrap_err().to_string();
+        let found = decode_quantized(&bytes, layout, 4).unwrap();
+        assert_eq!(found, QuantizedUpdate { federation: FederationId(7), round: RoundId(300), words: words.to_vec() });
+        let error = decode_quantized(&bytes, layout, 5).unwrap_err().to_string();
         assert!(error.contains("4 words, expected 5"), "{error}");
-        assert!(matches!(decode_words(&bytes, layout ^ 1, 4), Err(DecodeError::Layout { .. })));
+        assert!(matches!(decode_quantized(&bytes, layout ^ 1, 4), Err(DecodeError::Layout { .. })));
         for length in 0..bytes.len() {
-            assert!(decode_words(&bytes[..length], layout, 4).is_err(), "{length}");
+            assert!(decode_quantized(&bytes[..length], layout, 4).is_err(), "{length}");
         }
     }
 }

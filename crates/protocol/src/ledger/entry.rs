@@ -6,7 +6,7 @@ use crate::{Disclosed, FederationId, RoundId, RoundTerms, limits};
 
 /// One update that left.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// To which federation.
     pub federation: FederationId,
     /// In which round.
@@ -18,7 +18,7 @@ pub struct Entry {
     /// The sample count said; 0: none.
     pub samples: u64,
     /// The tables of which something left.
-    pub tables: Vec<LeftTable>,
+    pub tables: Vec<DisclosedTable>,
     /// Name and value of each criterion said.
     pub criteria: Vec<(String, f64)>,
     /// Names of the privacy layers that were around it: with a seal rows left in a sum only, with noise as all rows.
@@ -27,7 +27,7 @@ pub struct Entry {
 
 /// What left of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftTable {
+pub struct DisclosedTable {
     /// The table's name.
     pub name: String,
     /// How many rows.
@@ -36,7 +36,7 @@ pub struct LeftTable {
     pub listed: Option<Vec<u32>>,
 }
 
-impl LeftTable {
+impl DisclosedTable {
     fn has(&self, row: u32) -> bool {
         match &self.listed {
             Some(rows) => rows.binary_search(&row).is_ok(),
@@ -71,7 +71,7 @@ pub(super) fn write(disclosed: &Disclosed, terms: &RoundTerms, when: u64, bytes:
     }
 }
 
-impl Entry {
+impl LedgerEntry {
     pub(super) fn has(&self, table: &str, row: u32) -> bool {
         self.tables.iter().any(|left| left.name == table && left.has(row))
     }
@@ -96,7 +96,7 @@ impl Entry {
     }
 }
 
-fn read_tables(from: &mut Reader<'_>) -> Result<Vec<LeftTable>, DecodeError> {
+fn read_tables(from: &mut Reader<'_>) -> Result<Vec<DisclosedTable>, DecodeError> {
     let count = from.number_to("tables", limits::TABLES)?;
     let mut tables = Vec::new();
     for _ in 0..count {
@@ -107,7 +107,7 @@ fn read_tables(from: &mut Reader<'_>) -> Result<Vec<LeftTable>, DecodeError> {
         if let Some(listed) = &mut listed {
             read_ascending(from, "row", rows, limits::ROWS, |row| listed.push(row))?;
         }
-        tables.push(LeftTable { name, rows, listed });
+        tables.push(DisclosedTable { name, rows, listed });
     }
     Ok(tables)
 }

@@ -1,6 +1,6 @@
 //! What a ledger keeps of entries too old to be kept one by one.
 
-use super::{Entry, Totals};
+use super::{LedgerEntry, Totals};
 use crate::FederationId;
 use crate::codec::wire::{Reader, read_ascending, write_ascending, write_number, write_text};
 use crate::error::DecodeError;
@@ -35,7 +35,7 @@ impl Folded {
         times.map_or(0, |times| times.whole + times.rows.get(&row).copied().unwrap_or(0))
     }
 
-    pub(super) fn add(&mut self, entry: &Entry) {
+    pub(super) fn add(&mut self, entry: &LedgerEntry) {
         self.totals.add(entry.rows(), entry.bytes);
         for left in &entry.tables {
             let times = self.tables.entry((entry.federation, left.name.clone())).or_default();

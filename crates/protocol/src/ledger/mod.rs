@@ -7,7 +7,7 @@ use crate::codec::wire::Reader;
 use crate::codec::{Kind, next, seal};
 use crate::error::DecodeError;
 use crate::{Disclosed, FederationId, RoundId, RoundTerms};
-pub use entry::{Entry, LeftTable};
+pub use entry::{LedgerEntry, DisclosedTable};
 use folded::Folded;
 
 /// How much left, in all.
@@ -23,7 +23,7 @@ pub struct Totals {
 
 /// What left about one row of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct RowDisclosures {
     /// In how many updates.
     pub times: u64,
     /// Round and time of the last one, as far as entries are kept one by one.
@@ -84,18 +84,18 @@ impl Ledger {
     }
 
     /// The entries kept one by one, oldest first.
-    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = LedgerEntry> {
         let mut rest = &self.entries[..];
         std::iter::from_fn(move || {
             let (_, payload, length) = next(rest).ok()?;
             rest = &rest[length..];
-            Entry::read(Reader::new(payload)).ok()
+            LedgerEntry::read(Reader::new(payload)).ok()
         })
     }
 
     /// What left about one row of a table: an item, if the table is keyed by items.
-    pub fn about(&self, federation: FederationId, table: &str, row: u32) -> Left {
-        let mut left = Left { times: self.folded.times(federation, table, row), last: None };
+    pub fn row(&self, federation: FederationId, table: &str, row: u32) -> RowDisclosures {
+        let mut left = RowDisclosures { times: self.folded.times(federation, table, row), last: None };
         for entry in self.entries().filter(|entry| entry.federation == federation) {
             if entry.has(table, row) {
                 left.times += 1;
@@ -106,13 +106,13 @@ impl Ledger {
     }
 
     /// What left about each of a table's rows: [`about`](Self::about) all of them, reading entries once.
-    pub fn by_row(&self, federation: FederationId, table: &str, rows: u32) -> Vec<Left> {
-        let of_older = |row| Left { times: self.folded.times(federation, table, row), last: None };
-        let mut all: Vec<Left> = (0..rows).map(of_older).collect();
+    pub fn by_row(&self, federation: FederationId, table: &str, rows: u32) -> Vec<RowDisclosures> {
+        let of_older = |row| RowDisclosures { times: self.folded.times(federation, table, row), last: None };
+        let mut all: Vec<RowDisclosures> = (0..rows).map(of_older).collect();
         for entry in self.entries().filter(|entry| entry.federation == federation) {
             let mut count = |row: u32| {
                 if let Some(left) = all.get_mut(row as usize) {
-                    *left = Left { times: left.times + 1, last: Some((entry.round, entry.when)) };
+                    *left = RowDisclosures { times: left.times + 1, last: Some((entry.round, entry.when)) };
                 }
             };
             for left in entry.tables.iter().filter(|left| left.name == table) {
@@ -143,7 +143,7 @@ impl Ledger {
         let mut gone = 0;
         while self.entries.len() - gone > most / 4 * 3 {
             let Ok((_, payload, length)) = next(&self.entries[gone..]) else { break };
-            if let Ok(entry) = Entry::read(Reader::new(payload)) {
+            if let Ok(entry) = LedgerEntry::read(Reader::new(payload)) {
                 self.folded.add(&entry);
             }
             gone += length;
@@ -173,7 +173,7 @@ impl Ledger {
                     ledger.folded = Folded::read(Reader::new(payload))?;
                     ledger.totals = ledger.folded.totals();
                 }
-                Kind::LedgerEntry => ledger.restore(&Entry::read(Reader::new(payload))?, &rest[..length]),
+                Kind::LedgerEntry => ledger.restore(&LedgerEntry::read(Reader::new(payload))?, &rest[..length]),
                 _ => {
                     let (found, expected) = (kind as u8, Kind::LedgerEntry as u8);
                     return Err(DecodeError::Kind { found, expected });
@@ -192,7 +192,7 @@ impl Ledger {
         self
     }
 
-    fn restore(&mut self, entry: &Entry, message: &[u8]) {
+    fn restore(&mut self, entry: &LedgerEntry, message: &[u8]) {
         self.totals.add(entry.rows(), entry.bytes);
         self.entries.extend_from_slice(message);
     }

@@ -3,19 +3,19 @@
 use super::Federation;
 use super::round_driver::Error;
 use crate::storage::{Sender, Storage, StorageError};
-use sottovoce_federation::{Collected, Tally, TallyError};
+use sottovoce_federation::{Aggregate, OrderedAggregator, OrderedAggregatorError};
 use sottovoce_protocol::{RoundTerms, Update, codec};
 use std::sync::Arc;
 
 /// The aggregate of a round.
 pub(super) struct Aggregation {
-    pub(super) sum: Collected,
+    pub(super) sum: Aggregate,
     /// The mean of each criterion, as JSON.
     pub(super) criteria: String,
 }
 
 impl Aggregation {
-    fn without_criteria(sum: Collected) -> Self {
+    fn without_criteria(sum: Aggregate) -> Self {
         Self { sum, criteria: "{}".to_owned() }
     }
 }
@@ -23,16 +23,16 @@ impl Aggregation {
 /// A sum of decoded updates.
 enum Sum<'a> {
     /// In the simulator's order: one part of the cohort after the other.
-    Ordered(Box<Tally<'a>>),
+    Ordered(Box<OrderedAggregator<'a>>),
     /// Of integers, which is the same in any order.
-    Unordered(Box<Collected>),
+    Unordered(Box<Aggregate>),
 }
 
 impl Sum<'_> {
-    fn add(&mut self, sender: Sender, update: &Update) -> Result<(), TallyError> {
+    fn add(&mut self, sender: Sender, update: &Update) -> Result<(), OrderedAggregatorError> {
         match (self, sender) {
             (Self::Ordered(tally), Sender::Device(device)) => tally.add(device, update),
-            (Self::Ordered(_), Sender::Token(_)) => Err(TallyError::NotAsked(u32::MAX)),
+            (Self::Ordered(_), Sender::Token(_)) => Err(OrderedAggregatorError::NotAsked(u32::MAX)),
             (Self::Unordered(sum), _) => {
                 sum.add(update);
                 Ok(())
@@ -40,7 +40,7 @@ impl Sum<'_> {
         }
     }
 
-    fn finish(self) -> Collected {
+    fn finish(self) -> Aggregate {
         match self {
             Self::Ordered(tally) => tally.finish(),
             Self::Unordered(sum) => *sum,
@@ -70,8 +70,8 @@ impl Federation {
         if updates < u64::from(minimum) {
             return Err(format!("{updates} updates came, at least {minimum} are needed"));
         }
-        let mut sum = self.coordinator().collected();
-        sum.take_sum(&values, updates);
+        let mut sum = self.coordinator().empty_aggregate();
+        sum.add_sum(&values, updates);
         Ok(Aggregation::without_criteria(sum))
     }
 
@@ -81,10 +81,10 @@ impl Federation {
         round: u64,
         length: usize,
     ) -> Result<Aggregation, Error> {
-        let (layout, mut sum) = (self.layout.fingerprint(), self.coordinator().collected());
+        let (layout, mut sum) = (self.layout.fingerprint(), self.coordinator().empty_aggregate());
         storage.updates(self.id, round, &mut |_, bytes| {
-            let words = codec::decode_words(bytes, layout, length);
-            sum.add_words(&words.map_err(|error| self.corrupt(round, &error))?.words);
+            let words = codec::decode_quantized(bytes, layout, length);
+            sum.add_quantized(&words.map_err(|error| self.corrupt(round, &error))?.words);
             Ok(())
         })?;
         Ok(Aggregation::without_criteria(sum))
@@ -98,8 +98,8 @@ impl Federation {
         terms: &RoundTerms,
     ) -> Result<Aggregation, Error> {
         let mut sum = match self.anonymous {
-            true => Sum::Unordered(Box::new(self.coordinator().collected())),
-            false => Sum::Ordered(Box::new(self.coordinator().tally(cohort))),
+            true => Sum::Unordered(Box::new(self.coordinator().empty_aggregate())),
+            false => Sum::Ordered(Box::new(self.coordinator().ordered_aggregator(cohort))),
         };
         let mut buffer = self.buffer();
         let mut criteria = vec![(0.0, 0u64); terms.criteria.len()];

@@ -12,8 +12,8 @@ use crate::secret;
 use crate::storage::{Change, Hash, Millis, Sender};
 use bytes::Bytes;
 use sottovoce_federation::FederationError;
-use sottovoce_privacy::tokens::{Blinded, Issuer, Scope, Token};
-use sottovoce_privacy::{Generator, anonymous_layer};
+use sottovoce_privacy::tokens::{BlindedElement, Issuer, Scope, Token};
+use sottovoce_privacy::{SecureRng, anonymous_layer};
 use sottovoce_protocol::{FederationId, RoundId, RoundTerms};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ pub(crate) fn issuer(secret: &Hash, federation: u64, round: u64) -> Issuer {
 
 /// Adds the layer with the public key of the round's tokens to its terms.
 pub(crate) fn with_key(terms: RoundTerms, issuer: &Issuer) -> Result<RoundTerms, FederationError> {
-    let mut terms = terms.thaw();
+    let mut terms = terms.into_draft();
     terms.privacy.layers.push(anonymous_layer(&issuer.key()));
     Ok(RoundTerms::freeze(terms)?)
 }
@@ -123,7 +123,7 @@ impl Federation {
         now: Millis,
     ) -> Result<Vec<u8>, UploadError> {
         let request =
-            Blinded::from_bytes(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
+            BlindedElement::from_bytes(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
         let blinded = request.to_bytes();
         let (new, issuer) = self.with_tokens(round, |open| {
             open.check_token_request(device, now)?;
@@ -145,7 +145,7 @@ impl Federation {
             })?;
         }
         let seed = secret::random().map_err(|_| UploadError::Busy)?;
-        Ok(issuer.evaluate(&request, &mut Generator::new(seed)).to_bytes().to_vec())
+        Ok(issuer.evaluate(&request, &mut SecureRng::new(seed)).to_bytes().to_vec())
     }
 
     /// Checks that a token belongs to a round, not whether it is spent.

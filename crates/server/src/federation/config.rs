@@ -3,11 +3,10 @@
 use super::catalog::{CatalogError, CheckedCatalog};
 use crate::secret;
 use serde::{Deserialize, Serialize};
-use sottovoce_federation::registry::{self, HostError};
-use sottovoce_federation::{Coordinator, FederationError, Hosted, Hosting};
+use sottovoce_federation::{BuildError, Coordinator, FederationBuilder, FederationError, HostedFederation};
 use sottovoce_models::settings::Value;
-use sottovoce_privacy::Protected;
-use sottovoce_protocol::{Asked, FederationId, limits};
+use sottovoce_privacy::PrivacyMechanism;
+use sottovoce_protocol::{CriterionRequest, FederationId, limits};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds after which a round closes if its settings name no deadline.
@@ -138,7 +137,7 @@ pub enum ConfigError {
     Catalog(#[from] CatalogError),
     /// The model or its settings.
     #[error(transparent)]
-    Model(#[from] HostError),
+    Model(#[from] BuildError),
     /// The first version of the model.
     #[error(transparent)]
     Federation(#[from] FederationError),
@@ -210,9 +209,10 @@ impl FederationConfig {
     ///
     /// # Errors
     /// If the model or a setting is invalid.
-    pub fn host(&self, federation: u64, catalog: &CheckedCatalog) -> Result<Hosted, HostError> {
-        let asked = |each: &Criterion| Asked { name: each.name.clone(), why: each.why.clone() };
-        let hosting = Hosting {
+    pub fn host(&self, federation: u64, catalog: &CheckedCatalog) -> Result<HostedFederation, BuildError> {
+        let asked =
+            |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
+        let builder = FederationBuilder {
             federation: FederationId(federation),
             items: catalog.items,
             facts: catalog.facts.clone(),
@@ -233,13 +233,13 @@ impl FederationConfig {
             settings.retain(|(key, _)| *key != "deadline");
             settings.push(("deadline", Value::Real(DEFAULT_DEADLINE)));
         }
-        registry::host(&self.model, settings, &hosting)
+        builder.build(&self.model, settings)
     }
 
     /// Checks that a seal can hide a device among the expected number of devices.
     pub(crate) fn check_seal(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
-        let Some(protection) = coordinator.protected().map(Protected::protection) else { return Ok(()) };
-        let devices = protection.integers.map_or(0, |integers| integers.devices);
+        let Some(protection) = coordinator.privacy().map(PrivacyMechanism::config) else { return Ok(()) };
+        let devices = protection.quantization.map_or(0, |integers| integers.devices);
         let expected = "the number of devices that sealed rounds are to have, and at least 3: sums have room for that many";
         require("devices", protection.seals(devices).is_ok(), &self.devices, expected)
     }
@@ -250,7 +250,7 @@ impl FederationConfig {
         coordinator: &Coordinator,
         has_folder: bool,
     ) -> Result<(), ConfigError> {
-        let why = match coordinator.protected() {
+        let why = match coordinator.privacy() {
             _ if !self.record_uploads => return Ok(()),
             Some(protected) if protected.is_sealed() => {
                 "updates are sealed, so that there are no single uploads to retain"
@@ -265,11 +265,11 @@ impl FederationConfig {
     }
 
     /// The secret seed of the server's noise.
-    fn noise_seed(&self) -> Result<Option<[u8; 32]>, HostError> {
+    fn noise_seed(&self) -> Result<Option<[u8; 32]>, BuildError> {
         if self.simulated_noise {
             return Ok(None);
         }
-        secret::random().map(Some).map_err(|error| HostError::Randomness(error.to_string()))
+        secret::random().map(Some).map_err(|error| BuildError::Randomness(error.to_string()))
     }
 
     /// With fewer updates a round that wants `wanted` is abandoned.

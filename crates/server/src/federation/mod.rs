@@ -39,8 +39,8 @@ use members::Members;
 use retention::Retention;
 use round::{DeviceState, Round, UploadId};
 use seal::Seal;
-use sottovoce_federation::{Coordinator, FederationError, Hosted};
-use sottovoce_privacy::Protected;
+use sottovoce_federation::{Coordinator, FederationError, HostedFederation};
+use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -180,17 +180,17 @@ impl Federation {
     pub(crate) fn new(
         stored: StoredFederation,
         config: FederationConfig,
-        hosted: Hosted,
+        hosted: HostedFederation,
         secret: Hash,
         uploads: Option<PathBuf>,
     ) -> Result<Self, ResumeError> {
         let StoredFederation { record, devices, round, receipts, versions } = stored;
-        let Hosted { mut coordinator, rounds } = hosted;
+        let HostedFederation { mut coordinator, rounds } = hosted;
         let name = record.name.clone();
         let text = std::str::from_utf8(&record.catalog).map_err(ResumeError::of(&name))?;
         let items = catalog::check(text).map_err(ResumeError::of(&name))?.items;
         config.check_retention(&coordinator, uploads.is_some()).map_err(ResumeError::of(&name))?;
-        coordinator.go_on_with(RoundId(record.next_round));
+        coordinator.set_round(RoundId(record.next_round));
         let current = Arc::new(Published::of(&coordinator).map_err(ResumeError::of(&name))?);
         let retention = uploads.filter(|_| config.record_uploads).map(Retention::new);
         let mut members = Members::default();
@@ -219,7 +219,7 @@ impl Federation {
             rolled_back: record.rolled_back,
             unlearn: record.unlearn,
         };
-        let quantized = coordinator.protected().filter(|protected| protected.sends_words());
+        let quantized = coordinator.privacy().filter(|protected| protected.sends_quantized());
         Ok(Self {
             id: record.id,
             name,
@@ -231,7 +231,7 @@ impl Federation {
             layout: coordinator.layout().clone(),
             quantized_length: quantized
                 .filter(|protected| !protected.is_sealed())
-                .map(|protected| protected.packing().length()),
+                .map(|protected| protected.quantizer().length()),
             anonymous: coordinator.is_anonymous(),
             secret,
             retention,
@@ -385,10 +385,10 @@ impl Federation {
 
 /// The largest size of an update: as configured, or that of an update of all rows.
 fn upload_limit(config: &FederationConfig, coordinator: &Coordinator) -> u64 {
-    let quantized = coordinator.protected().filter(|protected| protected.sends_words());
+    let quantized = coordinator.privacy().filter(|protected| protected.sends_quantized());
     let shapes = coordinator.layout().shapes();
     let rows = || shapes.iter().map(|shape| 4 * shape.values() as u64 + 5 * u64::from(shape.rows)).sum();
-    let update: u64 = quantized.map(Protected::message_bytes).unwrap_or_else(rows);
+    let update: u64 = quantized.map(PrivacyMechanism::message_bytes).unwrap_or_else(rows);
     config.upload_bytes.unwrap_or(update + UPLOAD_ALLOWANCE).min(sottovoce_protocol::limits::MESSAGE_BYTES)
 }
 
@@ -400,7 +400,7 @@ fn resume_round(
     retains_uploads: bool,
 ) -> Result<Round, FederationError> {
     let opening = stored.opening.clone();
-    coordinator.go_on_with(RoundId(opening.round));
+    coordinator.set_round(RoundId(opening.round));
     let mut terms = coordinator.terms(opening.cohort.len())?;
     if retains_uploads {
         terms = retention::with_notice(terms)?;

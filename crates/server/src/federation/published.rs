@@ -6,7 +6,7 @@ use axum::http::HeaderValue;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use sottovoce_federation::{Coordinator, FederationError, Message, Spent};
+use sottovoce_federation::{Coordinator, DownloadMessage, FederationError, PrivacySpent};
 use sottovoce_protocol::{ModelVersion, Parameters, codec};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -57,7 +57,7 @@ pub struct Published {
     pub(crate) digest_header: HeaderValue,
     pub(crate) whole: Encoded,
     /// The differential privacy spent.
-    pub(crate) spent: Option<Spent>,
+    pub(crate) spent: Option<PrivacySpent>,
     /// By the version held; `None` if the whole model is shorter.
     differences: Mutex<BTreeMap<u64, Option<Arc<Encoded>>>>,
 }
@@ -77,7 +77,7 @@ impl Published {
             digest,
             digest_header: header.unwrap_or_else(|_| HeaderValue::from_static("")),
             whole: Encoded::new(bytes, WIRE),
-            spent: coordinator.spent(),
+            spent: coordinator.privacy_spent(),
             differences: Mutex::default(),
         })
     }
@@ -97,8 +97,8 @@ impl Published {
             return Ok(None);
         }
         let difference = match coordinator.offer().message(Some(held))? {
-            Message::Whole => None,
-            Message::Difference(difference) => {
+            DownloadMessage::Whole => None,
+            DownloadMessage::Difference(difference) => {
                 let mut bytes = Vec::new();
                 codec::encode_difference(&difference, &mut bytes)?;
                 Some(Arc::new(Encoded::new(bytes, WIRE)))

@@ -9,7 +9,7 @@ use super::round_driver::Error;
 use crate::storage::{Sender, Storage, StorageError};
 use bytes::Bytes;
 use sottovoce_federation::{FederationError, UploadWriter, UploadsError};
-use sottovoce_privacy::KEPT_UPLOADS;
+use sottovoce_privacy::UPLOAD_RETENTION;
 use sottovoce_protocol::{PrivacyLayer, RoundTerms};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ impl Retention {
 
 /// Adds the notice that uploads are retained to a round's terms.
 pub(super) fn with_notice(terms: RoundTerms) -> Result<RoundTerms, FederationError> {
-    let mut terms = terms.thaw();
-    terms.privacy.layers.push(PrivacyLayer { name: KEPT_UPLOADS.to_owned(), ..PrivacyLayer::default() });
+    let mut terms = terms.into_draft();
+    terms.privacy.layers.push(PrivacyLayer { name: UPLOAD_RETENTION.to_owned(), ..PrivacyLayer::default() });
     Ok(RoundTerms::freeze(terms)?)
 }
 

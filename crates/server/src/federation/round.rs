@@ -178,7 +178,7 @@ impl Round {
             Some((left, bytes)) if *left == seconds => bytes.clone(),
             _ => {
                 let mut bytes = Vec::new();
-                codec::encode_terms(&RoundTerms::clone(&self.terms).due_in(seconds), &mut bytes);
+                codec::encode_terms(&RoundTerms::clone(&self.terms).with_deadline(seconds), &mut bytes);
                 let bytes = Bytes::from(bytes);
                 self.encoded = Some((seconds, bytes.clone()));
                 bytes
@@ -343,7 +343,7 @@ fn seconds(millis: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::federation::anonymous::issuer;
-    use sottovoce_protocol::Terms;
+    use sottovoce_protocol::TermsDraft;
 
     fn opening(cohort: &[u32]) -> RoundOpening {
         let (federation, round, version, minimum) = (1, 0, 0, 1);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     fn round(cohort: &[u32]) -> Round {
-        Round::new(opening(cohort), RoundTerms::freeze(Terms::default()).unwrap(), 1.0, None)
+        Round::new(opening(cohort), RoundTerms::freeze(TermsDraft::default()).unwrap(), 1.0, None)
     }
 
     fn anonymous_round(cohort: &[u32]) -> Round {

@@ -11,7 +11,7 @@ use crate::storage::{
     Change, Millis, RoundOpening, RoundRecord, Status, Storage, StorageError, VersionRecord,
 };
 use crate::versions::{VersionState, VersionStore, VersionStoreError};
-use sottovoce_federation::{Collected, Coordinator, FederationError};
+use sottovoce_federation::{Aggregate, Coordinator, FederationError};
 use sottovoce_protocol::RoundTerms;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -195,15 +195,15 @@ impl Federation {
     ) -> Result<Option<(RoundOpening, RoundTerms)>, FederationError> {
         let mut coordinator = self.coordinator();
         coordinator.ask_among(active);
-        coordinator.may_go_on()?;
+        coordinator.check_budget()?;
         let wanted = coordinator.wanted();
         let is_present = |device: u32| present.is_none_or(|present| present.contains(&device));
         let cohort = coordinator.draw(&is_present).cohort.to_vec();
         let minimum = self.config.minimum_of(wanted);
-        let protected = coordinator.protected();
+        let protected = coordinator.privacy();
         // A seal needs enough devices to hide each among the others.
         let can_seal =
-            protected.is_none_or(|protected| protected.protection().seals(cohort.len() as u32).is_ok());
+            protected.is_none_or(|protected| protected.config().seals(cohort.len() as u32).is_ok());
         if cohort.len() < minimum as usize || !can_seal {
             return Ok(None);
         }
@@ -298,7 +298,7 @@ impl Federation {
     async fn next_version(
         &self,
         dependencies: &Dependencies,
-        sum: &mut Collected,
+        sum: &mut Aggregate,
     ) -> Result<(VersionRecord, Arc<Published>), Error> {
         let (state, published) = self.apply_aggregate(sum)?;
         let bytes = dependencies.versions.put(&state, Some(self.current().version.0)).await?;
@@ -317,15 +317,15 @@ impl Federation {
     }
 
     /// The next version. If storing it failed before, the coordinator is at it already.
-    fn apply_aggregate(&self, sum: &mut Collected) -> Result<(VersionState, Published), Error> {
+    fn apply_aggregate(&self, sum: &mut Aggregate) -> Result<(VersionState, Published), Error> {
         let current = self.current().version;
         let cohort =
             self.state().round.as_ref().map(|round| round.opening.cohort.clone()).unwrap_or_default();
         let mut coordinator = self.coordinator();
         if coordinator.shared().version == current {
             let round = coordinator.round();
-            coordinator.took_part(&cohort)?;
-            coordinator.absorb(round, sum)?;
+            coordinator.record_participants(&cohort)?;
+            coordinator.apply(round, sum)?;
         }
         let state = VersionState::of(&coordinator, self.id, &self.name, &self.config.model)?;
         Ok((state, Published::of(&coordinator)?))

@@ -9,7 +9,7 @@ use super::uploads::UploadError;
 use crate::commit_queue::{CommitError, CommitQueue};
 use crate::storage::{Change, Hash, Millis, SealMessage, Sender, Storage, StorageError};
 use bytes::Bytes;
-use sottovoce_privacy::LockedSum;
+use sottovoce_privacy::EncryptedSum;
 use sottovoce_privacy::secagg::{self, Message as _, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,12 +41,12 @@ enum Kind {
     /// Secure aggregation.
     Masked(secagg::Server),
     /// Homomorphic encryption.
-    Encrypted(EncryptedSum),
+    Encrypted(SumDecryption),
 }
 
 /// Encrypted updates: collected like plain ones, then decrypted by devices.
-struct EncryptedSum {
-    sum: LockedSum,
+struct SumDecryption {
+    sum: EncryptedSum,
     /// Values of an update.
     length: usize,
     /// The seats whose updates are in the sum.
@@ -59,8 +59,8 @@ struct EncryptedSum {
     aborted: Option<String>,
 }
 
-impl EncryptedSum {
-    fn new(sum: LockedSum, length: usize) -> Self {
+impl SumDecryption {
+    fn new(sum: EncryptedSum, length: usize) -> Self {
         let (counted, closed, decryptions, opened, aborted) = Default::default();
         Self { sum, length, counted, closed, decryptions, opened, aborted }
     }
@@ -155,7 +155,7 @@ impl Seal {
                 };
                 timed_out || masks.waiting_for().into_iter().all(declined)
             }
-            Kind::Encrypted(EncryptedSum { closed: None, .. }) => enough,
+            Kind::Encrypted(SumDecryption { closed: None, .. }) => enough,
             Kind::Encrypted(_) => timed_out,
         }
     }
@@ -207,7 +207,7 @@ impl Seal {
     fn message_for(&self, seat: u32) -> Result<SealReply, UploadError> {
         let (takes_part, message) = match &self.kind {
             Kind::Masked(masks) => {
-                let takes_part = masks.aborted().is_none() && masks.takes_part(seat);
+                let takes_part = masks.aborted().is_none() && masks.is_participant(seat);
                 (takes_part, if masks.has(seat) { None } else { masks.message_for(seat) })
             }
             Kind::Encrypted(encrypted) => {
@@ -254,13 +254,13 @@ impl Seal {
             Kind::Encrypted(encrypted) => {
                 return encrypted
                     .sum
-                    .look_at(bytes)
+                    .validate(bytes)
                     .map_err(|error| UploadError::Malformed(error.to_string()));
             }
         };
         let masked =
             secagg::Masked::decode(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
-        if masked.head != secagg::Head::new(masks.terms(), seat) {
+        if masked.header != secagg::Header::new(masks.terms(), seat) {
             let reason = "the update is for another round, federation or seat";
             return Err(UploadError::WrongRound(reason.to_owned()));
         }
@@ -268,7 +268,7 @@ impl Seal {
         if found != expected {
             return Err(UploadError::WrongShape(format!("{found} values, expected {expected}")));
         }
-        if masks.takes_part(seat) { Ok(()) } else { Err(UploadError::RoundClosed) }
+        if masks.is_participant(seat) { Ok(()) } else { Err(UploadError::RoundClosed) }
     }
 }
 
@@ -300,13 +300,15 @@ impl Federation {
     /// The seal of a round, if its updates are sealed.
     pub(super) fn new_seal(&self, round: &Round) -> Option<Seal> {
         let coordinator = self.coordinator();
-        let protected = coordinator.protected()?;
-        let length = protected.packing().length();
+        let protected = coordinator.privacy()?;
+        let length = protected.quantizer().length();
         let step_timeout = u64::from(self.config.seal_step_seconds) * 1000;
-        let kind = match protected.lock() {
-            Some(lock) => Kind::Encrypted(EncryptedSum::new(LockedSum::new(lock.clone()), length)),
+        let kind = match protected.encryption() {
+            Some(encryption) => {
+                Kind::Encrypted(SumDecryption::new(EncryptedSum::new(encryption.clone()), length))
+            }
             None => {
-                let terms = protected.protection().masks(&round.terms, length)?;
+                let terms = protected.config().secagg_config(&round.terms, length)?;
                 let mut hasher = blake3::Hasher::new_keyed(&self.secret);
                 let number = round.opening.round.to_le_bytes();
                 hasher.update(b"seal").update(&self.id.to_le_bytes()).update(&number);

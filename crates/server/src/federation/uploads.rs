@@ -229,7 +229,7 @@ impl Federation {
 
     fn decode(&self, bytes: &[u8], terms: &RoundTerms, buffer: &mut Received) -> Result<(), UploadError> {
         if let Some(length) = self.quantized_length {
-            let words = codec::decode_words(bytes, self.layout.fingerprint(), length);
+            let words = codec::decode_quantized(bytes, self.layout.fingerprint(), length);
             let words = words.map_err(|error| decode_error(&error))?;
             return check_addressee((words.federation, words.round), terms);
         }

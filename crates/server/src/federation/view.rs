@@ -4,7 +4,7 @@ use super::Federation;
 use super::hex;
 use crate::storage::{Millis, Status};
 use serde::Serialize;
-use sottovoce_federation::Spent;
+use sottovoce_federation::PrivacySpent;
 
 /// What anybody can see, before enrolling.
 #[derive(Clone, Debug, Serialize)]
@@ -64,8 +64,8 @@ pub struct PrivacyView {
     pub budget: Option<f64>,
 }
 
-impl From<&Spent> for PrivacyView {
-    fn from(spent: &Spent) -> Self {
+impl From<&PrivacySpent> for PrivacyView {
+    fn from(spent: &PrivacySpent) -> Self {
         Self {
             epsilon: spent.epsilon,
             delta: spent.delta,

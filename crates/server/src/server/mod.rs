@@ -18,7 +18,7 @@ use crate::storage::{
     TokenPurpose, TokenRecord, VersionRecord,
 };
 use crate::versions::{VersionState, VersionStore, VersionStoreError};
-use sottovoce_federation::Hosted;
+use sottovoce_federation::HostedFederation;
 use sottovoce_protocol::ModelVersion;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -249,7 +249,7 @@ impl Server {
         federation: u64,
         name: &str,
         config: &FederationConfig,
-        hosted: &Hosted,
+        hosted: &HostedFederation,
     ) -> Result<VersionRecord, CreateError> {
         let state = VersionState::of(&hosted.coordinator, federation, name, &config.model);
         let state = state.map_err(OpenError::from)?;

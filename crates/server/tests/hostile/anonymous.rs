@@ -4,8 +4,8 @@ use crate::client::{Answer, Request, send};
 use crate::messages::{self, Phone};
 use crate::scene::Host;
 use serde_json::json;
-use sottovoce_privacy::tokens::{Issued, Request as Wanted, Scope, Token, to_hex};
-use sottovoce_privacy::{Generator, anonymous_key};
+use sottovoce_privacy::tokens::{Scope, Token, TokenRequest as Wanted, TokenResponse, to_hex};
+use sottovoce_privacy::{SecureRng, anonymous_key};
 use sottovoce_protocol::{Layout, RoundTerms};
 use sottovoce_server::storage::Sender;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ impl Town {
         let answer = self.ask(phone, terms.round.0, &wanted.blinded().to_bytes());
         assert_eq!((answer.status, answer.header("cache-control")), (200, Some("no-store")), "{answer:?}");
         let key = anonymous_key(&terms.privacy).unwrap().unwrap();
-        wanted.finish(&Issued::from_bytes(&answer.body).unwrap(), &key).unwrap()
+        wanted.finalize(&TokenResponse::from_bytes(&answer.body).unwrap(), &key).unwrap()
     }
 
     fn upload(&self, round: u64, token: &[u8], key: &str, bytes: &[u8]) -> Answer {
@@ -76,7 +76,7 @@ impl Town {
 
 fn wanted(phone: &Phone, terms: &RoundTerms) -> Wanted {
     let scope = Scope { federation: terms.federation, round: terms.round };
-    Wanted::new(&mut Generator::new([phone.number as u8; 32]), scope)
+    Wanted::new(&mut SecureRng::new([phone.number as u8; 32]), scope)
 }
 
 fn status_and_code(answer: &Answer) -> (u16, String) {

@@ -5,9 +5,9 @@ use crate::messages::Phone;
 use crate::scene::Host;
 use serde_json::json;
 use sottovoce_privacy::secagg::{
-    Confirmed, Device, Identity, Inbox, Message as _, Neighbours, Roster, Survivors, Terms,
+    Config, Confirmations, Device, EncryptedShares, Identity, Message as _, Neighbours, Roster, Survivors,
 };
-use sottovoce_privacy::{Protected, Protection};
+use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism};
 use sottovoce_protocol::codec;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ impl Choir {
     }
 
     /// The round's terms and the device's seat.
-    fn asked(&self, phone: &Phone) -> (Terms, u32) {
+    fn asked(&self, phone: &Phone) -> (Config, u32) {
         let start = Instant::now();
         let answer = loop {
             let answer = self.host.call("POST", "/v1/federations/choir/check-in", &phone.credential, b"");
@@ -55,9 +55,10 @@ impl Choir {
             std::thread::sleep(Duration::from_millis(20));
         };
         let terms = codec::decode_terms(&answer.body).unwrap();
-        let protection = Protection::read(&terms.privacy).unwrap();
-        let protected = Protected::new(&protection, &self.host.layout(phone), terms.cohort_size).unwrap();
-        let masks = protection.masks(&terms, protected.unwrap().packing().length()).unwrap();
+        let protection = PrivacyConfig::read(&terms.privacy).unwrap();
+        let protected =
+            PrivacyMechanism::new(&protection, &self.host.layout(phone), terms.cohort_size).unwrap();
+        let masks = protection.secagg_config(&terms, protected.unwrap().quantizer().length()).unwrap();
         assert!(masks.signed);
         (masks, answer.header("sottovoce-seat").unwrap().parse().unwrap())
     }
@@ -113,7 +114,7 @@ fn rejects_false_signatures_and_continues_without_confirmation() {
     }
     choir.step(&all, |device, down| device.share(&Neighbours::decode(down).unwrap()).unwrap().encode());
     for &place in &all {
-        let down = Inbox::decode(&choir.hear(place)).unwrap();
+        let down = EncryptedShares::decode(&choir.hear(place)).unwrap();
         let (phone, device) = &mut choir.singers[place];
         let zeros = vec![0; device.terms().length as usize];
         let masked = device.mask(&down, &zeros).unwrap().encode();
@@ -128,7 +129,7 @@ fn rejects_false_signatures_and_continues_without_confirmation() {
     choir.refuses(1, &confirm.encode(), "not of the devices they must be of");
     choir.step(&all[..4], |device, down| device.confirm(&Survivors::decode(down).unwrap()).unwrap().encode());
     choir.step(&all[..4], |device, down| {
-        device.unmask_confirmed(&Confirmed::decode(down).unwrap()).unwrap().encode()
+        device.unmask_confirmed(&Confirmations::decode(down).unwrap()).unwrap().encode()
     });
     choir.host.wait_for("choir", "finished");
     let id = choir.host.server.federation("choir").unwrap().id;

@@ -1,7 +1,7 @@
 //! Retained uploads: complete or not at all, and none of devices that withdrew.
 
 use crate::host::{Host, config, database, runtime, wait_until};
-use sottovoce_federation::{Collected, Recorder, StoredUploads};
+use sottovoce_federation::{Aggregate, Recorder, StoredUploads};
 use sottovoce_protocol::{Parameters, Update};
 use sottovoce_server::federation::{FederationConfig, Unlearn};
 use sottovoce_server::storage::{Change, Hash, RoundRecord, Storage, StorageError, Stored, Visit};
@@ -28,7 +28,7 @@ impl Recorder for Collector {
 
     fn sealed(&self, _: u64, _: u32) {}
 
-    fn sum(&self, _: u64, _: &Collected) {}
+    fn sum(&self, _: u64, _: &Aggregate) {}
 }
 
 /// The devices whose uploads are retained, by round.

@@ -75,7 +75,7 @@ fn features_a_triple(facts: &Arc<Facts>, histories: &Histories, seed: u64) -> Re
     let shared = Shared::of(&device).start(facts.items(), &mut rng.stream("shared", 0))?;
     let mut scratch = device.scratch(facts.items());
     let mut triples = 0;
-    for (user, history) in histories.each_once().iter().enumerate() {
+    for (user, history) in histories.deduplicated().iter().enumerate() {
         triples +=
             one_round(&device, &shared, history, &mut scratch, &mut rng.stream("device", user as u64))?;
     }
@@ -130,7 +130,7 @@ fn phone(repeats: usize, seed: u64) -> Result<Vec<Figure>> {
     // Recommending turns the facts round, and needs no working memory but the scores.
     let mut scores = vec![0.0; ITEMS];
     device.score(&shared, &vec![0.0; device.private_values()], &history, &mut scores);
-    facts.holders(0);
+    facts.items_with(0);
     let recommending = items.heap_bytes() + model + 4 * scores.len();
     let what = format!("a phone: {HISTORY} items had, {ITEMS} items and {FEATURES} features in the catalog");
     let held =

@@ -5,7 +5,7 @@ use super::work::Workbench;
 use crate::measure::cpu_seconds;
 use anyhow::Result;
 use sottovoce_privacy::dp::noise::{DiscreteGaussian, Noise as _};
-use sottovoce_privacy::{Generator, he, secagg};
+use sottovoce_privacy::{SecureRng, he, secagg};
 
 /// Values of an update.
 const VALUES: u32 = 100_000;
@@ -64,7 +64,7 @@ const DRAWS: usize = 1_000_000;
 
 /// Discrete Gaussian noise on integers.
 pub(super) fn noise(bench: &Workbench) -> Result<Vec<Figure>> {
-    let (mut generator, mut values) = (Generator::new(seed(bench)), vec![0i64; DRAWS]);
+    let (mut generator, mut values) = (SecureRng::new(seed(bench)), vec![0i64; DRAWS]);
     let noise = DiscreteGaussian::new(1e6)?;
     let before = cpu_seconds();
     noise.add_to(&mut generator, &mut values);

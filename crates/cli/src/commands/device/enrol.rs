@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use sottovoce_device::{Device, End, Enrolment, History, HttpTransport, Next, Options, Roster, Secret};
 use sottovoce_privacy::tokens::to_hex;
-use sottovoce_protocol::{PiDraw, Policy};
+use sottovoce_protocol::{DisclosureMode, Policy};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     // If the server does not answer, enrolment fails with a better error.
     let about = about(&transport, &args.federation).unwrap_or_default();
     let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
-    policy.draw = args.pi_draw;
+    policy.disclosure = args.pi_draw;
     let read = interactions(&args.history)?;
     let mut history = History::new();
     history.extend(read.iter().map(|(id, time)| (id.as_str(), *time)));
@@ -85,7 +85,7 @@ fn report(
     if common.json {
         return output::print_json(&json!({
             "federation": device.federation(), "server": device.server(), "device": device.number(),
-            "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(), "pi_draw": device.policy().draw.name(),
+            "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(), "pi_draw": device.policy().disclosure.name(),
             "identity": to_hex(&device.identity()), "roster": device.roster().map(Roster::len),
             "record_uploads": retains_uploads, "store": folder, "key_file": key, "key_made": created,
         }));
@@ -101,9 +101,9 @@ fn report(
     }
     line("catalog", format!("{} items", grouped(items as u128)));
     let policy = device.policy();
-    let when = match policy.draw {
-        PiDraw::Kept => "always the same items",
-        PiDraw::EachRound => "drawn in each round",
+    let when = match policy.disclosure {
+        DisclosureMode::Fixed => "always the same items",
+        DisclosureMode::PerRound => "drawn in each round",
     };
     line("policy", format!("pi = {}, {when}; `sottovoce device policy` shows and changes it", policy.pi()));
     if retains_uploads {

@@ -7,7 +7,7 @@ use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_device::{Device, DeviceError};
-use sottovoce_protocol::{Participation, PiDraw, Policy, PolicyError, Reportable};
+use sottovoce_protocol::{DisclosureMode, Participation, Policy, PolicyError, Reportable};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -47,7 +47,7 @@ fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
     if let Some(pi) = args.pi {
         policy.set_pi(pi)?;
     }
-    policy.draw = args.pi_draw.unwrap_or(policy.draw);
+    policy.disclosure = args.pi_draw.unwrap_or(policy.disclosure);
     if let Some(least) = args.least_cohort {
         policy.least_cohort = least;
     }
@@ -91,7 +91,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
     let shown: Option<Vec<_>> = shown.map(|rows| rows.iter().filter_map(id).collect());
     if common.json {
         return output::print_json(&json!({
-            "participation": participation, "pi": policy.pi(), "pi_draw": policy.draw.name(), "shown": shown,
+            "participation": participation, "pi": policy.pi(), "pi_draw": policy.disclosure.name(), "shown": shown,
             "hidden": hidden, "least_cohort": policy.least_cohort,
             "required_layers": policy.required_layers, "refused_layers": policy.refused_layers,
             "report": told, "samples": policy.samples,
@@ -102,17 +102,17 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         let _ = writeln!(text, "  {name:14} {value}");
     };
     line("participation", participation);
-    let of_items = match (policy.draw, shown) {
-        (PiDraw::EachRound, _) => {
+    let of_items = match (policy.disclosure, shown) {
+        (DisclosureMode::PerRound, _) => {
             "the row of an item you have leaves with this probability, drawn in each round".to_owned()
         }
-        (PiDraw::Kept, None) => {
+        (DisclosureMode::Fixed, None) => {
             "uploads are computed from this fraction of your items, drawn once".to_owned()
         }
-        (PiDraw::Kept, Some(shown)) if shown.is_empty() => {
+        (DisclosureMode::Fixed, Some(shown)) if shown.is_empty() => {
             "uploads are computed from none of your items".to_owned()
         }
-        (PiDraw::Kept, Some(shown)) => {
+        (DisclosureMode::Fixed, Some(shown)) => {
             let had = device.history().len() - device.unknown_items();
             let (shown, had) = (grouped(shown.len() as u128), grouped(had as u128));
             format!("uploads are computed from {shown} of your {had} items, always the same ones")

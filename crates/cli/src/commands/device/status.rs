@@ -44,7 +44,7 @@ fn document(device: &Device, folder: &Path, bytes: u64) -> serde_json::Value {
         "state": membership(device), "federation": device.federation(), "server": device.server(),
         "device": device.number(), "interactions": device.history().len(), "unknown": device.unknown_items(),
         "items": device.items().map(|items| items.len()), "version": device.model().map(|model| model.version.0),
-        "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(), "pi_draw": device.policy().draw.name(),
+        "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(), "pi_draw": device.policy().disclosure.name(),
         "uploads_are_kept": device.uploads_are_kept(), "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
     })
 }
@@ -87,7 +87,7 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
             "the server retains them; `device policy --refuse kept-uploads` declines its rounds".to_owned(),
         );
     }
-    line("pi", format!("{}, {}", device.policy().pi(), device.policy().draw.name()));
+    line("pi", format!("{}, {}", device.policy().pi(), device.policy().disclosure.name()));
     line("store", format!("{} ({} bytes)", folder.display(), grouped(bytes)));
     text
 }

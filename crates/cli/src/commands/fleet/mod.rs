@@ -176,7 +176,7 @@ impl Users {
         let together = Arc::new(Together::new());
         let key = key_file::read_shared(args.federation_key.as_deref())?;
         let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
-        policy.draw = args.pi_draw;
+        policy.disclosure = args.pi_draw;
         policy.criteria = match args.report.iter().any(|name| name == "all") {
             true => Reportable::All,
             false => Reportable::Only(args.report.iter().cloned().collect()),

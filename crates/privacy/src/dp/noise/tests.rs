@@ -27,7 +27,7 @@ fn likely((sum, freedom): (f64, f64)) -> bool {
 
 fn draws(noise: &impl Noise, count: usize, seed: u8) -> Vec<i64> {
     let mut values = vec![0; count];
-    noise.fill(&mut Generator::new([seed; 32]), &mut values);
+    noise.fill(&mut SecureRng::new([seed; 32]), &mut values);
     values
 }
 
@@ -89,7 +89,7 @@ fn wide_noise_is_close_to_the_normal_distribution() {
 fn noise_is_added_and_repeats_with_its_seed() {
     let noise = DiscreteGaussian::new(5.0).unwrap();
     let mut values = [100i64; 50];
-    noise.add_to(&mut Generator::new([9; 32]), &mut values);
+    noise.add_to(&mut SecureRng::new([9; 32]), &mut values);
     assert!(values.iter().zip(draws(&noise, 50, 9)).all(|(a, b)| *a == 100 + b));
     assert!(values.iter().any(|&v| v != 100));
 }
@@ -102,14 +102,14 @@ fn scales_out_of_range_are_refused() {
         assert!(DiscreteLaplace::new(bad).is_err());
     }
     for good in [1.0 / 1024.0, (1u64 << 40) as f64] {
-        let mut generator = Generator::new([8; 32]);
+        let mut generator = SecureRng::new([8; 32]);
         DiscreteGaussian::new(good).unwrap().sample(&mut generator);
         DiscreteLaplace::new(good).unwrap().sample(&mut generator);
     }
 }
 
 /// Laplace noise as textbooks have it: sign and -ln of a uniform double.
-fn naive_laplace(generator: &mut Generator, centre: f64) -> f64 {
+fn naive_laplace(generator: &mut SecureRng, centre: f64) -> f64 {
     let uniform = ((generator.next_u64() >> 11) + 1) as f64 * (-53f64).exp2();
     let sign = if generator.next_u32() & 1 == 1 { 1.0 } else { -1.0 };
     centre + sign * uniform.ln()
@@ -130,7 +130,7 @@ fn reachable(output: f64, centre: f64) -> bool {
 /// come out tells the two inputs apart with certainty. On integers both reach the same values.
 #[test]
 fn floating_point_noise_betrays_its_input_and_integer_noise_does_not() {
-    let generator = &mut Generator::new([11; 32]);
+    let generator = &mut SecureRng::new([11; 32]);
     let outputs: Vec<f64> = (0..2000).map(|_| naive_laplace(generator, 0.0)).collect();
     assert!(
         outputs.iter().all(|&y| reachable(y, 0.0)),
