@@ -2,8 +2,8 @@
 
 use super::{cutoff, disclosure_mode};
 use clap::{Args, Subcommand};
-use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, UPLOAD_RETENTION, NOISE, SECURE_AGGREGATION};
-use sottovoce_protocol::{LayerRequirement, DisclosureMode};
+use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
+use sottovoce_protocol::{Demand, DisclosureMode};
 use std::path::PathBuf;
 
 /// Criteria that a device can report.

@@ -4,7 +4,8 @@ use crate::callers::{Commits, Outcome, call, probe};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::Value;
 use sottovoce_protocol::{
-    DisclosureSeeds, FederationId, Layout, Ledger, RowOrigin, Policy, RoundId, RoundTerms, TermsDraft, Trained, codec,
+    DisclosureSeeds, FederationId, Layout, Ledger, Policy, RoundId, RoundTerms, RowOrigin, TermsDraft,
+    Trained, codec,
 };
 use sottovoce_server::Server;
 use sottovoce_server::federation::catalog::CheckedCatalog;
@@ -179,15 +180,21 @@ async fn enrol(
 
 /// An update of about so many bytes, with values that do not compress.
 fn update(layout: &Layout, (federation, round): (u64, u64), bytes: usize) -> Result<Vec<u8>, Box<dyn Error>> {
-    let terms = TermsDraft { federation: FederationId(federation), round: RoundId(round), ..TermsDraft::default() };
+    let terms =
+        TermsDraft { federation: FederationId(federation), round: RoundId(round), ..TermsDraft::default() };
     let (terms, mut rng) = (RoundTerms::freeze(terms)?, Rng::new(3));
     let width = layout.shapes()[0].cols as usize;
     let mut trained = Trained::new(layout);
     for row in 0..(bytes / (4 * width + 1)) as u32 {
         rng.fill_normal(0.01, trained.push_row(0, 7 * row, RowOrigin::Other)?);
     }
-    let disclosed =
-        trained.disclose(&Policy::new(1.0)?, &terms, 0, &mut Ledger::totals_only(), DisclosureSeeds::once(&mut rng))?;
+    let disclosed = trained.disclose(
+        &Policy::new(1.0)?,
+        &terms,
+        0,
+        &mut Ledger::totals_only(),
+        DisclosureSeeds::once(&mut rng),
+    )?;
     let mut out = Vec::new();
     codec::encode_update(&disclosed, &mut out);
     Ok(out)

@@ -31,7 +31,7 @@ enum Sum<'a> {
 impl Sum<'_> {
     fn add(&mut self, sender: Sender, update: &Update) -> Result<(), OrderedAggregatorError> {
         match (self, sender) {
-            (Self::Ordered(ordered_aggregator), Sender::Device(device)) => ordered_aggregator.add(device, update),
+            (Self::Ordered(tally), Sender::Device(device)) => tally.add(device, update),
             (Self::Ordered(_), Sender::Token(_)) => Err(OrderedAggregatorError::NotAsked(u32::MAX)),
             (Self::Unordered(sum), _) => {
                 sum.add(update);

@@ -96,7 +96,7 @@ mod tests {
         let with_facts =
             "item\ttitle\tcategories\tfacts\n7\tHeat\t\t0\n9\t\t\t\n\nhops\twords\n1\tdirector: Mann\n";
         let checked = check(with_facts).unwrap();
-        assert_eq!((checked.items, checked.facts.unwrap().holders(0).to_vec()), (2, vec![0]));
+        assert_eq!((checked.items, checked.facts.unwrap().items_with(0).to_vec()), (2, vec![0]));
         let unknown = check(&with_facts.replace("\t0\n", "\t4\n")).unwrap_err();
         assert_eq!(unknown.line, 2);
         let wrong = |text: &str| check(text).unwrap_err().to_string();

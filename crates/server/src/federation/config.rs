@@ -3,8 +3,7 @@
 use super::catalog::{CatalogError, CheckedCatalog};
 use crate::secret;
 use serde::{Deserialize, Serialize};
-use sottovoce_federation::BuildError;
-use sottovoce_federation::{Coordinator, FederationError, HostedFederation, FederationBuilder};
+use sottovoce_federation::{BuildError, Coordinator, FederationBuilder, FederationError, HostedFederation};
 use sottovoce_models::settings::Value;
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{CriterionRequest, FederationId, limits};
@@ -211,8 +210,9 @@ impl FederationConfig {
     /// # Errors
     /// If the model or a setting is invalid.
     pub fn host(&self, federation: u64, catalog: &CheckedCatalog) -> Result<HostedFederation, BuildError> {
-        let asked = |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
-        let hosting = FederationBuilder {
+        let asked =
+            |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
+        let builder = FederationBuilder {
             federation: FederationId(federation),
             items: catalog.items,
             facts: catalog.facts.clone(),
@@ -233,7 +233,7 @@ impl FederationConfig {
             settings.retain(|(key, _)| *key != "deadline");
             settings.push(("deadline", Value::Real(DEFAULT_DEADLINE)));
         }
-        hosting.build(&self.model, settings)
+        builder.build(&self.model, settings)
     }
 
     /// Checks that a seal can hide a device among the expected number of devices.

@@ -343,7 +343,7 @@ fn seconds(millis: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::federation::anonymous::issuer;
-    use sottovoce_protocol::Terms;
+    use sottovoce_protocol::TermsDraft;
 
     fn opening(cohort: &[u32]) -> RoundOpening {
         let (federation, round, version, minimum) = (1, 0, 0, 1);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     fn round(cohort: &[u32]) -> Round {
-        Round::new(opening(cohort), RoundTerms::freeze(Terms::default()).unwrap(), 1.0, None)
+        Round::new(opening(cohort), RoundTerms::freeze(TermsDraft::default()).unwrap(), 1.0, None)
     }
 
     fn anonymous_round(cohort: &[u32]) -> Round {

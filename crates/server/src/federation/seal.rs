@@ -41,11 +41,11 @@ enum Kind {
     /// Secure aggregation.
     Masked(secagg::Server),
     /// Homomorphic encryption.
-    Encrypted(EncryptedRound),
+    Encrypted(SumDecryption),
 }
 
 /// Encrypted updates: collected like plain ones, then decrypted by devices.
-struct EncryptedRound {
+struct SumDecryption {
     sum: EncryptedSum,
     /// Values of an update.
     length: usize,
@@ -59,7 +59,7 @@ struct EncryptedRound {
     aborted: Option<String>,
 }
 
-impl EncryptedRound {
+impl SumDecryption {
     fn new(sum: EncryptedSum, length: usize) -> Self {
         let (counted, closed, decryptions, opened, aborted) = Default::default();
         Self { sum, length, counted, closed, decryptions, opened, aborted }
@@ -155,7 +155,7 @@ impl Seal {
                 };
                 timed_out || masks.waiting_for().into_iter().all(declined)
             }
-            Kind::Encrypted(EncryptedRound { closed: None, .. }) => enough,
+            Kind::Encrypted(SumDecryption { closed: None, .. }) => enough,
             Kind::Encrypted(_) => timed_out,
         }
     }
@@ -260,7 +260,7 @@ impl Seal {
         };
         let masked =
             secagg::Masked::decode(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
-        if masked.header != secagg::Header::new(masks.config(), seat) {
+        if masked.header != secagg::Header::new(masks.terms(), seat) {
             let reason = "the update is for another round, federation or seat";
             return Err(UploadError::WrongRound(reason.to_owned()));
         }
@@ -304,7 +304,9 @@ impl Federation {
         let length = protected.quantizer().length();
         let step_timeout = u64::from(self.config.seal_step_seconds) * 1000;
         let kind = match protected.encryption() {
-            Some(lock) => Kind::Encrypted(EncryptedRound::new(EncryptedSum::new(lock.clone()), length)),
+            Some(encryption) => {
+                Kind::Encrypted(SumDecryption::new(EncryptedSum::new(encryption.clone()), length))
+            }
             None => {
                 let terms = protected.config().secagg_config(&round.terms, length)?;
                 let mut hasher = blake3::Hasher::new_keyed(&self.secret);

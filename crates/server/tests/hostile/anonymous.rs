@@ -4,7 +4,7 @@ use crate::client::{Answer, Request, send};
 use crate::messages::{self, Phone};
 use crate::scene::Host;
 use serde_json::json;
-use sottovoce_privacy::tokens::{TokenResponse, TokenRequest as Wanted, Scope, Token, to_hex};
+use sottovoce_privacy::tokens::{Scope, Token, TokenRequest as Wanted, TokenResponse, to_hex};
 use sottovoce_privacy::{SecureRng, anonymous_key};
 use sottovoce_protocol::{Layout, RoundTerms};
 use sottovoce_server::storage::Sender;

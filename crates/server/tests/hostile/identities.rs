@@ -5,9 +5,9 @@ use crate::messages::Phone;
 use crate::scene::Host;
 use serde_json::json;
 use sottovoce_privacy::secagg::{
-    Confirmations, Device, Identity, EncryptedShares, Message as _, Neighbours, Roster, Survivors, Config,
+    Config, Confirmations, Device, EncryptedShares, Identity, Message as _, Neighbours, Roster, Survivors,
 };
-use sottovoce_privacy::{PrivacyMechanism, PrivacyConfig};
+use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism};
 use sottovoce_protocol::codec;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,8 @@ impl Choir {
         };
         let terms = codec::decode_terms(&answer.body).unwrap();
         let protection = PrivacyConfig::read(&terms.privacy).unwrap();
-        let protected = PrivacyMechanism::new(&protection, &self.host.layout(phone), terms.cohort_size).unwrap();
+        let protected =
+            PrivacyMechanism::new(&protection, &self.host.layout(phone), terms.cohort_size).unwrap();
         let masks = protection.secagg_config(&terms, protected.unwrap().quantizer().length()).unwrap();
         assert!(masks.signed);
         (masks, answer.header("sottovoce-seat").unwrap().parse().unwrap())

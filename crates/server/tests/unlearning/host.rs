@@ -1,8 +1,9 @@
 //! A server in this process, in a folder that outlives it, and devices that answer its rounds.
 
 use sottovoce_core::Rng;
-use sottovoce_protocol::{DisclosureSeeds, Ledger, RowOrigin, Policy, RoundTerms, Trained, codec};
+use sottovoce_protocol::{DisclosureSeeds, Ledger, Policy, RoundTerms, RowOrigin, Trained, codec};
 use sottovoce_server::commit_queue::{CommitObserver, CommitQueue};
+use sottovoce_server::federation::catalog::CheckedCatalog;
 use sottovoce_server::federation::{CheckIn, Federation, FederationConfig, Unlearn};
 use sottovoce_server::storage::{self, Storage, Stored, TokenPurpose};
 use sottovoce_server::versions::VersionStore;
@@ -148,14 +149,16 @@ impl Host {
 
 /// The update of a person, the same in every round.
 fn update(person: u32, terms: &RoundTerms) -> Vec<u8> {
-    let shape = sottovoce_models::learner::learner(&terms.model, None).unwrap().layout(ITEMS).unwrap();
-    let mut trained = Trained::new(&shape);
+    let catalog = CheckedCatalog { items: ITEMS, facts: None };
+    let hosted = config(1, Unlearn::None).host(0, &catalog).unwrap();
+    let mut trained = Trained::new(hosted.coordinator.layout());
     let value = 0.1 + person as f32;
     trained.push_row(0, person, RowOrigin::Other).unwrap().fill(value);
     trained.push_row(0, person + 1, RowOrigin::Other).unwrap().fill(-value);
     let policy = Policy::new(1.0).unwrap();
-    let disclosed =
-        trained.disclose(&policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1))).unwrap();
+    let disclosed = trained
+        .disclose(&policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
+        .unwrap();
     let mut bytes = Vec::new();
     codec::encode_update(&disclosed, &mut bytes);
     bytes

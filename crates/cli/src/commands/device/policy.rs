@@ -7,7 +7,7 @@ use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_device::{Device, DeviceError};
-use sottovoce_protocol::{Participation, DisclosureMode, Policy, PolicyError, Reportable};
+use sottovoce_protocol::{DisclosureMode, Participation, Policy, PolicyError, Reportable};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
     let mut bar = Bar::new("rounds", about["rounds"].as_u64().unwrap_or(0), common.quiet);
     let total = workers::run(&schedule, &transport, usize::from(args.connections), &mut bar)?;
     drop(bar);
-    let model = download_with_retries(&transport, &args.federation)?;
+    let model = with_retries(|| download(&transport, &args.federation))?;
     if let Some(path) = &args.model_out {
         write_model(path, &model)?;
     }
@@ -109,15 +109,15 @@ pub(crate) fn about(transport: &dyn Transport, federation: &str) -> Result<Value
     serde_json::from_slice(&response.body).context("the server's description of the federation")
 }
 
-/// How long to wait for a server that is unreachable at the end.
-const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long to wait for a server that is restarting.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The current version, from a server that may be restarting.
-fn download_with_retries(transport: &dyn Transport, federation: &str) -> Result<SharedModel> {
+/// Repeats requests to a server that has answered before and may be restarting.
+fn with_retries<T>(request: impl Fn() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
-        match download(transport, federation) {
-            Err(error) if error.is::<TransportError>() && start.elapsed() < DOWNLOAD_TIMEOUT => {
+        match request() {
+            Err(error) if error.is::<TransportError>() && start.elapsed() < RESTART_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(200));
             }
             done => return done,
@@ -172,7 +172,8 @@ impl Users {
     fn devices(&self, args: &Fleet, common: &Common, transport: &dyn Transport) -> Result<Vec<Device>> {
         let token = secret(&args.token_file)?;
         let path = format!("/v1/federations/{}/catalog", args.federation);
-        let items = Arc::new(Items::parse(get(transport, path, limits::MESSAGE_BYTES)?.body)?);
+        let catalog = with_retries(|| get(transport, path.clone(), limits::MESSAGE_BYTES))?;
+        let items = Arc::new(Items::parse(catalog.body)?);
         let together = Arc::new(SharedCache::new());
         let key = key_file::read_shared(args.federation_key.as_deref())?;
         let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
