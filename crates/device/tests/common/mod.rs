@@ -6,16 +6,16 @@ pub mod http;
 
 use sottovoce_core::Rng;
 use sottovoce_device::{
-    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, Next, Options, Timing, Request,
-    Response, Secret, Seeds, Transport, TransportError,
+    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, Next, Options, Request,
+    Response, Secret, Seeds, Timing, Transport, TransportError,
 };
 use sottovoce_models::{Negatives, SharedPart, fpl};
 use sottovoce_privacy::quantize::RowLayout;
-use sottovoce_privacy::tokens::{BlindedElement, Issuer, PublicKey, Eligibility, Token, from_hex};
-use sottovoce_privacy::{SecureRng, Quantization, PrivacyConfig, anonymous_layer};
+use sottovoce_privacy::tokens::{BlindedElement, Eligibility, Issuer, PublicKey, Token, from_hex};
+use sottovoce_privacy::{PrivacyConfig, Quantization, SecureRng, anonymous_layer};
 use sottovoce_protocol::{
-    CriterionRequest, DeviceId, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId,
-    RoundTerms, DifferenceOptions, SharedModel, TermsDraft, ValueEncoding, codec,
+    CriterionRequest, DeviceId, Difference, DifferenceOptions, FederationId, ModelSpec, ModelVersion, Policy,
+    Received, RoundId, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -116,7 +116,8 @@ impl Server {
     }
 
     pub fn ask_for(&self, criterion: &str) {
-        let asked = CriterionRequest { name: criterion.to_owned(), purpose: "to see whether it learns".to_owned() };
+        let asked =
+            CriterionRequest { name: criterion.to_owned(), purpose: "to see whether it learns".to_owned() };
         self.with(|world| world.terms.criteria.push(asked));
     }
 
@@ -278,7 +279,8 @@ impl World {
             return problem(404, "no-difference");
         }
         let difference =
-            Difference::between(&self.versions[held], &self.versions[version], DifferenceOptions::EXACT).unwrap();
+            Difference::between(&self.versions[held], &self.versions[version], DifferenceOptions::EXACT)
+                .unwrap();
         let mut body = Vec::new();
         codec::encode_difference(&difference, &mut body).unwrap();
         Response { body, ..answer(200) }
