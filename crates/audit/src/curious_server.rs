@@ -1,7 +1,7 @@
 //! Sees what a server sees, keeps what attacks need, and tells how far they get.
 
 use crate::attacks::{self, Attack, Disaggregation};
-use crate::findings::{self, Findings, Checkpoint};
+use crate::findings::{self, Checkpoint, Findings};
 use crate::sums::{Round, Sums};
 use crate::{AuditError, Evidence, ExposedTables, Subjects};
 use rayon::prelude::*;
@@ -100,9 +100,20 @@ impl CuriousServer {
         let devices = subjects.devices();
         let mut subject_index = vec![NOBODY; devices.last().map_or(0, |&last| last as usize + 1)];
         (0..).zip(devices).for_each(|(place, &device)| subject_index[device as usize] = place);
-        let people = devices.iter().map(|_| Mutex::new(vec![Evidence::default(); tables.tables().len()])).collect();
+        let people =
+            devices.iter().map(|_| Mutex::new(vec![Evidence::default(); tables.tables().len()])).collect();
         let (shared, observations, somebody_sent) = Default::default();
-        Self { tables, subjects, view, checkpoints, subject_index, people, shared, observations, somebody_sent }
+        Self {
+            tables,
+            subjects,
+            view,
+            checkpoints,
+            subject_index,
+            people,
+            shared,
+            observations,
+            somebody_sent,
+        }
     }
 
     /// The place of a device among the subjects.
@@ -129,8 +140,9 @@ impl CuriousServer {
     fn scores_of_senders(&self, observations: &Observations) -> Vec<Option<Vec<Vec<f32>>>> {
         let (tables, devices) = (&self.tables, self.subjects.devices());
         if self.seen(observations) == View::Sums {
-            let took_part =
-                |person: &u32| observations.rounds_seen().any(|round| round.present.binary_search(person).is_ok());
+            let took_part = |person: &u32| {
+                observations.rounds_seen().any(|round| round.present.binary_search(person).is_ok())
+            };
             let disaggregation: Vec<_> = observations.sums.iter().map(Disaggregation::of).collect();
             let of = |person: &u32| {
                 took_part(person)
@@ -164,7 +176,10 @@ impl CuriousServer {
             View::Uploads => self.people.iter().map(|person| u64::from(lock(person)[0].uploads)).sum(),
             View::Sums => {
                 let of = |person: &&u32| {
-                    observations.rounds_seen().filter(|round| round.present.binary_search(person).is_ok()).count()
+                    observations
+                        .rounds_seen()
+                        .filter(|round| round.present.binary_search(person).is_ok())
+                        .count()
                 };
                 self.subjects.devices().iter().map(|person| of(&person) as u64).sum()
             }
@@ -173,7 +188,14 @@ impl CuriousServer {
             return Err(AuditError::Nothing);
         }
         let totals = findings::Totals { rounds: observations.rounds, uploads };
-        Ok(findings::conclude(&self.subjects, view, scores, &vectors, totals, observations.over_rounds.clone()))
+        Ok(findings::conclude(
+            &self.subjects,
+            view,
+            scores,
+            &vectors,
+            totals,
+            observations.over_rounds.clone(),
+        ))
     }
 }
 

@@ -104,7 +104,12 @@ type ItemScorer<'a> = &'a (dyn Fn(&[Vec<f32>]) -> Vec<f32> + Sync);
 type CandidateScorer<'a> = &'a (dyn Fn(&[Vec<f32>], &[u32]) -> Vec<f32> + Sync);
 
 /// Mean AUC of each attack.
-pub(crate) fn checkpoint(subjects: &Subjects, rounds: u64, attacks: &[Attack], scores: &Scores) -> Checkpoint {
+pub(crate) fn checkpoint(
+    subjects: &Subjects,
+    rounds: u64,
+    attacks: &[Attack],
+    scores: &Scores,
+) -> Checkpoint {
     let auc = attacks.iter().enumerate().map(|(which, attack)| {
         let of = |(place, scores): (usize, &Option<Vec<Vec<f32>>>)| {
             evaluate(&scores.as_ref()?[which], &subjects.had(place)).map(|rebuilt| rebuilt.auc)

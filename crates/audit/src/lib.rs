@@ -10,21 +10,21 @@
 //! made up to calibrate all attacks together.
 
 mod attacks;
+mod curious_server;
 mod error;
-mod evidence;
-mod findings;
 mod evaluation;
+mod evidence;
+mod exposed_table;
+mod findings;
 pub mod report;
 mod subjects;
 mod sums;
-mod exposed_table;
-mod curious_server;
 
 pub use attacks::Attack;
+pub use curious_server::{CuriousServer, View};
 pub use error::AuditError;
-pub use evidence::Evidence;
-pub use findings::{COMBINED, Finding, Findings, Checkpoint};
 pub use evaluation::{Figure, Rebuilt, evaluate};
-pub use subjects::Subjects;
+pub use evidence::Evidence;
 pub use exposed_table::{ExposedTable, ExposedTables};
-pub use curious_server::{View, CuriousServer};
+pub use findings::{COMBINED, Checkpoint, Finding, Findings};
+pub use subjects::Subjects;

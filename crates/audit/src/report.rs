@@ -134,7 +134,11 @@ pub fn rounds_plot(attack: Option<&str>, variants: &[Named<'_>]) -> Option<Plot>
         let names: Vec<&str> = over_rounds.first()?.auc.iter().map(|(name, _)| *name).collect();
         for name in names.into_iter().filter(|name| attack.is_none_or(|attack| attack == *name)) {
             let value = |checkpoint: &crate::Checkpoint| {
-                checkpoint.auc.iter().find(|(each, _)| *each == name).map(|&(_, auc)| (checkpoint.rounds as f64, auc))
+                checkpoint
+                    .auc
+                    .iter()
+                    .find(|(each, _)| *each == name)
+                    .map(|&(_, auc)| (checkpoint.rounds as f64, auc))
             };
             let label = match attack {
                 Some(_) => variant.label.clone(),

@@ -1,6 +1,6 @@
 //! The audit finds what it should, and nothing where there is nothing to find.
 
-use sottovoce_audit::{Findings, Subjects, ExposedTables, View, CuriousServer};
+use sottovoce_audit::{CuriousServer, ExposedTables, Findings, Subjects, View};
 use sottovoce_core::{Catalog, Facts, Histories, Rng};
 use sottovoce_federation::registry;
 use sottovoce_models::settings::Value;
@@ -136,7 +136,8 @@ fn without_any_row_of_theirs_the_complement_tells_unless_decoys_are_sent() {
     let over_rounds = |negatives: &str| -> Vec<f64> {
         let findings = one_triple(0.0, negatives, 40);
         let of = |auc: &[(&str, f64)]| auc.iter().find(|(name, _)| *name == "complement").unwrap().1;
-        let mut over_rounds: Vec<f64> = findings.over_rounds.iter().map(|checkpoint| of(&checkpoint.auc)).collect();
+        let mut over_rounds: Vec<f64> =
+            findings.over_rounds.iter().map(|checkpoint| of(&checkpoint.auc)).collect();
         over_rounds.push(findings.of("complement").unwrap().auc);
         over_rounds
     };

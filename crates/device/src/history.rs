@@ -62,7 +62,11 @@ impl Rows {
     /// The latest interaction with one of these items, ascending.
     fn latest_among(&self, items: &[u32]) -> Option<(i64, u32)> {
         // Of several at the same time the last one counts.
-        self.all.iter().copied().filter(|(_, row)| items.binary_search(row).is_ok()).max_by_key(|(time, _)| *time)
+        self.all
+            .iter()
+            .copied()
+            .filter(|(_, row)| items.binary_search(row).is_ok())
+            .max_by_key(|(time, _)| *time)
     }
 }
 
@@ -82,7 +86,8 @@ impl Figures for DeviceFigures<'_> {
     fn value(&self, criterion: &str, items: &[u32]) -> Option<f64> {
         match criterion {
             criteria::DIVERSITY => {
-                let of = |row: u32| self.items.map_or_else(Vec::new, |all| all.categories(row as usize).collect());
+                let of =
+                    |row: u32| self.items.map_or_else(Vec::new, |all| all.categories(row as usize).collect());
                 self.items.map(|_| criteria::diversity::<&str>(items, of) as f64)
             }
             criteria::RECENCY => {
@@ -158,7 +163,9 @@ impl History {
         self.times.iter().for_each(|time| out.number(time.cast_unsigned()));
     }
 
-    pub(crate) fn read(from: &mut sottovoce_client::bytes::Reader<'_>) -> sottovoce_client::bytes::Read<Self> {
+    pub(crate) fn read(
+        from: &mut sottovoce_client::bytes::Reader<'_>,
+    ) -> sottovoce_client::bytes::Read<Self> {
         let ids: Names = from.texts("history")?;
         let time = |_| Ok(from.number("time of an interaction")?.cast_signed());
         let times = (0..ids.len()).map(time).collect::<sottovoce_client::bytes::Read<Vec<_>>>()?;
@@ -316,7 +323,10 @@ mod tests {
         let mut policy = Policy::new(1.0).unwrap();
         policy.hide(0);
         let disclosed = rows.disclosed(&policy, 0);
-        assert_eq!((&disclosed.rows[..], disclosed.latest, disclosed.latest_time), (&[1, 2][..], Some(2), Some(3)));
+        assert_eq!(
+            (&disclosed.rows[..], disclosed.latest, disclosed.latest_time),
+            (&[1, 2][..], Some(2), Some(3))
+        );
         assert_eq!(history.rows(&large).rows, [0, 1, 2, 3]);
         assert_eq!(History::of_ids(["b", "a"]).rows(&small).latest, Some(0));
         let mut bytes = sottovoce_client::bytes::Writer::default();

@@ -76,7 +76,9 @@ mod transport;
 mod upload_credential;
 
 pub use bounds::{Bounds, ID_BYTES};
-pub use device::{Action, Device, Enrolment, ItemLeft, Options, Recommendation, Recommended, Explanation, OwnerReport};
+pub use device::{
+    Action, Device, Enrolment, Explanation, ItemLeft, Options, OwnerReport, Recommendation, Recommended,
+};
 pub use error::DeviceError;
 #[cfg(feature = "files")]
 pub use files::{FileStore, Key};
@@ -85,7 +87,7 @@ pub use history::{History, ImportError, Imported, read_history};
 pub use http::{HttpError, HttpOptions, HttpTransport};
 pub use items::{CatalogError, Items};
 pub use model_cache::{Digest, ModelCache, NoCache, SharedCache};
-pub use schedule::{Always, Conditions, End, Next, Timing, Rest};
+pub use schedule::{Always, Conditions, End, Next, Rest, Timing};
 pub use sottovoce_client::{Secret, Seeds, criteria};
 pub use sottovoce_privacy::secagg::{IdentityKey, Roster, RosterError, read_roster};
 pub use state::Membership;

@@ -1,7 +1,7 @@
 //! Decoded models and working memory, which the devices of one process can share.
 
-use sottovoce_core::Facts;
 use sottovoce_client::LoadedModel;
+use sottovoce_core::Facts;
 use sottovoce_models::settings::TermsError;
 use sottovoce_protocol::{ModelSpec, Parameters, SharedModel};
 use std::collections::VecDeque;

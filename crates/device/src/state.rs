@@ -1,14 +1,14 @@
 //! Everything small that a device must not lose, stored as one.
 
 use crate::bounds::Bounds;
-use sottovoce_client::bytes::{Read, Reader, Writer};
 use crate::history::History;
-use sottovoce_client::Sealing;
-use sottovoce_client::{Secret, Seeds};
 use crate::upload_credential::UploadCredential;
+use sottovoce_client::Sealing;
+use sottovoce_client::bytes::{Read, Reader, Writer};
+use sottovoce_client::{Secret, Seeds};
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{
-    FederationId, Ledger, ModelSpec, Participation, DisclosureMode, Policy, Reportable, RoundId, Settings,
+    DisclosureMode, FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -373,7 +373,10 @@ mod tests {
             pending: Some(Pending {
                 round: RoundId(9),
                 bytes: vec![1, 2, 3].into(),
-                upload_credential: Some(UploadCredential::new(FederationId(3), crate::upload_credential::tests::issuer(9).key())),
+                upload_credential: Some(UploadCredential::new(
+                    FederationId(3),
+                    crate::upload_credential::tests::issuer(9).key(),
+                )),
             }),
             sealing: Some(Sealing::begin(terms, (3, [8; 32]), None, vec![1, u32::MAX, 7]).unwrap()),
             key: Some([9; 32]),
@@ -384,7 +387,8 @@ mod tests {
 
     #[test]
     fn states_from_before_seals_tokens_rosters_and_kept_draws_are_read() {
-        let pending = Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), upload_credential: None });
+        let pending =
+            Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), upload_credential: None });
         let mut state = State {
             sealing: None,
             key: None,

@@ -183,7 +183,8 @@ fn locked<S>(store: &std::sync::Mutex<S>) -> Result<std::sync::MutexGuard<'_, S>
     store
         .lock()
         .map_err(|_| StoreError::Other("another holder of this store broke off in the middle".to_owned()))
-}/// A device's secret, from the machine's random numbers.
+}
+/// A device's secret, from the machine's random numbers.
 ///
 /// # Errors
 /// If the machine gives none.
@@ -193,5 +194,3 @@ pub fn random_secret() -> Result<sottovoce_client::Secret, StoreError> {
     getrandom::fill(&mut bytes).map_err(|error| StoreError::Random { what: error.to_string() })?;
     Ok(sottovoce_client::Secret::new(bytes))
 }
-
-

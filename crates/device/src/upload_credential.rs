@@ -1,9 +1,9 @@
 //! An update that leaves without saying whose it is: the one-time token that it needs instead of the credential.
 
-use sottovoce_client::bytes::{Read, Reader, Writer};
 use sottovoce_client::Secret;
+use sottovoce_client::bytes::{Read, Reader, Writer};
 use sottovoce_privacy::SecureRng;
-use sottovoce_privacy::tokens::{TokenResponse, PublicKey, TokenRequest, Scope, Token, TokenError, to_hex};
+use sottovoce_privacy::tokens::{PublicKey, Scope, Token, TokenError, TokenRequest, TokenResponse, to_hex};
 use sottovoce_protocol::{FederationId, RoundId};
 
 /// A token that is to be asked for, or is there. It is asked for with numbers that follow from the device's secret and the
@@ -72,7 +72,8 @@ pub(crate) mod tests {
     #[test]
     fn a_killed_device_asks_for_the_same_token_and_takes_none_of_another_key() {
         let (secret, round) = (Secret::new([7; 32]), RoundId(9));
-        let (issuer, upload_credential) = (issuer(9), UploadCredential::new(FederationId(3), issuer(9).key()));
+        let (issuer, upload_credential) =
+            (issuer(9), UploadCredential::new(FederationId(3), issuer(9).key()));
         let blinded = upload_credential.blinded(&secret, round);
         assert_eq!(upload_credential.blinded(&secret, round), blinded);
         assert_ne!(upload_credential.blinded(&secret, RoundId(10)), blinded);

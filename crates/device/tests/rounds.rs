@@ -7,7 +7,9 @@ use sottovoce_core::Rng;
 use sottovoce_device::{Device, DeviceError, End, Items, MemoryStore, Next, Options, Rest, SharedCache};
 use sottovoce_models::{DevicePart, Task, fpl};
 use sottovoce_privacy::tokens::{Issuer, Scope};
-use sottovoce_protocol::{DisclosureSeeds, FederationId, Ledger, Policy, RoundId, RoundTerms, Trained, codec};
+use sottovoce_protocol::{
+    DisclosureSeeds, FederationId, Ledger, Policy, RoundId, RoundTerms, Trained, codec,
+};
 use std::sync::Arc;
 use std::time::Duration;
 

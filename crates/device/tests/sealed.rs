@@ -6,10 +6,10 @@ use common::{Kept, Server, enrolment, options, problem};
 use sottovoce_device::{Device, Method, Next, Request, Response, Rest, Roster, Transport, TransportError};
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::secagg::{
-    self, Confirm, Confirmations, Header, Identity, EncryptedShares, Message as _, Neighbours, RevealedShare, ClientIndex, Step, Sum,
-    Survivors, Unmask,
+    self, ClientIndex, Confirm, Confirmations, EncryptedShares, Header, Identity, Message as _, Neighbours,
+    RevealedShare, Step, Sum, Survivors, Unmask,
 };
-use sottovoce_privacy::{IDENTITIES, Quantization, PrivacyMechanism, PrivacyConfig, Seal};
+use sottovoce_privacy::{IDENTITIES, PrivacyConfig, PrivacyMechanism, Quantization, Seal};
 use sottovoce_protocol::{Refusal, RoundTerms};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,8 @@ impl Choir {
             world.terms.clone()
         });
         let layout = server.with(|world| world.versions[0].parameters.layout());
-        let length = PrivacyMechanism::new(&protection, &layout, DEVICES).unwrap().unwrap().quantizer().length();
+        let length =
+            PrivacyMechanism::new(&protection, &layout, DEVICES).unwrap().unwrap().quantizer().length();
         let terms = protection.secagg_config(&RoundTerms::freeze(terms).unwrap(), length).unwrap();
         let masks = Mutex::new(secagg::Server::new(terms, [3; 32]).unwrap());
         Self { server, masks, lie: None, said: Mutex::default() }
@@ -71,10 +72,17 @@ impl Choir {
                 Some(lie(Survivors::decode(&told).unwrap()).encode())
             }
             1 if said.len() == DEVICES as usize => {
-                let header = Header { client: client_index, ..Confirm::decode(&said[&client_index][0]).unwrap().header };
+                let header = Header {
+                    client: client_index,
+                    ..Confirm::decode(&said[&client_index][0]).unwrap().header
+                };
                 let by = |(by, said): (&ClientIndex, &Vec<Vec<u8>>)| {
                     let confirm = Confirm::decode(&said[0]).unwrap();
-                    confirm.signatures.into_iter().find(|(about, _)| *about == client_index).map(|(_, s)| (*by, s))
+                    confirm
+                        .signatures
+                        .into_iter()
+                        .find(|(about, _)| *about == client_index)
+                        .map(|(_, s)| (*by, s))
                 };
                 Some(Confirmations { header, signatures: said.iter().filter_map(by).collect() }.encode())
             }
@@ -109,7 +117,8 @@ fn wait() -> Response {
 impl Transport for Choir {
     fn send(&self, request: &Request) -> Result<Response, TransportError> {
         let bearer = request.bearer.clone().unwrap_or_default();
-        let client_index = self.server.with(|world| world.devices.get(&bearer).copied()).unwrap_or(0) as ClientIndex;
+        let client_index =
+            self.server.with(|world| world.devices.get(&bearer).copied()).unwrap_or(0) as ClientIndex;
         if request.path.ends_with("/seal") || request.path.ends_with("/updates") {
             let hears = request.method == Method::Get;
             return Ok(if hears { self.hear(client_index) } else { self.say(client_index, &request.body) });

@@ -92,8 +92,10 @@ pub(crate) fn on_sums(
     person: u32,
 ) -> [Vec<f32>; 2] {
     let by_table = || tables.tables().iter().zip(sums).zip(disaggregation);
-    let attribution = by_table().map(|((table, sums), _)| table.to_items(sums.moves(attribution::sent(sums, person))));
-    let disaggregated = by_table().map(|((table, sums), apart)| table.to_items(sums.moves(apart.sent(person))));
+    let attribution =
+        by_table().map(|((table, sums), _)| table.to_items(sums.moves(attribution::sent(sums, person))));
+    let disaggregated =
+        by_table().map(|((table, sums), apart)| table.to_items(sums.moves(apart.sent(person))));
     [over_tables(attribution.collect()), over_tables(disaggregated.collect())]
 }
 

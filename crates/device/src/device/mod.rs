@@ -6,19 +6,19 @@ mod recommend;
 mod requests;
 mod responses;
 
-pub use requests::Action;
 pub use owner::{ItemLeft, OwnerReport};
-pub use recommend::{Recommendation, Recommended, Explanation};
+pub use recommend::{Explanation, Recommendation, Recommended};
+pub use requests::Action;
 
 use crate::bounds::Bounds;
 use crate::history::{History, Rows};
-use crate::model_cache::{NoCache, Digest, ModelCache};
-use crate::schedule::{Always, Conditions, Timing, Rest};
-use sottovoce_client::{Secret, Seeds};
+use crate::model_cache::{Digest, ModelCache, NoCache};
+use crate::schedule::{Always, Conditions, Rest, Timing};
 use crate::state::{self, Membership, State};
 use crate::store::{Store, StoreError};
 use crate::{DeviceError, Items};
-use requests::{RequestKind, Phase};
+use requests::{Phase, RequestKind};
+use sottovoce_client::{Secret, Seeds};
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{Policy, RoundId, SharedModel};
 use std::collections::BTreeSet;

@@ -5,7 +5,10 @@ use crate::DeviceError;
 use crate::history::Imported;
 use crate::state::Membership;
 use sottovoce_client::Randomness;
-use sottovoce_protocol::{RoundId, LedgerEntry, Keyed, Ledger, RowDisclosures, DisclosedTable, Participation, DisclosureMode, Policy, PolicyError};
+use sottovoce_protocol::{
+    DisclosedTable, DisclosureMode, Keyed, Ledger, LedgerEntry, Participation, Policy, PolicyError, RoundId,
+    RowDisclosures,
+};
 use std::sync::Arc;
 
 /// What left about one item.
@@ -192,14 +195,21 @@ impl Device {
         Ok(self.item_left(items, row, sum, self.disclosed().as_deref()))
     }
 
-    fn item_left(&self, items: &crate::Items, row: u32, left: RowDisclosures, disclosed: Option<&[u32]>) -> ItemLeft {
+    fn item_left(
+        &self,
+        items: &crate::Items,
+        row: u32,
+        left: RowDisclosures,
+        disclosed: Option<&[u32]>,
+    ) -> ItemLeft {
         let had = self.rows.rows.binary_search(&row).is_ok();
         ItemLeft {
             row,
             item: items.id(row as usize).to_owned(),
             title: items.title(row as usize).map(str::to_owned),
             had,
-            disclosed: disclosed.map_or(had && !self.policy.hides(row), |disclosed| disclosed.binary_search(&row).is_ok()),
+            disclosed: disclosed
+                .map_or(had && !self.policy.hides(row), |disclosed| disclosed.binary_search(&row).is_ok()),
             left,
         }
     }

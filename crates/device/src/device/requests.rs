@@ -5,11 +5,11 @@ use crate::DeviceError;
 use crate::history::DeviceFigures;
 use crate::model_cache::Digest;
 use crate::schedule::{End, Next, Rest};
+use crate::state::{Membership, Pending, PrivateModel};
+use crate::transport::{Method, Request, Transport};
 use crate::upload_credential::UploadCredential;
 use sottovoce_client::{Declined, DeviceRound, LoadedModel, Outcome, Sealing, Upload};
 use sottovoce_privacy::anonymous_key;
-use crate::state::{Membership, Pending, PrivateModel};
-use crate::transport::{Method, Request, Transport};
 use sottovoce_protocol::{ModelVersion, Participation, RoundId, RoundTerms, codec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +144,8 @@ impl Device {
                 wait(Rest::Paused)
             }
             Membership::Enrolled { .. } if self.state.pending.is_some() => {
-                let upload_credential = self.state.pending.as_ref().and_then(|pending| pending.upload_credential);
+                let upload_credential =
+                    self.state.pending.as_ref().and_then(|pending| pending.upload_credential);
                 self.send(match upload_credential.map(|upload_credential| upload_credential.text()) {
                     None => RequestKind::Upload,
                     Some(None) => RequestKind::Token,
@@ -188,7 +189,8 @@ impl Device {
 
     /// Whether the held model has a row for each item of the catalog; if not, the catalog is worth fetching once.
     fn check_fit(&self) -> Result<bool, Declined> {
-        let (Phase::RoundInvitation(asked), Some(held), Some(items)) = (&self.phase, &self.held, &self.items) else {
+        let (Phase::RoundInvitation(asked), Some(held), Some(items)) = (&self.phase, &self.held, &self.items)
+        else {
             return Ok(false);
         };
         let model = self.lend(&asked.terms)?;
@@ -219,7 +221,9 @@ impl Device {
         };
         match request_kind {
             RequestKind::Catalog => get(format!("{base}/catalog"), self.options.bounds.catalog_bytes),
-            RequestKind::Enrol => post(format!("{base}/devices")).with_key(secret.idempotency_key("enrol", 0)),
+            RequestKind::Enrol => {
+                post(format!("{base}/devices")).with_key(secret.idempotency_key("enrol", 0))
+            }
             RequestKind::CheckIn => post(format!("{base}/check-in")),
             RequestKind::Model => self.for_model(get(format!("{base}/models/{version}"), most)),
             RequestKind::Difference => {
@@ -272,8 +276,10 @@ impl Device {
             Request::new(Method::Post, format!("{base}/rounds/{round}/{rest}", round = round.0), SMALL)
         };
         if request_kind == RequestKind::Token {
-            let blinded =
-                upload_credential.map_or_else(|| Arc::from([]), |upload_credential| Arc::from(upload_credential.blinded(secret, round)));
+            let blinded = upload_credential.map_or_else(
+                || Arc::from([]),
+                |upload_credential| Arc::from(upload_credential.blinded(secret, round)),
+            );
             return post("token").with_bearer(self.bearer()).with_body(blinded);
         }
         let bytes = pending.map_or_else(|| Arc::from([]), |pending| Arc::clone(&pending.bytes));

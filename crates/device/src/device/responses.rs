@@ -1,15 +1,17 @@
 //! What a device makes of the server's answers.
 
-use super::requests::{RoundInvitation, RequestKind, Phase};
+use super::requests::{Phase, RequestKind, RoundInvitation};
 use super::{Device, Held};
 use crate::model_cache::Digest;
 use crate::schedule::{End, Next, Rest};
-use sottovoce_client::{Declined, Sealing};
 use crate::state::Membership;
 use crate::transport::{Response, TransportError};
 use crate::{DeviceError, Items};
 use serde_json::Value;
-use sottovoce_privacy::{SecureRng, UPLOAD_RETENTION, PrivacyMechanism, PrivacyConfig, Seal, anonymous_key, key_digest};
+use sottovoce_client::{Declined, Sealing};
+use sottovoce_privacy::{
+    PrivacyConfig, PrivacyMechanism, Seal, SecureRng, UPLOAD_RETENTION, anonymous_key, key_digest,
+};
 use sottovoce_protocol::{DecodeError, RoundId, RoundTerms, SharedModel, codec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,7 +177,8 @@ impl Device {
         self.roll_back(response.header("sottovoce-went-back").and_then(|version| version.parse().ok()))?;
         self.record_retention(&terms)?;
         let considered = self.check_terms(&terms);
-        let client_index = response.header("sottovoce-seat").and_then(|client_index| client_index.parse().ok());
+        let client_index =
+            response.header("sottovoce-seat").and_then(|client_index| client_index.parse().ok());
         let asked = RoundInvitation { terms, digest, client_index, whole: false, catalog_is_new: false };
         self.phase = Phase::RoundInvitation(Box::new(asked));
         if let Err(declined) = considered {

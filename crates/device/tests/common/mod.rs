@@ -6,16 +6,16 @@ pub mod http;
 
 use sottovoce_core::Rng;
 use sottovoce_device::{
-    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, Next, Options, Timing, Request,
-    Response, Secret, Seeds, Transport, TransportError,
+    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, Next, Options, Request,
+    Response, Secret, Seeds, Timing, Transport, TransportError,
 };
 use sottovoce_models::{Negatives, SharedPart, fpl};
 use sottovoce_privacy::quantize::RowLayout;
-use sottovoce_privacy::tokens::{BlindedElement, Issuer, PublicKey, Token, from_hex};
-use sottovoce_privacy::{SecureRng, Quantization, PrivacyConfig, anonymous_layer};
+use sottovoce_privacy::tokens::{BlindedElement, Eligibility, Issuer, PublicKey, Token, from_hex};
+use sottovoce_privacy::{PrivacyConfig, Quantization, SecureRng, anonymous_layer};
 use sottovoce_protocol::{
-    CriterionRequest, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId,
-    RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec,
+    CriterionRequest, DeviceId, Difference, DifferenceOptions, FederationId, ModelSpec, ModelVersion, Policy,
+    Received, RoundId, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -118,7 +118,8 @@ impl Server {
     }
 
     pub fn ask_for(&self, criterion: &str) {
-        let asked = CriterionRequest { name: criterion.to_owned(), purpose: "to see whether it learns".to_owned() };
+        let asked =
+            CriterionRequest { name: criterion.to_owned(), purpose: "to see whether it learns".to_owned() };
         self.with(|world| world.terms.criteria.push(asked));
     }
 
@@ -279,11 +280,9 @@ impl World {
         if !self.differences {
             return problem(404, "no-difference");
         }
-        let (held, next) = (&self.versions[held], &self.versions[version]);
-        let row = |model: &SharedModel, table: usize, row| model.parameters.tables()[table].row(row).to_vec();
-        let changed = |table, at| row(held, table, at) != row(next, table, at);
-        let base = (held.version, held.parameters.checksum());
-        let difference = Difference::since_version(next, base, ValueEncoding::F32, changed).unwrap();
+        let difference =
+            Difference::between(&self.versions[held], &self.versions[version], DifferenceOptions::EXACT)
+                .unwrap();
         let mut body = Vec::new();
         codec::encode_difference(&difference, &mut body).unwrap();
         Response { body, ..answer(200) }

@@ -260,7 +260,7 @@ impl Seal {
         };
         let masked =
             secagg::Masked::decode(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
-        if masked.header != secagg::Header::new(masks.terms(), seat) {
+        if masked.header != secagg::Header::new(masks.config(), seat) {
             let reason = "the update is for another round, federation or seat";
             return Err(UploadError::WrongRound(reason.to_owned()));
         }
