@@ -3,7 +3,7 @@
 use super::{cutoff, disclosure_mode};
 use clap::{Args, Subcommand};
 use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
-use sottovoce_protocol::{Demand, DisclosureMode};
+use sottovoce_protocol::{DisclosureMode, LayerRequirement};
 use std::path::PathBuf;
 
 /// Criteria that a device can report.
