@@ -3,7 +3,7 @@
 use crate::harness::{Database, TestServer, printed, program};
 use serde_json::Value;
 use sottovoce_device::{
-    Device, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Method, Next, Options, Pace,
+    Device, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Method, Next, Options, Timing,
     Request, Response, Secret, Seeds, Transport, TransportError,
 };
 use sottovoce_protocol::Policy;
@@ -66,8 +66,8 @@ impl<'a> People<'a> {
             let items = (0..4).map(|item| format!("i{}", (usize::from(number) * 7 + item * 3) % ITEMS));
             enrolment.history = History::of_ids(items.collect::<Vec<_>>().iter().map(String::as_str));
             let soon = Duration::from_millis(20);
-            let pace = Pace { first: soon, most: soon, check_in: soon, conditions: soon };
-            let options = Options { pace, ..Options::default() };
+            let timing = Timing { first: soon, most: soon, check_in: soon, conditions: soon };
+            let options = Options { timing, ..Options::default() };
             let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, options).unwrap();
             assert_eq!(device.join(http, Duration::ZERO).unwrap(), None);
             let (left, unheard) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));

@@ -13,22 +13,41 @@ use sottovoce_experiment::plan::{RecommenderTraining, Training, Trial};
 use sottovoce_experiment::results::Results;
 use sottovoce_models::Recommender;
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::{Domain, Setting, Settings, Value};
+use sottovoce_models::settings::{Config, Settings};
+use sottovoce_models::{choices, config};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn factor_settings() -> Vec<Setting> {
-    let setting = |key, default, domain| Setting { key, help: "", default, domain };
-    vec![
-        setting("factors", Value::Integer(20), Domain::Integer { low: 1, high: 512, log: true }),
-        setting("learning_rate", Value::Real(0.05), Domain::Real { low: 1e-4, high: 1.0, log: true }),
-        setting("similarity", Value::Word("cosine".into()), Domain::Choice(&["cosine", "jaccard"])),
-        setting("bias", Value::Switch(true), Domain::Switch),
-        setting("pi", Value::Real(1.0), Domain::Real { low: 0.0, high: 1.0, log: false }),
-        setting("epochs", Value::Integer(10), Domain::Integer { low: 1, high: 1000, log: true }),
-    ]
+choices! {
+    /// For the toy model.
+    #[derive(Default)]
+    pub enum Similarity {
+        /// One.
+        #[default]
+        Cosine => "cosine",
+        /// Another.
+        Jaccard => "jaccard",
+    }
+}
+
+config! {
+    /// Settings of every kind.
+    pub struct FactorsConfig {
+        /// Length of vectors
+        factors: usize = 20, in 1..=512 => [log];
+        /// Learning rate
+        learning_rate: f64 = 0.05, in 1e-4..=1.0 => [log was("rate")];
+        /// Which similarity
+        similarity: Similarity = Similarity::Cosine;
+        /// Whether there are biases
+        bias: bool = true;
+        /// Fraction disclosed
+        pi: f64 = 1.0, in 0.0..=1.0;
+        /// Epochs
+        epochs: usize = 10, in 1..=1000 => [log];
+    }
 }
 
 fn never_built(_: &Settings) -> Box<dyn Recommender> {
@@ -36,20 +55,19 @@ fn never_built(_: &Settings) -> Box<dyn Recommender> {
 }
 
 /// A model with settings of every kind, and one with none.
-pub static MODELS: &[Model] = &[
-    Model { name: "mostpop", title: "MostPop", what: "", paper: "", settings: Vec::new, build: never_built },
-    Model {
-        name: "factors",
-        title: "Factors",
-        what: "",
-        paper: "",
-        settings: factor_settings,
-        build: never_built,
-    },
-];
+static TOYS: LazyLock<Vec<Model>> = LazyLock::new(|| {
+    vec![
+        Model::new(["mostpop", "MostPop", "", ""], Vec::new(), never_built),
+        Model::new(["factors", "Factors", "", ""], FactorsConfig::default().schema(), never_built),
+    ]
+});
+
+pub fn models() -> Vec<&'static Model> {
+    TOYS.iter().collect()
+}
 
 pub fn parse(text: &str) -> Experiment {
-    match Experiment::parse("x.toml", text, MODELS) {
+    match Experiment::parse("x.toml", text, &models()) {
         Ok(experiment) => experiment,
         Err(error) => panic!("{error}"),
     }
@@ -57,7 +75,7 @@ pub fn parse(text: &str) -> Experiment {
 
 /// The error of a text.
 pub fn parse_error(text: &str) -> String {
-    Experiment::parse("x.toml", text, MODELS).err().expect("the text has an error").to_string()
+    Experiment::parse("x.toml", text, &models()).err().expect("the text has an error").to_string()
 }
 
 /// Trials whose result is a smooth function of the settings with noise from the seed.
@@ -126,17 +144,17 @@ fn outcome(trial: &Trial, number: usize) -> Result<Outcome, TrialError> {
     if model.name == "mostpop" {
         return Ok(evaluated(trial, 0.1, 0, number));
     }
-    let rate = settings.real("learning_rate");
+    let config = FactorsConfig::read(settings);
+    let rate = config.learning_rate;
     if rate > 0.5 {
         return Err(TrialError::Failed("training diverged in epoch 1: lower the learning rate".into()));
     }
     if rate > 0.3 && trial.is_final() {
         return Err(TrialError::Failed("training diverged in epoch 9: lower the learning rate".into()));
     }
-    let epochs = settings.integer("epochs");
-    let factors = settings.integer("factors") as f64;
+    let (epochs, factors) = (config.epochs, config.factors as f64);
     let value = 0.4 - (rate.log10() + 1.5).powi(2) / 20.0 - (factors.ln() - 3.0).powi(2) / 40.0
-        + 0.05 * settings.real("pi");
+        + 0.05 * config.pi;
     Ok(evaluated(trial, value, epochs, number))
 }
 
