@@ -121,7 +121,7 @@ pub(crate) struct Location {
     /// Folder of the device [default: sottovoce/device in your data folder]
     #[arg(long, value_name = "DIR", env = "SOTTOVOCE_DEVICE")]
     pub(crate) store: Option<PathBuf>,
-    /// Metric that encrypts the folder [default: a file beside the folder, created when you enrol]
+    /// Key that encrypts the folder [default: a file beside the folder, created when you enrol]
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 }
@@ -147,7 +147,7 @@ pub(crate) struct Enrol {
     /// Certificate authority to trust for this server instead of the web's, in PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Metric that the federation's devices share for encrypted updates
+    /// Key that the federation's devices share for encrypted updates
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
     /// Roster of public keys of the federation's devices; see `device identity`

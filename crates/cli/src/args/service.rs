@@ -80,7 +80,7 @@ The settings are the model's (`sottovoce models fpl`), among them cohort, over_s
   sottovoce device enrol --federation films --federation-key films.key ...
 
 Give the file to devices, not to the server. Whoever has it can decrypt the updates.")]
-    Metric {
+    Key {
         /// File to write; it must not exist yet
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
@@ -198,7 +198,7 @@ pub(crate) struct Create {
     /// Timeout of each step of a sealed round but the first
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) seal_step_seconds: u32,
-    /// Metric of `federation key` for encrypted updates; only its digest is sent
+    /// Key of `federation key` for encrypted updates; only its digest is sent
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
     /// Derive the server's noise from the seed, to compare with the simulator; never for real devices
@@ -254,7 +254,7 @@ pub(crate) struct Fleet {
     /// Certificate to trust, in PEM
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_CA")]
     pub(crate) ca: Option<PathBuf>,
-    /// Metric of `federation key` for encrypted updates
+    /// Key of `federation key` for encrypted updates
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
     /// Histories of the devices: a file, a folder, a bare name, or synth:town[:users=N]

@@ -190,9 +190,9 @@ impl Settings {
         schema: &[Setting],
         given: impl IntoIterator<Item = (&'a str, Value)>,
     ) -> Result<Self, ModelError> {
-        let mut values: BTreeMap<_, _> = schema.iter().map(|s| (s.key, s.default.clone())).collect();
-        let mut renamed = Vec::new();
         let settable = || schema.iter().filter(|setting| !setting.derived);
+        let mut values: BTreeMap<_, _> = settable().map(|s| (s.key, s.default.clone())).collect();
+        let mut renamed = Vec::new();
         for (key, value) in given {
             let Some(setting) = settable().find(|setting| setting.answers_to(key)) else {
                 let keys: Vec<_> = settable().map(|s| s.key).collect();

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
     };
     match args {
         Federation::Create(create) => print(&self::create(create, common)?, &page),
-        Federation::Metric { out } => {
+        Federation::Key { out } => {
             let digest = key_digest(&key_file::create(out)?);
             print(&json!({"file": out, "digest": digest}), &|_| {
                 format!("{}: digest {digest}\n", out.display())
