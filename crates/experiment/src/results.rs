@@ -1,6 +1,6 @@
 //! The results of an experiment: one plain structure, the source of report, tables and JSON.
 
-use crate::classifier::AccuracyCurve;
+use crate::classifier::{AccuracyCurve, Classification};
 use crate::engine::{self, RowProgress, RunError};
 use crate::feature_retention::FeatureWeight;
 use crate::file::{DataSet, Experiment};
@@ -31,6 +31,9 @@ pub struct Results {
     pub candidates: String,
     /// The metric by which settings were selected on the validation part.
     pub chosen_by: String,
+    /// Rounds, targets and training of the classifiers, in experiments on classifiers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub classifier: Option<Classification>,
     /// One a data set.
     pub data: Vec<DataResults>,
 }
@@ -180,6 +183,7 @@ impl Results {
             cutoffs: experiment.protocol.cutoffs.clone(),
             candidates: experiment.protocol.candidates.to_string(),
             chosen_by: experiment.selection.metric.to_string(),
+            classifier: experiment.classification().cloned(),
             data,
         })
     }
