@@ -113,9 +113,10 @@ impl Disclosure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sottovoce_models::settings::Choice as _;
 
     #[test]
-    fn the_mean_stays_and_the_spread_is_what_was_asked_for() {
+    fn spreads_keep_the_mean() {
         let of = |how, mean| {
             let disclosure = Disclosure::spread(Policy::new(mean).unwrap(), how, 4000, &Rng::new(1));
             (0..4000).map(|device| disclosure.pi(device)).collect::<Vec<_>>()

@@ -4,7 +4,7 @@ use crate::config::FederationConfig;
 use crate::state::unfit;
 use crate::summaries;
 use crate::{
-    EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population, PrivacyEngine, Recorder, Setup,
+    Delivery, EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population, PrivacyEngine, Recorder, Setup,
     SimulatedDevices, SimulatedFigures, strategy,
 };
 use sottovoce_client::streams;
@@ -32,6 +32,7 @@ pub struct Simulation {
     client: DynClient,
     state: State,
     recorder: Option<Arc<dyn Recorder>>,
+    delivery: Delivery,
 }
 
 /// Where the model is.
@@ -58,13 +59,20 @@ impl Simulation {
         let model = entry.configure(settings);
         let (client, config) = (model.client(None), FederationConfig::read(settings));
         let state = State::Trained(TrainedModel::default());
-        Self { info: entry.info, model, config, client, state, recorder: None }
+        Self { info: entry.info, model, config, client, state, recorder: None, delivery: Delivery::default() }
     }
 
     /// The same with a recorder that is shown what the server sees.
     #[must_use]
     pub fn with_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.recorder = Some(recorder);
+        self
+    }
+
+    /// The same with another way in which models and updates travel; the result is the same.
+    #[must_use]
+    pub fn with_delivery(mut self, delivery: Delivery) -> Self {
+        self.delivery = delivery;
         self
     }
 
@@ -132,6 +140,7 @@ impl Simulation {
         )?;
         check_dp_sgd(self.info.name, &client, engine.as_ref())?;
         let simulated = SimulatedDevices::new(client, train, start.layout(), disclosure, &root)
+            .with_delivery(self.delivery)
             .with_device_profile(profile)
             .with_figures(figures)
             .with_recorder(self.recorder.clone());

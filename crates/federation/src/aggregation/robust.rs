@@ -105,12 +105,12 @@ impl BufferedRows {
     pub(crate) fn sums(&self, robust: RobustAggregator, cols: usize, mut each: impl FnMut(usize, u32, &[f32])) {
         let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
         order.sort_by_key(|&place| self.rows[place as usize]);
-        let (mut slab, mut sum) = (Vec::new(), vec![0.0; cols]);
+        let (mut column, mut sum) = (Vec::new(), vec![0.0; cols]);
         for same in order.chunk_by(|&a, &b| self.rows[a as usize] == self.rows[b as usize]) {
             for (col, sum) in sum.iter_mut().enumerate() {
-                slab.clear();
-                slab.extend(same.iter().map(|&place| self.values[place as usize * cols + col]));
-                *sum = robust.mean(&mut slab) * same.len() as f32;
+                column.clear();
+                column.extend(same.iter().map(|&place| self.values[place as usize * cols + col]));
+                *sum = robust.mean(&mut column) * same.len() as f32;
             }
             each(self.rows[same[0] as usize] as usize, same.len() as u32, &sum);
         }

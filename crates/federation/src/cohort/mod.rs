@@ -230,7 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn cohort_sizes() {
+        use crate::Cohort;
         let sizes =
             [Cohort::One, Cohort::Count(7), Cohort::Fraction(0.04), Cohort::Fraction(0.3), Cohort::All];
         assert_eq!(sizes.map(|cohort| cohort.size(10)), [1, 7, 1, 3, 10]);

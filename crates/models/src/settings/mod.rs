@@ -352,7 +352,8 @@ mod tests {
         let mut wrong = |key: &str, value: &str| {
             let before = spec.settings.insert(key.to_owned(), value.to_owned());
             let error = Toy::from_terms(&spec).unwrap_err().to_string();
-            before.map_or_else(|| spec.settings.remove(key), |before| spec.settings.insert(key.to_owned(), before));
+            spec.settings.remove(key);
+            spec.settings.extend(before.map(|before| (key.to_owned(), before)));
             error
         };
         assert_eq!(wrong("factors", "900"), "toy: factors = \"900\": expected a whole number from 1 to 512");
