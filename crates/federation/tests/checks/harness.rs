@@ -22,12 +22,12 @@ fn check_each<T>(all: impl IntoIterator<Item = T>, name: impl Fn(&T) -> &'static
 
 /// Checks all models, centralised and federated.
 pub(crate) fn every_model(check: impl Fn(&Model)) {
-    check_each(registry::all(), |model| model.name, check);
+    check_each(registry::all(), |model| model.name, |model| check(model));
 }
 
 /// Checks all models for which this holds.
 pub(crate) fn every_model_that(holds: impl Fn(&Model) -> bool, check: impl Fn(&Model)) {
-    check_each(registry::all().into_iter().filter(holds), |model| model.name, check);
+    check_each(registry::all().into_iter().filter(|model| holds(model)), |model| model.name, |model| check(model));
 }
 
 /// Checks all federated models.
