@@ -36,8 +36,8 @@ pub(crate) fn write_whole(target: &Path, fill: impl FnOnce(&Path) -> Result<()>)
 /// Writes a file atomically.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(parent)
-        .with_context(|| format!("creating a file in {}", parent.display()))?;
+    let mut file =
+        tempfile::NamedTempFile::new_in(parent).with_context(|| format!("creating a file in {}", parent.display()))?;
     file.write_all(bytes)
         .and_then(|()| file.as_file().sync_all())
         .with_context(|| format!("writing {}", path.display()))?;
@@ -54,8 +54,7 @@ fn check_target(target: &Path) -> Result<()> {
     if ours || entries.next().is_none() {
         return Ok(());
     }
-    let message =
-        format!("{} exists and was not written by sottovoce: choose another --out", target.display());
+    let message = format!("{} exists and was not written by sottovoce: choose another --out", target.display());
     Err(Usage(message).into())
 }
 
@@ -67,9 +66,7 @@ mod tests {
     fn replaces_own_folders_and_rejects_others() {
         let temp = tempfile::tempdir().unwrap();
         let target = temp.path().join("run");
-        let write = |text: &'static str| {
-            write_whole(&target, |folder| Ok(fs::write(folder.join("model.json"), text)?))
-        };
+        let write = |text: &'static str| write_whole(&target, |folder| Ok(fs::write(folder.join("model.json"), text)?));
         write("1").unwrap();
         write("2").unwrap();
         assert_eq!(fs::read_to_string(target.join("model.json")).unwrap(), "2");

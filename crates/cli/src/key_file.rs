@@ -13,8 +13,7 @@ pub(crate) type Key = [u8; 32];
 /// Writes a new random key; an existing file is never overwritten.
 pub(crate) fn create(path: &Path) -> Result<Key> {
     let mut key = [0; 32];
-    getrandom::fill(&mut key)
-        .map_err(|error| anyhow::anyhow!("the system provides no random numbers: {error}"))?;
+    getrandom::fill(&mut key).map_err(|error| anyhow::anyhow!("the system provides no random numbers: {error}"))?;
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -27,8 +26,7 @@ pub(crate) fn create(path: &Path) -> Result<Key> {
 
 /// Reads a key.
 pub(crate) fn read(path: &Path) -> Result<Key> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("reading the key {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading the key {}", path.display()))?;
     parse(text.trim()).with_context(|| format!("{}: expected 64 hexadecimal digits", path.display()))
 }
 

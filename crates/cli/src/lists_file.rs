@@ -84,8 +84,7 @@ impl Layout {
         let separator = ['\t', ',', ';'].into_iter().find(|&separator| line.contains(separator));
         let fields = split(line, separator);
         let named = |names: &[&str]| {
-            let plain =
-                |field: &str| field.split(':').next().unwrap_or("").trim().trim_matches('"').to_lowercase();
+            let plain = |field: &str| field.split(':').next().unwrap_or("").trim().trim_matches('"').to_lowercase();
             fields.iter().position(|field| names.contains(&plain(field).as_str()))
         };
         let user = named(&["user", "user_id", "userid", "uid"]);
@@ -145,10 +144,7 @@ mod tests {
 
     #[test]
     fn ranks_lists_by_rank_score_or_line_order() {
-        assert_eq!(
-            items("item,score,user,rank\na,9,u,2\nb,1,u,1\n"),
-            (vec!["b".into(), "a".into()], RankedBy::Rank)
-        );
+        assert_eq!(items("item,score,user,rank\na,9,u,2\nb,1,u,1\n"), (vec!["b".into(), "a".into()], RankedBy::Rank));
         assert_eq!(items("u\ta\t0.25\r\nu\tb\t0.5\r\n"), (vec!["b".into(), "a".into()], RankedBy::Score));
         assert_eq!(items("user item\nu b\nu a"), (vec!["b".into(), "a".into()], RankedBy::LineOrder));
     }
@@ -162,10 +158,7 @@ mod tests {
     #[test]
     fn errors_name_their_line() {
         let message = |text: &str| format!("{:#}", parse(text.as_bytes()).unwrap_err());
-        assert_eq!(
-            message("user\titem\tscore\nu\ta\tnan\n"),
-            "line 2: score: expected a number, found `nan`"
-        );
+        assert_eq!(message("user\titem\tscore\nu\ta\tnan\n"), "line 2: score: expected a number, found `nan`");
         assert_eq!(message("user,item\nu\n"), "line 2: no item in `u`");
         assert_eq!(message("\n\n"), "no recommendations in it");
         assert_eq!(message("user\titem\n"), "no recommendations in it");

@@ -68,8 +68,7 @@ pub(crate) fn write(
     catalog: &Catalog,
 ) -> Result<()> {
     let mut arrays = Arrays::of(recommender);
-    let ends: Vec<u32> =
-        train.offsets()[1..].iter().map(|&end| u32::try_from(end)).collect::<Result<_, _>>()?;
+    let ends: Vec<u32> = train.offsets()[1..].iter().map(|&end| u32::try_from(end)).collect::<Result<_, _>>()?;
     arrays.push_u32("train.ends", ends);
     arrays.push_u32("train.items", train.items().to_vec());
     arrays.push_names("users", users);
@@ -92,8 +91,7 @@ fn write_files(folder: &Path, about: &About, arrays: &Arrays) -> Result<()> {
     let path = folder.join(TENSORS);
     std::fs::write(&path, arrays.serialise()?).with_context(|| format!("writing {}", path.display()))?;
     let path = folder.join(ABOUT);
-    std::fs::write(&path, serde_json::to_vec_pretty(about)?)
-        .with_context(|| format!("writing {}", path.display()))
+    std::fs::write(&path, serde_json::to_vec_pretty(about)?).with_context(|| format!("writing {}", path.display()))
 }
 
 /// Reads a model that [`write()`] wrote.
@@ -102,8 +100,7 @@ pub(crate) fn read(folder: &Path) -> Result<Stored> {
     let text = std::fs::read(&path).with_context(|| {
         format!("reading {} (is this a folder that `sottovoce train --out` wrote?)", path.display())
     })?;
-    let about: About =
-        serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))?;
+    let about: About = serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))?;
     ensure!(
         about.layout == LAYOUT,
         "{} has layout {}, this program reads layout {LAYOUT}: train again",
@@ -168,8 +165,7 @@ fn names(file: &SafeTensors<'_>, what: &str) -> Result<Names> {
     let mut start = 0;
     let mut all = Names::new();
     for end in u32s(&file.tensor(&format!("{what}.ends"))?)? {
-        let name =
-            text.get(start..end as usize).with_context(|| format!("names of {what} do not end at {end}"))?;
+        let name = text.get(start..end as usize).with_context(|| format!("names of {what} do not end at {end}"))?;
         all.push(name);
         start = end as usize;
     }
@@ -184,8 +180,7 @@ fn facts(file: &SafeTensors<'_>, items: usize) -> Result<Facts> {
     ensure!(hops.len() == names.len() && ends.len() == items, "facts of other items or features");
     ensure!(members.iter().all(|&feature| (feature as usize) < names.len()), "facts have unknown features");
     let starts = std::iter::once(0).chain(ends.iter().map(|&end| end as usize));
-    let lists: Option<Vec<&[u32]>> =
-        starts.zip(&ends).map(|(start, &end)| members.get(start..end as usize)).collect();
+    let lists: Option<Vec<&[u32]>> = starts.zip(&ends).map(|(start, &end)| members.get(start..end as usize)).collect();
     Ok(Facts::new(&names, hops, lists.context("facts do not end where they should")?))
 }
 

@@ -27,20 +27,16 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
             || matches!(cause.downcast_ref::<ReadError>(), Some(ReadError::File(_)))
             || matches!(
                 cause.downcast_ref::<ModelError>(),
-                Some(
-                    ModelError::UnknownModel { .. }
-                        | ModelError::UnknownSetting { .. }
-                        | ModelError::BadValue { .. }
-                )
+                Some(ModelError::UnknownModel { .. } | ModelError::UnknownSetting { .. } | ModelError::BadValue { .. })
             )
     })
 }
 
 /// Whether the reader of our output went away (`sottovoce ... | head`): no failure.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-    })
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe))
 }
 
 /// Writes text to standard output.
@@ -118,11 +114,8 @@ mod tests {
 
     #[test]
     fn an_unknown_model_is_a_usage_error_and_divergence_a_failure() {
-        let usage = anyhow::Error::from(ModelError::UnknownModel {
-            name: "x".into(),
-            suggestion: None,
-            known: String::new(),
-        });
+        let usage =
+            anyhow::Error::from(ModelError::UnknownModel { name: "x".into(), suggestion: None, known: String::new() });
         let failure = anyhow::Error::from(ModelError::Diverged { epoch: 1, advice: String::new() });
         assert!(is_usage(&usage.context("while training")) && !is_usage(&failure));
     }

@@ -29,11 +29,7 @@ pub(crate) fn show_notes(notes: &LoadReport, cleaned: &CleaningReport, common: &
     }
     if notes.skipped > 0 {
         let lines = if notes.skipped == 1 { "line was" } else { "lines were" };
-        output::note(&format!(
-            "{} bad {lines} skipped, such as {}",
-            notes.skipped,
-            notes.examples.join("; ")
-        ));
+        output::note(&format!("{} bad {lines} skipped, such as {}", notes.skipped, notes.examples.join("; ")));
     }
     notes.remarks.iter().for_each(|remark| output::note(remark));
     cleaned.messages().iter().for_each(|line| output::note(line));

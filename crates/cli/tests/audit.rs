@@ -8,8 +8,7 @@ use std::fs;
 
 const TOWN: &str = "synth:town:users=150";
 
-const FPL: [&str; 9] =
-    ["audit", "--model", "fpl", "--data", TOWN, "--set", "epochs=2", "--set", "configuration=pfpl"];
+const FPL: [&str; 9] = ["audit", "--model", "fpl", "--data", TOWN, "--set", "epochs=2", "--set", "configuration=pfpl"];
 
 fn auc(found: &Value, attack: &str) -> f64 {
     let attacks = found["attacks"].as_array().unwrap();

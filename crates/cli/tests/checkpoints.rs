@@ -69,10 +69,7 @@ fn a_killed_and_resumed_training_gives_the_same_bytes() {
     let wanted = std::env::var("SOTTOVOCE_KILLS").map_or(5, |number| number.parse().unwrap());
     let (mut kills, started) = (0, Instant::now());
     while kills < wanted {
-        assert!(
-            started.elapsed() < Duration::from_secs(60 + wanted),
-            "only {kills} of {wanted} trainings were killed"
-        );
+        assert!(started.elapsed() < Duration::from_secs(60 + wanted), "only {kills} of {wanted} trainings were killed");
         // SIGKILL: the program gets no chance to tidy up.
         if killed_after_a_checkpoint(&command, &file, Duration::from_micros(kills * 1700 % 13_000)) {
             kills += 1;
@@ -80,8 +77,7 @@ fn a_killed_and_resumed_training_gives_the_same_bytes() {
             fs::remove_dir_all(&checkpoints).unwrap();
         }
     }
-    let loud: Vec<&str> =
-        command.iter().copied().filter(|word| *word != "--quiet").chain(["--resume"]).collect();
+    let loud: Vec<&str> = command.iter().copied().filter(|word| *word != "--quiet").chain(["--resume"]).collect();
     let resumed = program().args(&loud).output().unwrap();
     let notes = String::from_utf8_lossy(&resumed.stderr).into_owned();
     assert!(resumed.status.success() && notes.contains("resuming after epoch"), "{notes}");
@@ -96,19 +92,9 @@ fn rejects_checkpoints_that_cannot_be_used() {
     let temp = tempfile::tempdir().unwrap();
     let checkpoints = temp.path().join("checkpoints");
     let folder = checkpoints.to_str().unwrap();
-    let short = [
-        "train",
-        "--model",
-        "fpl",
-        "--data",
-        "synth:town:users=60",
-        "--set",
-        "epochs=3",
-        "--checkpoint",
-        folder,
-    ];
-    let with =
-        |more: &[&'static str]| -> Vec<&str> { short.iter().copied().chain(more.iter().copied()).collect() };
+    let short =
+        ["train", "--model", "fpl", "--data", "synth:town:users=60", "--set", "epochs=3", "--checkpoint", folder];
+    let with = |more: &[&'static str]| -> Vec<&str> { short.iter().copied().chain(more.iter().copied()).collect() };
     let missing = failure(1, &with(&["--resume"]));
     assert!(missing.contains("there is no checkpoint"), "{missing}");
     printed(&short);
@@ -121,8 +107,7 @@ fn rejects_checkpoints_that_cannot_be_used() {
     let weights = temp.path().join("weights");
     fs::write(&weights, "0 2\n16 1\n").unwrap();
     let named = format!("weights_file={}", weights.display());
-    let weighed: Vec<&str> =
-        short.iter().copied().chain(["--set", "selection=weights", "--set", &named]).collect();
+    let weighed: Vec<&str> = short.iter().copied().chain(["--set", "selection=weights", "--set", &named]).collect();
     let fresh: Vec<&str> = weighed.iter().copied().chain(["--fresh"]).collect();
     printed(&fresh);
     fs::write(&weights, "0 2\n16 3\n").unwrap();
@@ -137,8 +122,7 @@ fn rejects_checkpoints_that_cannot_be_used() {
     assert!(cut.contains("train.checkpoint is damaged or cut short; --fresh starts again"), "{cut}");
     fs::write(&file, "not mine").unwrap();
     assert!(failure(1, &short).contains("is not a checkpoint"));
-    let central =
-        failure(2, &["train", "--model", "bpr-mf", "--data", "synth:town:users=60", "--checkpoint", folder]);
+    let central = failure(2, &["train", "--model", "bpr-mf", "--data", "synth:town:users=60", "--checkpoint", folder]);
     assert!(central.contains("bpr-mf has no checkpoints"), "{central}");
     let often = failure(2, &with(&["--checkpoint-every", "0"]));
     assert!(often.contains("is not a number of epochs"), "{often}");

@@ -11,8 +11,7 @@ const TOWN: &str = "synth:town:users=80";
 #[test]
 fn evaluates_the_oracle_cases() {
     for case in 1..=4 {
-        let files =
-            ["train.tsv", "test.tsv", "recommendations.tsv", "items.tsv"].map(|file| oracle(case, file));
+        let files = ["train.tsv", "test.tsv", "recommendations.tsv", "items.tsv"].map(|file| oracle(case, file));
         let [train, test, lists, items] = files.each_ref().map(String::as_str);
         let found = json(&[
             "evaluate",
@@ -27,8 +26,7 @@ fn evaluates_the_oracle_cases() {
             "--at",
             "1,5,10",
         ]);
-        let expected: Value =
-            serde_json::from_slice(&fs::read(oracle(case, "expected.json")).unwrap()).unwrap();
+        let expected: Value = serde_json::from_slice(&fs::read(oracle(case, "expected.json")).unwrap()).unwrap();
         assert_within(&expected, &found, &format!("case {case}"));
     }
 }
@@ -104,8 +102,7 @@ fn a_federated_model_reports_its_traffic() {
     );
     assert!(up(&sent("1", "values=i8-row")) * 2 < up(&open));
     assert!(open["vectors"].as_f64().unwrap() > closed["vectors"].as_f64().unwrap());
-    let wild =
-        ["train", "--model", "fpl", "--data", TOWN, "--set", "learning_rate=1", "--set", "user_pull=10"];
+    let wild = ["train", "--model", "fpl", "--data", TOWN, "--set", "learning_rate=1", "--set", "user_pull=10"];
     let message = failure(1, &[&wild[..], &["--set", "triples=1000"]].concat());
     assert!(message.contains("training diverged") && message.contains("strategy = adaptive"), "{message}");
 }
@@ -170,9 +167,7 @@ fn reports_early_stopping_and_sampled_negatives() {
     assert!(found["epochs"].as_u64().unwrap() < 100);
     assert_eq!(found["epochs"].as_u64().unwrap(), found["best_epoch"].as_u64().unwrap() + 2);
     assert!(found["candidates"].as_str().unwrap().starts_with("sampled: 20 negatives"));
-    assert!(
-        failure(2, &["train", "--model", "ials", "--data", TOWN, "--patience", "2"]).contains("--validation")
-    );
+    assert!(failure(2, &["train", "--model", "ials", "--data", TOWN, "--patience", "2"]).contains("--validation"));
 }
 
 #[test]
@@ -185,10 +180,8 @@ fn converted_and_split_data_is_read_back() {
         let found = json(&["data", "describe", &path(name)]);
         assert_eq!(found["fingerprint"], original["fingerprint"], "{name}");
     }
-    let sizes =
-        json(&["data", "split", TOWN, "--validation", "last", "--split", "last", "--out", &path("parts")]);
-    let part =
-        |name: &str| json(&["data", "describe", &path(&format!("parts/{name}.tsv"))])["interactions"].clone();
+    let sizes = json(&["data", "split", TOWN, "--validation", "last", "--split", "last", "--out", &path("parts")]);
+    let part = |name: &str| json(&["data", "describe", &path(&format!("parts/{name}.tsv"))])["interactions"].clone();
     assert_eq!(
         (part("train"), part("validation"), part("test")),
         (sizes["train"].clone(), sizes["validation"].clone(), sizes["test"].clone())
@@ -206,10 +199,7 @@ fn generates_a_whole_town() {
         assert!(fs::metadata(folder.join(name)).unwrap().len() > 100, "{name}");
     }
     let found = json(&["data", "describe", folder.join("checkins.tsv").to_str().unwrap()]);
-    assert_eq!(
-        found["fingerprint"],
-        json(&["data", "describe", "synth:town:users=60:seed=4"])["fingerprint"]
-    );
+    assert_eq!(found["fingerprint"], json(&["data", "describe", "synth:town:users=60:seed=4"])["fingerprint"]);
     assert!(failure(2, &["data", "synth", "town:user=60", "--out", "x"]).contains("users"));
 }
 
@@ -218,16 +208,8 @@ fn errors_suggest_the_nearest_valid_name() {
     let cases: &[(i32, &[&str], &str)] = &[
         (2, &["train", "--model", "bpr-fm", "--data", TOWN], "did you mean `bpr-mf`?"),
         (2, &["train", "--model", "bpr-mf", "--data", TOWN, "--set", "factor=3"], "did you mean `factors`?"),
-        (
-            2,
-            &["train", "--model", "bpr-mf", "--data", TOWN, "--set", "factors=none"],
-            "a whole number from 1 to 512",
-        ),
-        (
-            2,
-            &["train", "--model", "item-knn", "--data", TOWN, "--set", "similarity=cosin"],
-            "did you mean `cosine`?",
-        ),
+        (2, &["train", "--model", "bpr-mf", "--data", TOWN, "--set", "factors=none"], "a whole number from 1 to 512"),
+        (2, &["train", "--model", "item-knn", "--data", TOWN, "--set", "similarity=cosin"], "did you mean `cosine`?"),
         (2, &["train", "--model", "ease", "--data", TOWN, "--split", "temporal:2"], "temporal:SHARE"),
         (2, &["trian"], "train"),
         (2, &["bench", "evalute"], "did you mean `evaluate`?"),
@@ -249,10 +231,7 @@ fn bad_lines_are_errors_unless_skipped() {
     fs::write(&file, "user\titem\trating\na\tx\t3\na\ty\tNaN\nb\tx\t-2\n").unwrap();
     let file = file.to_str().unwrap();
     let message = failure(1, &["data", "describe", file]);
-    assert!(
-        message.contains("bad.tsv") && message.contains("line 3") && message.contains("NaN"),
-        "{message}"
-    );
+    assert!(message.contains("bad.tsv") && message.contains("line 3") && message.contains("NaN"), "{message}");
     let found = json(&["data", "describe", file, "--skip-bad"]);
     assert_eq!((found["interactions"].as_u64(), found["notes"]["skipped"].as_u64()), (Some(2), Some(1)));
 }
@@ -276,10 +255,7 @@ fn prints_only_json_and_no_colours_to_a_pipe() {
 #[test]
 fn features_are_described_and_explain_recommendations() {
     let described = printed(&["data", "describe", TOWN, "--graph", "town"]);
-    assert!(
-        described.contains("linked items") && described.contains("in district > neighbour: "),
-        "{described}"
-    );
+    assert!(described.contains("linked items") && described.contains("in district > neighbour: "), "{described}");
     let document = json(&["data", "describe", TOWN, "--graph", "town", "--graph-hops", "1"]);
     assert_eq!(document["graph"]["by_hops"].as_array().map(Vec::len), Some(1));
     let wrong = failure(1, &["data", "describe", TOWN, "--graph", "nowhere.nt"]);
@@ -295,8 +271,7 @@ fn features_are_described_and_explain_recommendations() {
         let train = ["train", "--model", model, "--data", TOWN, "--graph", "town", "--out", out];
         json(&[&train[..], epochs].concat());
         let list = json(&["recommend", "--model-dir", out, "--user", "3", "-k", "4", "--explain"]);
-        let reasons =
-            list["items"].as_array().unwrap().iter().flat_map(|item| item["reasons"].as_array().unwrap());
+        let reasons = list["items"].as_array().unwrap().iter().flat_map(|item| item["reasons"].as_array().unwrap());
         let reasons: Vec<&Value> = reasons.collect();
         assert!(!reasons.is_empty(), "{model}: {list}");
         for reason in reasons {

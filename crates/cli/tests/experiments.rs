@@ -37,8 +37,7 @@ fn comparable(mut results: Value) -> String {
 fn strip(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            fields
-                .retain(|name, _| name != "cost" && !name.ends_with("_seconds") && name != "peak_rss_bytes");
+            fields.retain(|name, _| name != "cost" && !name.ends_with("_seconds") && name != "peak_rss_bytes");
             fields.values_mut().for_each(strip);
         }
         Value::Array(items) => items.iter_mut().for_each(strip),
@@ -66,10 +65,7 @@ fn a_killed_and_resumed_experiment_gives_the_same_results() {
             .unwrap();
         let started = Instant::now();
         let recorded = || fs::read_to_string(&journal).map_or(0, |text| text.lines().count());
-        while recorded() < lines
-            && child.try_wait().unwrap().is_none()
-            && started.elapsed() < Duration::from_secs(60)
-        {
+        while recorded() < lines && child.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(2));
         }
         kills += usize::from(child.try_wait().unwrap().is_none());

@@ -89,11 +89,7 @@ fn errors() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("nan.tsv"), "user\titem\trating\na\tx\t3\na\ty\tNaN\n").unwrap();
     fs::write(folder.path().join("empty.tsv"), "").unwrap();
-    fs::write(
-        folder.path().join("wrong.toml"),
-        "title = \"t\"\ndata = [\"a\"]\n[[modell]]\nname = \"fpl\"\n",
-    )
-    .unwrap();
+    fs::write(folder.path().join("wrong.toml"), "title = \"t\"\ndata = [\"a\"]\n[[modell]]\nname = \"fpl\"\n").unwrap();
     let train = ["train", "--data", TOWN, "--model"];
     let with = |more: &[&'static str]| [&train[..], more].concat();
     let cases: Vec<(&str, Vec<&str>)> = vec![

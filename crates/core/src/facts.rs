@@ -149,13 +149,11 @@ impl Facts {
 
     /// A copy without the features that no item has; the others are renumbered.
     pub fn without_unused_features(&self) -> Facts {
-        let kept: Vec<u32> =
-            (0..self.features() as u32).filter(|&f| !self.items_with(f as usize).is_empty()).collect();
+        let kept: Vec<u32> = (0..self.features() as u32).filter(|&f| !self.items_with(f as usize).is_empty()).collect();
         let mut numbers = vec![0; self.features()];
         kept.iter().zip(0..).for_each(|(&old, new)| numbers[old as usize] = new);
-        let lists: Vec<Vec<u32>> = (0..self.items())
-            .map(|item| self.of(item).iter().map(|f| numbers[f as usize]).collect())
-            .collect();
+        let lists: Vec<Vec<u32>> =
+            (0..self.items()).map(|item| self.of(item).iter().map(|f| numbers[f as usize]).collect()).collect();
         let hops = kept.iter().map(|&feature| self.hops(feature as usize)).collect();
         Facts::new(&self.names().select(&kept), hops, &lists)
     }
@@ -179,8 +177,7 @@ mod tests {
         );
         assert_eq!((facts.items(), facts.features(), facts.len()), (4, 4, 5));
         let lists = |facts: &Facts, items: [usize; 2]| items.map(|item| facts.of(item).to_vec());
-        let holding =
-            |facts: &Facts, features: [usize; 2]| features.map(|feature| facts.items_with(feature).to_vec());
+        let holding = |facts: &Facts, features: [usize; 2]| features.map(|feature| facts.items_with(feature).to_vec());
         assert_eq!(lists(&facts, [0, 1]), [vec![0, 2], vec![]]);
         assert_eq!(holding(&facts, [1, 3]), [vec![2, 3], vec![]]);
         let fewer = facts.select(&[3, 0]);

@@ -61,10 +61,8 @@ impl Facts {
         let mut facts = Facts::of_features(&names, hops);
         for (index, line) in items.lines().enumerate() {
             let own = line.split('\t').nth(3).unwrap_or_default();
-            let numbers: Option<Vec<u32>> =
-                own.split_ascii_whitespace().map(|number| number.parse().ok()).collect();
-            let fits =
-                |numbers: &Vec<u32>| numbers.iter().all(|&number| (number as usize) < facts.features());
+            let numbers: Option<Vec<u32>> = own.split_ascii_whitespace().map(|number| number.parse().ok()).collect();
+            let fits = |numbers: &Vec<u32>| numbers.iter().all(|&number| (number as usize) < facts.features());
             let Some(numbers) = numbers.filter(fits) else {
                 let features = facts.features();
                 let expected = format!("the facts are not numbers below {features}, the number of features");
@@ -121,13 +119,11 @@ mod tests {
 
     #[test]
     fn errors_name_the_line() {
-        let said =
-            |rest: &str| Facts::of_catalog(&format!("{CATALOG_HEADER}\n{rest}")).unwrap_err().to_string();
+        let said = |rest: &str| Facts::of_catalog(&format!("{CATALOG_HEADER}\n{rest}")).unwrap_err().to_string();
         let features = "\nhops\twords\n1\ta\n";
         assert!(said("7\t\t\t0\n").starts_with("line 2: no empty line"));
         assert!(
-            said(&format!("7\t\t\t0\n8\t\t\t1\n{features}"))
-                .starts_with("line 3: the facts are not numbers below 1")
+            said(&format!("7\t\t\t0\n8\t\t\t1\n{features}")).starts_with("line 3: the facts are not numbers below 1")
         );
         assert!(said(&format!("7\t\t\tx\n{features}")).starts_with("line 2: the facts"));
         assert!(said("7\t\t\t0\n\nhops\n").starts_with("line 4: expected the header"));

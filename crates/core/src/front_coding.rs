@@ -21,8 +21,8 @@ impl FrontCoded {
         for text in texts {
             let text = text.as_bytes();
             if coded.len % BLOCK == 0 {
-                let start = u32::try_from(coded.bytes.len())
-                    .unwrap_or_else(|_| panic!("names of features hold at most 4 GiB"));
+                let start =
+                    u32::try_from(coded.bytes.len()).unwrap_or_else(|_| panic!("names of features hold at most 4 GiB"));
                 coded.blocks.push(start);
                 before = &[];
             }

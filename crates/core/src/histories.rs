@@ -72,8 +72,7 @@ impl Histories {
         catalog_size: usize,
     ) -> Result<Self, ShapeError> {
         let interactions = items.len();
-        let rises =
-            offsets.is_sorted() && offsets.first() == Some(&0) && offsets.last() == Some(&interactions);
+        let rises = offsets.is_sorted() && offsets.first() == Some(&0) && offsets.last() == Some(&interactions);
         if !rises {
             return Err(ShapeError::Offsets { interactions });
         }

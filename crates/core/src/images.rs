@@ -59,12 +59,7 @@ impl Images {
     ///
     /// # Errors
     /// If sizes are 0, pixels do not fit the labels, or a label is too large.
-    pub fn new(
-        shape: [usize; 3],
-        classes: usize,
-        pixels: Vec<u8>,
-        labels: Vec<u8>,
-    ) -> Result<Self, ImagesError> {
+    pub fn new(shape: [usize; 3], classes: usize, pixels: Vec<u8>, labels: Vec<u8>) -> Result<Self, ImagesError> {
         let [channels, height, width] = shape;
         let values = channels.checked_mul(height).and_then(|values| values.checked_mul(width));
         let expected = values.and_then(|values| values.checked_mul(labels.len()));

@@ -19,8 +19,7 @@ impl Names {
     /// If all strings together would pass 4 GiB.
     pub fn push(&mut self, name: &str) -> usize {
         self.text.push_str(name);
-        let end =
-            u32::try_from(self.text.len()).unwrap_or_else(|_| panic!("names hold at most 4 GiB of text"));
+        let end = u32::try_from(self.text.len()).unwrap_or_else(|_| panic!("names hold at most 4 GiB of text"));
         self.ends.push(end);
         self.ends.len() - 1
     }

@@ -158,9 +158,7 @@ mod tests {
             waiting += rng.exponential();
         }
         let n = f64::from(n);
-        assert!(
-            (sum / n).abs() < 0.01 && (square / n - 1.0).abs() < 0.02 && (waiting / n - 1.0).abs() < 0.01
-        );
+        assert!((sum / n).abs() < 0.01 && (square / n - 1.0).abs() < 0.02 && (waiting / n - 1.0).abs() < 0.01);
     }
 
     #[test]

@@ -28,9 +28,7 @@ impl<'a> SortedIndices<'a> {
     #[inline]
     pub fn contains(self, number: u32) -> bool {
         match self {
-            SortedIndices::Short(list) => {
-                u16::try_from(number).is_ok_and(|number| list.binary_search(&number).is_ok())
-            }
+            SortedIndices::Short(list) => u16::try_from(number).is_ok_and(|number| list.binary_search(&number).is_ok()),
             SortedIndices::Long(list) => list.binary_search(&number).is_ok(),
         }
     }

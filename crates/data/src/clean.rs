@@ -138,8 +138,7 @@ fn drop_repeats(all: &Interactions, keep: &mut [bool]) -> usize {
 /// Removes users and items with fewer than `k` until there are none. Every interaction is visited at most twice.
 fn drop_outside_core(all: &Interactions, k: usize, keep: &mut [bool]) -> usize {
     let (by_user, by_item) = (group(&all.user, all.users.len()), group(&all.item, all.catalog.len()));
-    let mut degrees =
-        [degrees(&all.user, all.users.len(), keep), degrees(&all.item, all.catalog.len(), keep)];
+    let mut degrees = [degrees(&all.user, all.users.len(), keep), degrees(&all.item, all.catalog.len(), keep)];
     let mut waiting: Vec<(usize, u32)> = Vec::new();
     for side in 0..2 {
         let few = degrees[side].iter().enumerate().filter(|(_, degree)| (1..k).contains(*degree));

@@ -42,10 +42,9 @@ impl FromStr for Columns {
         let wrong = || DataError::Specification {
             what: "columns",
             text: text.to_owned(),
-            expected:
-                "user=COLUMN,item=COLUMN[,rating=COLUMN][,time=COLUMN], a column being a place from 0 or a \
+            expected: "user=COLUMN,item=COLUMN[,rating=COLUMN][,time=COLUMN], a column being a place from 0 or a \
                        name"
-                    .to_owned(),
+                .to_owned(),
         };
         let (mut user, mut item, mut rating, mut time) = (None, None, None, None);
         for part in text.split(',') {
@@ -136,12 +135,7 @@ pub(crate) struct ColumnIndices {
 
 impl ColumnIndices {
     /// The columns that were asked for, in rows of `width` fields; the header may be empty.
-    pub(crate) fn asked(
-        columns: &Columns,
-        header: &[String],
-        width: usize,
-        file: &str,
-    ) -> Result<Self, DataError> {
+    pub(crate) fn asked(columns: &Columns, header: &[String], width: usize, file: &str) -> Result<Self, DataError> {
         let at = |column: &Column| index_of(column, header, width, file);
         Ok(Self {
             user: at(&columns.user)?,
@@ -189,9 +183,7 @@ mod tests {
 
     #[test]
     fn recognises_headers_of_public_datasets() {
-        for text in
-            ["userId movieId rating", "user_id:token item_id:token", "userID artistID weight", "user vroot"]
-        {
+        for text in ["userId movieId rating", "user_id:token item_id:token", "userID artistID weight", "user vroot"] {
             assert!(is_header(&header(text)), "{text}");
         }
         assert!(!is_header(&header("1 2 3")) && !is_header(&header("item title")));

@@ -55,16 +55,14 @@ fn offset(text: &str) -> Option<i64> {
 fn time_of_day(text: &str) -> Option<i64> {
     let mut parts = text.splitn(3, ':');
     let (hours, minutes) = (number(parts.next()?)?, number(parts.next()?)?);
-    let (seconds, fraction) =
-        parts.next().map_or(("0", ""), |part| part.split_once('.').unwrap_or((part, "")));
+    let (seconds, fraction) = parts.next().map_or(("0", ""), |part| part.split_once('.').unwrap_or((part, "")));
     let seconds = number(seconds).filter(|_| fraction.bytes().all(|byte| byte.is_ascii_digit()))?;
     (hours < 24 && minutes < 60 && seconds <= 60).then_some(hours * 3600 + minutes * 60 + seconds)
 }
 
 /// `Tue Apr 03 18:00:09 +0000 2012`.
 fn unix_style(text: &str) -> Option<i64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let parts: Vec<&str> = text.split_ascii_whitespace().collect();
     let [_, month, day, clock, zone, year] = parts[..] else { return None };
     let month = MONTHS.iter().position(|name| *name == month)? as i64 + 1;
@@ -114,8 +112,7 @@ mod tests {
 
     #[test]
     fn rejects_invalid_dates() {
-        for text in
-            ["2013-02-29", "2013-13-01", "2013-01-01T25:00", "13-01-01", "Tue Apr 03 2012", "2012-04-0x", "é"]
+        for text in ["2013-02-29", "2013-13-01", "2013-01-01T25:00", "13-01-01", "Tue Apr 03 2012", "2012-04-0x", "é"]
         {
             assert_eq!(parse(text), None, "{text}");
         }

@@ -11,12 +11,7 @@ use crate::preview::Preview;
 use crate::text::plain;
 
 /// The format of a file.
-pub(crate) fn format_of(
-    name: &str,
-    label: &str,
-    head: &Head,
-    preview: &Preview,
-) -> Result<Format, DataError> {
+pub(crate) fn format_of(name: &str, label: &str, head: &Head, preview: &Preview) -> Result<Format, DataError> {
     if head.bytes.is_empty() {
         return Err(DataError::Empty { file: label.to_owned() });
     }
@@ -30,12 +25,10 @@ pub(crate) fn format_of(
     match first.first() {
         None => Err(DataError::NoRows { file: label.to_owned(), lines: 0, skipped: 0 }),
         Some(b'{') => Ok(Format::JsonLines),
-        Some(b'[') if !preview.lines.iter().any(|line| line.contains(&b'\t')) => {
-            Err(DataError::Unrecognised {
-                file: label.to_owned(),
-                reason: "one JSON array; JSON is read as lines, one object each".to_owned(),
-            })
-        }
+        Some(b'[') if !preview.lines.iter().any(|line| line.contains(&b'\t')) => Err(DataError::Unrecognised {
+            file: label.to_owned(),
+            reason: "one JSON array; JSON is read as lines, one object each".to_owned(),
+        }),
         _ if first.starts_with(b"reviews[") => Ok(Format::LibraryThing),
         _ if first.starts_with(b"I,4,\"www.microsoft.com\"") => Ok(Format::MsWeb),
         _ => Ok(delimited(preview)),
@@ -73,9 +66,7 @@ fn delimited(preview: &Preview) -> Format {
         (Delimiter::Colons, 4) => Format::MovieLens1m,
         (Delimiter::Byte(b'\t'), 8) if all(&rows, 7, is_date) => Format::Foursquare,
         (Delimiter::Byte(b'\t'), 4) => of_four_columns(&rows),
-        (Delimiter::Byte(b','), 4) if amazon_user_first(&rows) || amazon_item_first(&rows) => {
-            Format::AmazonRatings
-        }
+        (Delimiter::Byte(b','), 4) if amazon_user_first(&rows) || amazon_item_first(&rows) => Format::AmazonRatings,
         _ => Format::Delimited,
     }
 }
@@ -92,8 +83,7 @@ fn of_header(header: &[String]) -> Format {
 }
 
 fn of_four_columns(rows: &[Vec<String>]) -> Format {
-    let whole_to =
-        |most: u32| move |text: &str| text.parse().is_ok_and(|value: u32| (1..=most).contains(&value));
+    let whole_to = |most: u32| move |text: &str| text.parse().is_ok_and(|value: u32| (1..=most).contains(&value));
     if all(rows, 2, is_date) {
         Format::FoursquareGlobal
     } else if all(rows, 2, whole_to(13)) && all(rows, 3, whole_to(5)) {
@@ -113,8 +103,7 @@ fn is_date(text: &str) -> bool {
 /// The layout is that of MovieLens 1M; ratings go to 10 and IMDb numbers have leading zeros.
 fn is_movietweetings(rows: &[Vec<String>]) -> bool {
     rows.iter().any(|row| {
-        let over_five =
-            row.get(2).and_then(|text| text.parse::<f32>().ok()).is_some_and(|rating| rating > 5.0);
+        let over_five = row.get(2).and_then(|text| text.parse::<f32>().ok()).is_some_and(|rating| rating > 5.0);
         over_five || row.get(1).is_some_and(|item| item.len() > 1 && item.starts_with('0'))
     })
 }
@@ -140,9 +129,7 @@ pub(crate) fn may_be_interactions(format: Format, preview: &Preview) -> bool {
             let first = preview.first(delimiter);
             columns::is_header(&first) || is_bare_table(&preview.rows(delimiter))
         }
-        Format::JsonLines => {
-            preview.lines.first().is_some_and(|line| crate::readers::json::is_interaction(line))
-        }
+        Format::JsonLines => preview.lines.first().is_some_and(|line| crate::readers::json::is_interaction(line)),
         _ => true,
     }
 }

@@ -126,9 +126,7 @@ pub enum DataError {
         reason: String,
     },
     /// An id that the output format cannot hold.
-    #[error(
-        "{path}: {kind} id `{id}` has a tab or line break, which delimited text cannot hold; write Parquet"
-    )]
+    #[error("{path}: {kind} id `{id}` has a tab or line break, which delimited text cannot hold; write Parquet")]
     Unwritable {
         /// The file to be written.
         path: PathBuf,

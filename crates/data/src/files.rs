@@ -27,9 +27,7 @@ impl<'a> Files<'a> {
     /// The names of the files, sorted; sub-folders and hidden files are left out.
     pub(crate) fn names(&self) -> Result<Vec<String>, DataError> {
         let mut names: Vec<String> = match self {
-            Files::Disk(folder) => {
-                names_on_disk(folder).map_err(|error| DataError::io(folder.display(), error))?
-            }
+            Files::Disk(folder) => names_on_disk(folder).map_err(|error| DataError::io(folder.display(), error))?,
             Files::Memory(files) => files.iter().map(|(name, _)| (*name).to_owned()).collect(),
         };
         names.retain(|name| !name.starts_with('.'));
@@ -49,8 +47,7 @@ impl<'a> Files<'a> {
     pub(crate) fn open_raw(&self, name: &str) -> Result<Box<dyn Read + 'a>, DataError> {
         match self {
             Files::Disk(folder) => {
-                let file =
-                    File::open(folder.join(name)).map_err(|error| DataError::io(self.label(name), error))?;
+                let file = File::open(folder.join(name)).map_err(|error| DataError::io(self.label(name), error))?;
                 Ok(Box::new(file))
             }
             Files::Memory(files) => match files.iter().find(|(known, _)| *known == name) {

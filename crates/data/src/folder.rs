@@ -22,13 +22,7 @@ const MAIN: [&[&str]; 7] = [
     &["ratings.csv"],
     &["user_artists.dat"],
     &["usersha1-artmbid-artname-plays.tsv"],
-    &[
-        "interactions.tsv",
-        "interactions.csv",
-        "interactions.txt",
-        "interactions.parquet",
-        "interactions.json",
-    ],
+    &["interactions.tsv", "interactions.csv", "interactions.txt", "interactions.parquet", "interactions.json"],
     &["anonymous-msweb.data", "anonymous-msweb.test"],
 ];
 
@@ -36,8 +30,7 @@ const MAIN: [&[&str]; 7] = [
 pub(crate) fn choose(files: &Files<'_>, folder: &str) -> Result<Choice, DataError> {
     let names = files.names()?;
     for group in MAIN {
-        let found: Vec<_> =
-            names.iter().filter(|name| group.contains(&unpacked_name(name).as_str())).collect();
+        let found: Vec<_> = names.iter().filter(|name| group.contains(&unpacked_name(name).as_str())).collect();
         if !found.is_empty() {
             return joined(found.into_iter().cloned().collect(), group[0] == "anonymous-msweb.data", folder);
         }
@@ -79,8 +72,7 @@ fn by_content(files: &Files<'_>, names: &[String], folder: &str) -> Result<Choic
         });
     };
     let headed = first.header.is_some() || first.format == Format::YahooMovies;
-    let together =
-        headed && chosen.iter().all(|other| (&other.header, other.format) == (&first.header, first.format));
+    let together = headed && chosen.iter().all(|other| (&other.header, other.format) == (&first.header, first.format));
     joined(chosen.into_iter().map(|candidate| candidate.name).collect(), together, folder)
 }
 
@@ -113,7 +105,6 @@ fn is_other(name: &str) -> bool {
 /// Whether the name is that of a training, validation or test part.
 fn is_part(name: &str) -> bool {
     let stem = unpacked_name(name);
-    stem.split(|c: char| !c.is_alphanumeric()).any(|word| {
-        matches!(word, "train" | "training" | "test" | "testing" | "valid" | "validation" | "dev")
-    })
+    stem.split(|c: char| !c.is_alphanumeric())
+        .any(|word| matches!(word, "train" | "training" | "test" | "testing" | "valid" | "validation" | "dev"))
 }

@@ -81,8 +81,7 @@ impl FromStr for Format {
 }
 
 fn names() -> String {
-    let all: Vec<_> =
-        Format::ALL.iter().filter(|&&f| f != Format::Synthetic).map(|format| format.name()).collect();
+    let all: Vec<_> = Format::ALL.iter().filter(|&&f| f != Format::Synthetic).map(|format| format.name()).collect();
     format!("one of {}", all.join(", "))
 }
 

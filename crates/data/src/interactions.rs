@@ -48,8 +48,7 @@ impl Interactions {
 
     /// Bytes held on the heap by the columns and ids.
     pub fn heap_bytes(&self) -> usize {
-        let columns = (self.user.capacity() + self.item.capacity() + self.rating.capacity())
-            * size_of::<u32>()
+        let columns = (self.user.capacity() + self.item.capacity() + self.rating.capacity()) * size_of::<u32>()
             + self.time.capacity() * size_of::<i64>();
         columns + self.users.heap_bytes() + self.catalog.ids.heap_bytes()
     }

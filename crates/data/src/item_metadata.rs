@@ -114,11 +114,7 @@ fn generic(
 }
 
 /// Reads a file if its header names an item and its title or categories, and no user.
-fn by_header(
-    files: &Files<'_>,
-    name: Option<&String>,
-    builder: &mut DatasetBuilder,
-) -> Result<(), DataError> {
+fn by_header(files: &Files<'_>, name: Option<&String>, builder: &mut DatasetBuilder) -> Result<(), DataError> {
     let Some(name) = name else { return Ok(()) };
     let preview = Preview::of(&files.head(name)?);
     let Some(delimiter) = preview.delimiter() else { return Ok(()) };
@@ -136,11 +132,7 @@ fn by_header(
 }
 
 /// Reads a catalog of its own, whose header must name the items.
-pub(crate) fn read_items(
-    files: &Files<'_>,
-    name: &str,
-    builder: &mut DatasetBuilder,
-) -> Result<(), DataError> {
+pub(crate) fn read_items(files: &Files<'_>, name: &str, builder: &mut DatasetBuilder) -> Result<(), DataError> {
     let preview = Preview::of(&files.head(name)?);
     let delimiter = preview.delimiter().unwrap_or(Delimiter::Byte(b'\t'));
     let header = preview.first(delimiter);
@@ -275,11 +267,7 @@ fn lastfm<'n>(
 }
 
 /// S3-Rec: one JSON object, item to list of attributes.
-fn attributes(
-    files: &Files<'_>,
-    name: Option<&String>,
-    builder: &mut DatasetBuilder,
-) -> Result<(), DataError> {
+fn attributes(files: &Files<'_>, name: Option<&String>, builder: &mut DatasetBuilder) -> Result<(), DataError> {
     let Some(name) = name else { return Ok(()) };
     builder.begin_metadata(&files.label(name));
     let source = std::io::BufReader::new(files.open(name)?);

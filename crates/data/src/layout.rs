@@ -54,9 +54,7 @@ impl Layout {
         Ok(match format {
             Format::MovieLens100k => plain(tab, 4, Some(2), Some(3)),
             Format::MovieLens1m | Format::MovieTweetings => plain(Delimiter::Colons, 4, Some(2), Some(3)),
-            Format::LastFm360k => {
-                Layout { item_else: Some(2), title: Some(2), ..plain(tab, 4, Some(3), None) }
-            }
+            Format::LastFm360k => Layout { item_else: Some(2), title: Some(2), ..plain(tab, 4, Some(3), None) },
             Format::Foursquare => Layout { category: Some(3), ..plain(tab, 8, None, Some(7)) },
             Format::FoursquareGlobal => plain(tab, 4, None, Some(2)),
             Format::YahooMovies => plain(tab, 4, Some(3), None),
@@ -131,9 +129,8 @@ fn unit_of(name: Option<&String>) -> TimeUnit {
 fn delimiter(preview: &Preview, file: &str) -> Result<Delimiter, DataError> {
     preview.delimiter().ok_or_else(|| DataError::Unrecognised {
         file: file.to_owned(),
-        reason:
-            "no delimiter (tab, ::, comma, semicolon, |, space) splits its lines into two or more columns"
-                .to_owned(),
+        reason: "no delimiter (tab, ::, comma, semicolon, |, space) splits its lines into two or more columns"
+            .to_owned(),
     })
 }
 

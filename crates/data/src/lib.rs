@@ -54,8 +54,8 @@ pub use error::{BadLine, DataError};
 pub use fingerprint::fingerprint;
 pub use format::Format;
 pub use graph::{
-    AUXILIARY, FactsDescription, Frequent, GraphConfig, GraphReport, MOST_HOPS, describe_facts,
-    graph_of_bytes, read_graph,
+    AUXILIARY, FactsDescription, Frequent, GraphConfig, GraphReport, MOST_HOPS, describe_facts, graph_of_bytes,
+    read_graph,
 };
 pub use interactions::{Dataset, Interactions, canonical_order};
 pub use load::{DATA_DIR, LoadOptions, load, load_bytes, open, read_catalog};

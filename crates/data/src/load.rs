@@ -80,8 +80,7 @@ fn town_source(name: &str) -> Result<Dataset, DataError> {
     if name.split(':').next() != Some("town") {
         return Err(wrong("there is no synthetic set of that name; there is synth:town".to_owned()));
     }
-    let spec: TownSpec =
-        format!("synth:{name}").parse().map_err(|error: TownError| wrong(error.to_string()))?;
+    let spec: TownSpec = format!("synth:{name}").parse().map_err(|error: TownError| wrong(error.to_string()))?;
     let town = Town::build(&spec).map_err(|error| wrong(error.to_string()))?;
     let columns = town.collect();
     let all = Interactions {
@@ -94,12 +93,7 @@ fn town_source(name: &str) -> Result<Dataset, DataError> {
     };
     let rows: Vec<u32> = (0..all.len() as u32).collect();
     let interactions = all.select(&rows);
-    Ok(Dataset {
-        name: spec.to_string(),
-        format: Format::Synthetic,
-        interactions,
-        report: LoadReport::default(),
-    })
+    Ok(Dataset { name: spec.to_string(), format: Format::Synthetic, interactions, report: LoadReport::default() })
 }
 
 /// Reads a catalog file: its header names items and optionally titles and categories (separated by `|`). Items keep the
@@ -134,8 +128,7 @@ fn split_path(path: &Path) -> Result<(PathBuf, String), DataError> {
 
 fn load_path(path: &Path, options: &LoadOptions) -> Result<Dataset, DataError> {
     let canonical = path.canonicalize().map_err(|error| DataError::io(path.display(), error))?;
-    let name =
-        canonical.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into());
+    let name = canonical.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into());
     if path.is_dir() {
         return load_folder(&Files::Disk(path.to_owned()), &name, options);
     }

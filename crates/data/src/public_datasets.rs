@@ -86,8 +86,7 @@ pub(crate) fn not_found(source: &str, folder: Option<&Path>) -> DataError {
     let searched = match folder {
         _ if !is_bare(source) => String::new(),
         Some(folder) => format!(" (looked in the working folder and in {})", folder.display()),
-        None => " (looked in the working folder; no data folder is set: use --data-dir or SOTTOVOCE_DATA)"
-            .to_owned(),
+        None => " (looked in the working folder; no data folder is set: use --data-dir or SOTTOVOCE_DATA)".to_owned(),
     };
     let advice = if is_bare(source) { advice(source) } else { String::new() };
     DataError::NotFound { name: source.to_owned(), searched, advice }
@@ -121,10 +120,7 @@ mod tests {
     #[test]
     fn error_for_a_missing_dataset_names_source_and_terms() {
         let error = not_found("ml-1m", None).to_string();
-        assert!(
-            error.contains("grouplens.org/datasets/movielens/1m") && error.contains("redistribution"),
-            "{error}"
-        );
+        assert!(error.contains("grouplens.org/datasets/movielens/1m") && error.contains("redistribution"), "{error}");
         assert!(not_found("ml-1n", None).to_string().contains("did you mean ml-1m?"));
         let error = not_found("quite-another-thing", Some(Path::new("here"))).to_string();
         assert!(error.contains("known sets") && error.contains("here"), "{error}");

@@ -34,8 +34,7 @@ impl FromStr for Split {
         let wrong = || DataError::Specification {
             what: "split",
             text: text.to_owned(),
-            expected: "temporal:SHARE, random:SHARE (a share between 0 and 1, as in temporal:0.8) or last"
-                .to_owned(),
+            expected: "temporal:SHARE, random:SHARE (a share between 0 and 1, as in temporal:0.8) or last".to_owned(),
         };
         if text == "last" {
             return Ok(Split::Last);
@@ -58,9 +57,7 @@ impl Split {
     /// 0.29 * 100 is 28.999999999999996, and means 29.
     fn training(self, n: usize) -> usize {
         match self {
-            Split::Temporal(share) | Split::Random(share) => {
-                ((share * n as f64 + 1e-9) as usize).max(1).min(n)
-            }
+            Split::Temporal(share) | Split::Random(share) => ((share * n as f64 + 1e-9) as usize).max(1).min(n),
             Split::Last => n.saturating_sub(1).max(1).min(n),
         }
     }
@@ -154,8 +151,7 @@ fn divide(all: &Interactions, history: &[u32], how: Split, rng: impl Fn() -> Rng
     for &row in &order[training..] {
         held[row] = true;
     }
-    let of =
-        |wanted| history.iter().zip(&held).filter(move |(_, held)| **held == wanted).map(|(row, _)| *row);
+    let of = |wanted| history.iter().zip(&held).filter(move |(_, held)| **held == wanted).map(|(row, _)| *row);
     (of(false).collect(), of(true).collect())
 }
 

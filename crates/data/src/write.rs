@@ -66,11 +66,7 @@ pub fn write_split(parts: &DataSplit, folder: &Path, ending: &str) -> Result<(),
         });
     }
     std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder.display(), error))?;
-    let named = [
-        ("train", Some(&parts.train)),
-        ("validation", parts.validation.as_ref()),
-        ("test", Some(&parts.test)),
-    ];
+    let named = [("train", Some(&parts.train)), ("validation", parts.validation.as_ref()), ("test", Some(&parts.test))];
     for (name, part) in named {
         if let Some(part) = part {
             write_part(&parts.users, &parts.catalog, part, &folder.join(format!("{name}.{ending}")))?;

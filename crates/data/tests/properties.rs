@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_data::{
-    Cleaning, Format, Interactions, LoadOptions, Repeats, Split, clean, describe_interactions, fingerprint,
-    load, load_bytes, split, write_parquet, write_split, write_tsv,
+    Cleaning, Format, Interactions, LoadOptions, Repeats, Split, clean, describe_interactions, fingerprint, load,
+    load_bytes, split, write_parquet, write_split, write_tsv,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,14 +39,10 @@ fn counts<'a>(keys: impl Iterator<Item = &'a String>) -> BTreeMap<&'a String, us
 }
 
 /// The k-core by its definition: take away whoever has too few until nobody has.
-fn core_by_definition(
-    mut rows: Vec<(String, String, f32, i64)>,
-    k: usize,
-) -> Vec<(String, String, f32, i64)> {
+fn core_by_definition(mut rows: Vec<(String, String, f32, i64)>, k: usize) -> Vec<(String, String, f32, i64)> {
     loop {
         let (users, items) = (counts(rows.iter().map(|row| &row.0)), counts(rows.iter().map(|row| &row.1)));
-        let kept: Vec<_> =
-            rows.iter().filter(|row| users[&row.0] >= k && items[&row.1] >= k).cloned().collect();
+        let kept: Vec<_> = rows.iter().filter(|row| users[&row.0] >= k && items[&row.1] >= k).cloned().collect();
         if kept.len() == rows.len() {
             return kept;
         }

@@ -14,8 +14,7 @@ fn histories(rng: &mut Rng) -> (Histories, Histories) {
     let (mut train, mut test) = (Vec::new(), Vec::new());
     for _ in 0..USERS {
         let wanted = (40.0 + 125.0 * rng.exponential()).min(1500.0) as usize;
-        let mut items: Vec<u32> =
-            (0..wanted).map(|_| (math::pow(rng.unit(), 2.0) * ITEMS as f64) as u32).collect();
+        let mut items: Vec<u32> = (0..wanted).map(|_| (math::pow(rng.unit(), 2.0) * ITEMS as f64) as u32).collect();
         items.sort_unstable();
         items.dedup();
         rng.shuffle(&mut items);

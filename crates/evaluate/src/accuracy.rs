@@ -111,14 +111,8 @@ mod tests {
         [false, true, true].into_iter().for_each(|hit| scan.step(hit));
         let log2 = f64::log2;
         let ideal = 1.0 + 1.0 / log2(3.0) + 0.5 + 1.0 / log2(5.0);
-        let expected = [
-            2.0 / 5.0,
-            2.0 / 4.0,
-            (1.0 / log2(3.0) + 0.5) / ideal,
-            1.0,
-            (1.0 / 2.0 + 2.0 / 3.0) / 4.0,
-            1.0 / 2.0,
-        ];
+        let expected =
+            [2.0 / 5.0, 2.0 / 4.0, (1.0 / log2(3.0) + 0.5) / ideal, 1.0, (1.0 / 2.0 + 2.0 / 3.0) / 4.0, 1.0 / 2.0];
         for (found, expected) in scan.at(5).into_iter().zip(expected) {
             assert!((found - expected).abs() < 1e-15, "{found} {expected}");
         }

@@ -45,8 +45,7 @@ impl Auc {
         self.sorted.extend_from_slice(keys);
         self.sorted.sort_unstable();
         let twice = |key| {
-            self.sorted.partition_point(|&other| other < key)
-                + self.sorted.partition_point(|&other| other <= key)
+            self.sorted.partition_point(|&other| other < key) + self.sorted.partition_point(|&other| other <= key)
         };
         self.relevant.iter().map(|&key| twice(key) as u64).sum()
     }

@@ -40,10 +40,7 @@ impl Partial {
         self.users.extend_from_slice(&other.users);
         self.truth.merge(other.truth);
         for (at, other) in self.at.iter_mut().zip(&other.at) {
-            at.columns
-                .iter_mut()
-                .zip(&other.columns)
-                .for_each(|(column, more)| column.extend_from_slice(more));
+            at.columns.iter_mut().zip(&other.columns).for_each(|(column, more)| column.extend_from_slice(more));
             at.sums.merge(other.sums);
             at.counts.merge(&other.counts);
         }
@@ -136,15 +133,10 @@ impl Context<'_> {
 }
 
 /// All metrics of lists that fit the input; cutoffs ascend.
-pub(crate) fn compute_metrics(
-    input: &EvaluationInput<'_>,
-    cutoffs: &[usize],
-    lists: RankedLists,
-) -> Evaluation {
+pub(crate) fn compute_metrics(input: &EvaluationInput<'_>, cutoffs: &[usize], lists: RankedLists) -> Evaluation {
     let longest = cutoffs.last().copied().unwrap_or(0);
     let discounts = Discounts::new(longest.min(input.items()));
-    let context =
-        Context { input, cutoffs, lists: &lists, popularity: Popularity::of(input.train), discounts };
+    let context = Context { input, cutoffs, lists: &lists, popularity: Popularity::of(input.train), discounts };
     let users = input.users();
     let size = users.div_ceil(BLOCKS).max(1);
     let blocks = (0..users.div_ceil(size)).into_par_iter();

@@ -38,11 +38,7 @@ impl Evaluation {
 ///
 /// # Errors
 /// If the histories of the input have different users or items, or the protocol is empty.
-pub fn evaluate<S>(
-    input: &EvaluationInput<'_>,
-    protocol: &Protocol,
-    score: S,
-) -> Result<Evaluation, EvaluateError>
+pub fn evaluate<S>(input: &EvaluationInput<'_>, protocol: &Protocol, score: S) -> Result<Evaluation, EvaluateError>
 where
     S: Fn(usize, &mut [f32]) + Sync,
 {

@@ -69,15 +69,13 @@ impl<'a> EvaluationInput<'a> {
 
     /// Makes sure that all parts speak of the same users and items.
     pub(crate) fn check(&self) -> Result<(), EvaluateError> {
-        for (part, histories) in [("the part also seen", self.also_seen), ("the test part", Some(self.test))]
-        {
+        for (part, histories) in [("the part also seen", self.also_seen), ("the test part", Some(self.test))] {
             if let Some(histories) = histories {
                 expect_same(part, "users", histories.users(), self.users())?;
                 expect_same(part, "items", histories.catalog_size(), self.items())?;
             }
         }
-        self.categories
-            .map_or(Ok(()), |all| expect_same("the table of categories", "items", all.items(), self.items()))
+        self.categories.map_or(Ok(()), |all| expect_same("the table of categories", "items", all.items(), self.items()))
     }
 }
 

@@ -143,9 +143,8 @@ impl RankedListsBuilder {
     /// If a list has an item twice.
     pub fn finish(mut self) -> Result<RankedLists, RankedListsError> {
         self.refuse_repeats()?;
-        self.lines.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| best_first(a.2, b.2)).then_with(|| a.1.cmp(&b.1))
-        });
+        self.lines
+            .sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| best_first(a.2, b.2)).then_with(|| a.1.cmp(&b.1)));
         let mut offsets = vec![0; self.users + 1];
         for &(user, _, _) in &self.lines {
             offsets[user as usize + 1] += 1;
@@ -160,9 +159,7 @@ impl RankedListsBuilder {
     fn refuse_repeats(&mut self) -> Result<(), RankedListsError> {
         self.lines.sort_unstable_by_key(|&(user, item, _)| (user, item));
         let twice = self.lines.windows(2).find(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1));
-        twice.map_or(Ok(()), |pair| {
-            Err(RankedListsError::Repeated { user: pair[0].0 as usize, item: pair[0].1 })
-        })
+        twice.map_or(Ok(()), |pair| Err(RankedListsError::Repeated { user: pair[0].0 as usize, item: pair[0].1 }))
     }
 }
 
@@ -186,15 +183,8 @@ mod tests {
     #[test]
     fn builder_sorts_lines_and_breaks_ties_by_item() {
         let nan = f64::NAN;
-        let lines = [
-            (2, 7, 0.5),
-            (0, 4, nan),
-            (0, 9, -0.0),
-            (2, 1, 0.5),
-            (0, 3, f64::NEG_INFINITY),
-            (0, 8, 0.0),
-            (2, 2, 0.9),
-        ];
+        let lines =
+            [(2, 7, 0.5), (0, 4, nan), (0, 9, -0.0), (2, 1, 0.5), (0, 3, f64::NEG_INFINITY), (0, 8, 0.0), (2, 2, 0.9)];
         let lists = build(Order::Score, &lines).unwrap();
         assert_eq!(lists.of(0), [8, 9, 3, 4]);
         assert_eq!(lists.of(1), [0u32; 0]);
@@ -220,8 +210,7 @@ mod tests {
 
     #[test]
     fn from_rows_packs_rows() {
-        let lists =
-            RankedLists::from_rows(vec![1, 2, 3, 9, 4, 9, 9, 9, 5, 9, 9, 9], 4, &[3, 1, 0 /* none */], 10);
+        let lists = RankedLists::from_rows(vec![1, 2, 3, 9, 4, 9, 9, 9, 5, 9, 9, 9], 4, &[3, 1, 0 /* none */], 10);
         assert_eq!(lists.iter().collect::<Vec<_>>(), [&[1, 2, 3][..], &[4], &[]]);
     }
 }

@@ -156,15 +156,8 @@ impl Metric {
     ];
 
     /// Metrics with a value per user, which can be tested for significance.
-    pub const PER_USER: [Metric; 7] = [
-        Metric::Precision,
-        Metric::Recall,
-        Metric::Ndcg,
-        Metric::HitRate,
-        Metric::Map,
-        Metric::Mrr,
-        Metric::Auc,
-    ];
+    pub const PER_USER: [Metric; 7] =
+        [Metric::Precision, Metric::Recall, Metric::Ndcg, Metric::HitRate, Metric::Map, Metric::Mrr, Metric::Auc];
 
     /// The name in files: the field of [`Metrics`].
     pub const fn name(self) -> &'static str {

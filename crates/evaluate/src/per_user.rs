@@ -25,8 +25,7 @@ impl PerUser {
 
 /// Mean of the values that are numbers; `None` without any.
 pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values
-        .filter(|value| !value.is_nan())
-        .fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
+    let (sum, count) =
+        values.filter(|value| !value.is_nan()).fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / f64::from(count))
 }

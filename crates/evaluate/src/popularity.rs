@@ -66,10 +66,7 @@ mod tests {
         // 10 interactions: item 3 has 5, items 0 and 2 have 2, item 1 has 1, item 4 none. 5 + 2 are 70 %, + 2 are 90 %.
         let lists = [vec![3, 3, 3, 3, 3], vec![2, 2, 0, 0, 1]];
         let all = Popularity::of(&Histories::from_lists(&lists, 5).unwrap());
-        assert_eq!(
-            (0..5).map(|item| all.is_head(item)).collect::<Vec<_>>(),
-            [true, false, true, true, false]
-        );
+        assert_eq!((0..5).map(|item| all.is_head(item)).collect::<Vec<_>>(), [true, false, true, true, false]);
         assert_eq!(all.sizes(), [3, 2]);
         // Exactly 80 % is enough.
         let all = Popularity::of(&Histories::from_lists(&[vec![0, 1, 1, 1, 1]], 2).unwrap());

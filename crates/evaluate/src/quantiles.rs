@@ -17,10 +17,7 @@ pub fn quantile_groups(values: &[f64], groups: usize) -> Vec<Vec<usize>> {
     let mut start = 0;
     for group in 1..=groups {
         let mut end = order.len() * group / groups;
-        while end > start
-            && end < order.len()
-            && values[order[end]].total_cmp(&values[order[end - 1]]).is_eq()
-        {
+        while end > start && end < order.len() && values[order[end]].total_cmp(&values[order[end - 1]]).is_eq() {
             end += 1;
         }
         if end > start {

@@ -89,10 +89,7 @@ mod tests {
             }
             let expected = 4000.0 * negatives as f64 / 8.0;
             for (item, &count) in counts.iter().enumerate().filter(|(item, _)| ![0, 7].contains(item)) {
-                assert!(
-                    (f64::from(count) - expected).abs() < 0.1 * expected,
-                    "{item}: {count} of {expected}"
-                );
+                assert!((f64::from(count) - expected).abs() < 0.1 * expected, "{item}: {count} of {expected}");
             }
         }
     }

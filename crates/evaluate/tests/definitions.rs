@@ -50,12 +50,7 @@ impl Parts {
         for &bits in &problem.categories {
             categories.push((0..3).filter(|category| bits >> category & 1 == 1));
         }
-        Self {
-            train: part(|user| &user.0),
-            seen: part(|user| &user.1),
-            test: part(|user| &user.2),
-            categories,
-        }
+        Self { train: part(|user| &user.0), seen: part(|user| &user.1), test: part(|user| &user.2), categories }
     }
 
     fn input(&self) -> EvaluationInput<'_> {
@@ -84,8 +79,7 @@ fn better(a: f32, b: f32) -> bool {
 
 fn ranking(user: &User) -> Vec<u32> {
     let (train, seen, _, scores) = user;
-    let mut order: Vec<u32> =
-        (0..ITEMS as u32).filter(|item| !train.contains(item) && !seen.contains(item)).collect();
+    let mut order: Vec<u32> = (0..ITEMS as u32).filter(|item| !train.contains(item) && !seen.contains(item)).collect();
     order.sort_by(|&a, &b| {
         let (x, y) = (scores[a as usize], scores[b as usize]);
         better(y, x).cmp(&better(x, y)).then(a.cmp(&b))
@@ -94,8 +88,7 @@ fn ranking(user: &User) -> Vec<u32> {
 }
 
 fn head(problem: &Problem) -> BTreeSet<u32> {
-    let count =
-        |item: u32| problem.users.iter().flat_map(|user| &user.0).filter(|&&other| other == item).count();
+    let count = |item: u32| problem.users.iter().flat_map(|user| &user.0).filter(|&&other| other == item).count();
     let total: usize = problem.users.iter().map(|user| user.0.len()).sum();
     let mut order: Vec<u32> = (0..ITEMS as u32).collect();
     order.sort_by_key(|&item| (usize::MAX - count(item), item));
@@ -162,8 +155,7 @@ fn literal(problem: &Problem, k: usize) -> BTreeMap<Metric, Option<f64>> {
     let users = &problem.users;
     let lists: Vec<Vec<u32>> = users.iter().map(|user| ranking(user).into_iter().take(k).collect()).collect();
     let with_test: Vec<usize> = (0..users.len()).filter(|&user| !users[user].2.is_empty()).collect();
-    let rows: Vec<[f64; 6]> =
-        with_test.iter().map(|&user| accuracy(&lists[user], &set(&users[user].2), k)).collect();
+    let rows: Vec<[f64; 6]> = with_test.iter().map(|&user| accuracy(&lists[user], &set(&users[user].2), k)).collect();
     let column = |index: usize| mean(&rows.iter().map(|row| row[index]).collect::<Vec<_>>());
     let areas: Vec<f64> = with_test.iter().filter_map(|&user| auc(&users[user])).collect();
     let f1 = column(0).zip(column(1)).map(|(p, r)| if p + r > 0.0 { 2.0 * p * r / (p + r) } else { 0.0 });
@@ -184,9 +176,8 @@ fn literal(problem: &Problem, k: usize) -> BTreeMap<Metric, Option<f64>> {
 }
 
 fn concentration(lists: &[Vec<u32>]) -> [(Metric, Option<f64>); 4] {
-    let mut counts: Vec<f64> = (0..ITEMS as u32)
-        .map(|item| lists.iter().flatten().filter(|&&other| other == item).count() as f64)
-        .collect();
+    let mut counts: Vec<f64> =
+        (0..ITEMS as u32).map(|item| lists.iter().flatten().filter(|&&other| other == item).count() as f64).collect();
     counts.sort_by(f64::total_cmp);
     let total: f64 = counts.iter().sum();
     let covered = counts.iter().filter(|&&count| count > 0.0).count() as f64;
@@ -206,15 +197,13 @@ fn concentration(lists: &[Vec<u32>]) -> [(Metric, Option<f64>); 4] {
 
 fn popularity_bias(problem: &Problem, lists: &[Vec<u32>]) -> [(Metric, Option<f64>); 3] {
     let head = head(problem);
-    let groups = [true, false]
-        .map(|in_head| (0..ITEMS as u32).filter(|item| head.contains(item) == in_head).collect());
+    let groups = [true, false].map(|in_head| (0..ITEMS as u32).filter(|item| head.contains(item) == in_head).collect());
     let [mut found, mut tested, mut shown, mut unseen] = [[0.0; 2]; 4];
     for (user, list) in problem.users.iter().zip(lists) {
         for (group, members) in groups.iter().enumerate() {
             let members: &BTreeSet<u32> = members;
             let test = set(&user.2);
-            found[group] +=
-                list.iter().filter(|item| members.contains(item) && test.contains(item)).count() as f64;
+            found[group] += list.iter().filter(|item| members.contains(item) && test.contains(item)).count() as f64;
             tested[group] += test.intersection(members).count() as f64;
             shown[group] += list.iter().filter(|item| members.contains(item)).count() as f64;
             unseen[group] +=
@@ -236,8 +225,7 @@ fn bias_disparity(problem: &Problem, k: usize) -> BTreeMap<String, Option<f64>> 
     let catalog: Vec<u32> = (0..ITEMS as u32).collect();
     let bias = |items: &[u32], category: usize| {
         let share = |items: &[u32]| {
-            let within =
-                items.iter().filter(|&&item| problem.categories[item as usize] >> category & 1 == 1).count();
+            let within = items.iter().filter(|&&item| problem.categories[item as usize] >> category & 1 == 1).count();
             within as f64 / items.len() as f64
         };
         share(items) / share(&catalog)
@@ -354,8 +342,7 @@ fn counts_how_often_items_are_recommended() {
     let train = Histories::from_lists(&[vec![0, 1], vec![0], vec![0, 2], vec![0]], 4).unwrap();
     let test = Histories::from_lists(&[vec![2], vec![], vec![1], vec![3]], 4).unwrap();
     let score = |_: usize, into: &mut [f32]| into.copy_from_slice(&[0.0, 3.0, 2.0, 1.0]);
-    let evaluation =
-        evaluate(&EvaluationInput::new(&train, &test), &Protocol::all_unrated([1, 2]), score).unwrap();
+    let evaluation = evaluate(&EvaluationInput::new(&train, &test), &Protocol::all_unrated([1, 2]), score).unwrap();
     // RankedLists: 2 3 | 1 2 | 1 3 | 1 2. Head: items 0 and 1 hold 5 of 6.
     assert_eq!(evaluation.recommended[&2], [0, 3, 3, 2]);
     assert_eq!(evaluation.recommended[&1], [0, 3, 1, 0]);
@@ -370,7 +357,6 @@ fn evaluates_an_empty_catalog_and_no_users() {
     assert_eq!(evaluation.at[&5].get(Metric::Ndcg), None);
     assert_eq!(evaluation.at[&5].item_coverage, 0);
     let empty = Histories::from_lists::<Vec<u32>>(&[vec![], vec![]], 0).unwrap();
-    let evaluation =
-        evaluate(&EvaluationInput::new(&empty, &empty), &Protocol::all_unrated([5]), |_, _| {}).unwrap();
+    let evaluation = evaluate(&EvaluationInput::new(&empty, &empty), &Protocol::all_unrated([5]), |_, _| {}).unwrap();
     assert_eq!(evaluation.at[&5].aclt, 0.0);
 }

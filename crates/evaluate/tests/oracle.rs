@@ -87,10 +87,8 @@ fn agree(found: &Value, expected: &Value, place: &str) {
 fn metrics_agree_with_independently_computed_cases() {
     for folder in ["case-1", "case-2", "case-3", "case-4"] {
         let case = load(folder);
-        let input = EvaluationInput {
-            categories: Some(&case.categories),
-            ..EvaluationInput::new(&case.train, &case.test)
-        };
+        let input =
+            EvaluationInput { categories: Some(&case.categories), ..EvaluationInput::new(&case.train, &case.test) };
         let evaluation = evaluate_lists(&input, &[10, 1, 5], &case.lists).unwrap();
         let lists = &evaluation.lists;
         assert_eq!(case.expected["users"], lists.users(), "{folder}");

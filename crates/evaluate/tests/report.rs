@@ -5,14 +5,12 @@ use sottovoce_evaluate::report::plot::{
     Axis, Bars, Orientation, ParetoAxes, Point, Series, Shape, Style, Summary, Unit, pareto_front,
 };
 use sottovoce_evaluate::report::{
-    Block, Cell, CellRank, Column, DataCard, Direction, Format, KeyFigure, Mark, Plot, Report, Row, Section,
-    Table,
+    Block, Cell, CellRank, Column, DataCard, Direction, Format, KeyFigure, Mark, Plot, Report, Row, Section, Table,
 };
 use std::fs;
 
 /// A title that breaks out of every context it is put into without escaping.
-const HOSTILE: &str =
-    "</title></style></script>\"'><script>alert(1)</script><img src=x onerror=alert(2)>&\u{0}\u{1b}";
+const HOSTILE: &str = "</title></style></script>\"'><script>alert(1)</script><img src=x onerror=alert(2)>&\u{0}\u{1b}";
 
 fn column(values: &[Option<f64>], column: Column) -> Table {
     let rows = values.iter().map(|&value| Row::new("model").cell(Cell::maybe(value)));
@@ -97,8 +95,7 @@ fn hostile_report() -> Report {
         facts: vec![(HOSTILE.into(), HOSTILE.into())],
         ..DataCard::default()
     };
-    let section =
-        Section::new(HOSTILE).text(HOSTILE).table(table).note(HOSTILE).block(Block::Text(HOSTILE.into()));
+    let section = Section::new(HOSTILE).text(HOSTILE).table(table).note(HOSTILE).block(Block::Text(HOSTILE.into()));
     let section = plots(HOSTILE).into_iter().fold(section, Section::plot);
     Report::new(HOSTILE)
         .subtitle(HOSTILE)
@@ -113,36 +110,22 @@ fn hostile_report() -> Report {
 /// One plot of every kind, with a name everywhere a name can rank.
 fn plots(name: &str) -> Vec<Plot> {
     let point = |x: f64, y: f64| Point::new(x, y).bounds(y - 0.5, y + 0.5).label(name);
-    let series = |shift: f64| {
-        Series::of(name, vec![point(1.0, shift), point(10.0, shift + 2.0), point(f64::NAN, 1.0)])
-    };
+    let series = |shift: f64| Series::of(name, vec![point(1.0, shift), point(10.0, shift + 2.0), point(f64::NAN, 1.0)]);
     let axis = || Axis::new(name);
     let other = || Series::new(format!("{name} 2"), [(2.0, 3.0), (5.0, 1.0)]);
     vec![
         Plot::lines(name, axis().log(), axis().unit(Unit::Bytes), vec![series(1.0), other()])
             .caption(name)
             .reference(1.5, name),
-        Plot::pareto(
-            name,
-            axis(),
-            axis().unit(Unit::Percent),
-            vec![series(1.0), other()],
-            ParetoAxes::low_x_high_y(),
-        ),
-        Plot::scatter(
-            name,
-            axis(),
-            axis(),
-            vec![Series::new(name, [(1.0, 1.0)]), Series::new("b", [(2.0, 2.0)])],
-        ),
+        Plot::pareto(name, axis(), axis().unit(Unit::Percent), vec![series(1.0), other()], ParetoAxes::low_x_high_y()),
+        Plot::scatter(name, axis(), axis(), vec![Series::new(name, [(1.0, 1.0)]), Series::new("b", [(2.0, 2.0)])]),
         Plot::bars(
             name,
             axis(),
             [name, "b"],
             vec![Bars::new(name, [1.0, -2.0]).bounds([(0.5, 1.5), (-2.5, -1.5)]), Bars::new("c", [2.0])],
         ),
-        Plot::bars(name, axis(), [name, "b"], vec![Bars::new(name, [1.0, -2.0])])
-            .orientation(Orientation::Vertical),
+        Plot::bars(name, axis(), [name, "b"], vec![Bars::new(name, [1.0, -2.0])]).orientation(Orientation::Vertical),
         Plot::bars(name, axis(), [name, "b"], vec![Bars::new(name, [1.0, -2.0])])
             .orientation(Orientation::Horizontal)
             .full_width(),
@@ -168,22 +151,14 @@ fn page_fetches_nothing() {
     let page = hostile_report().to_html().to_lowercase();
     let outside = page.replace(&HOSTILE.to_lowercase(), "");
     for fetch in [
-        "@import", "url(", "<link", "<iframe", "<object", "<embed", "<base", "srcset", "http://", "https://",
-        "fetch(", "xmlhttp",
+        "@import", "url(", "<link", "<iframe", "<object", "<embed", "<base", "srcset", "http://", "https://", "fetch(",
+        "xmlhttp",
     ] {
         assert!(!outside.contains(fetch), "{fetch}");
     }
-    assert_eq!(
-        outside.matches(" src=").count(),
-        outside.matches("&lt;img src=").count(),
-        "src only as words"
-    );
+    assert_eq!(outside.matches(" src=").count(), outside.matches("&lt;img src=").count(), "src only as words");
     for link in page.split("href=\"").skip(1) {
-        assert!(
-            link.starts_with('#') || link.starts_with("data:text/csv"),
-            "{}",
-            &link[..40.min(link.len())]
-        );
+        assert!(link.starts_with('#') || link.starts_with("data:text/csv"), "{}", &link[..40.min(link.len())]);
     }
     assert!(page.contains("default-src 'none'"));
 }
@@ -198,10 +173,7 @@ fn plots_are_well_formed_and_accessible() {
             assert_eq!(root.attribute("role"), Some("img"));
             assert!(root.attribute("aria-label").is_some_and(|label| !label.is_empty()));
             assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
-            assert!(
-                root.descendants()
-                    .any(|node| node.has_tag_name("title") || node.tag_name().name() == "title")
-            );
+            assert!(root.descendants().any(|node| node.has_tag_name("title") || node.tag_name().name() == "title"));
         }
     }
 }
@@ -211,13 +183,8 @@ fn plot_marks_are_inside_the_picture() {
     for plot in plots("inside") {
         let svg = plot.to_svg();
         let document = roxmltree::Document::parse(&svg).unwrap();
-        let view: Vec<f64> = document
-            .root_element()
-            .attribute("viewBox")
-            .unwrap()
-            .split(' ')
-            .map(|v| v.parse().unwrap())
-            .collect();
+        let view: Vec<f64> =
+            document.root_element().attribute("viewBox").unwrap().split(' ').map(|v| v.parse().unwrap()).collect();
         for mark in document.descendants().filter(|node| node.has_attribute("data-x")) {
             let at = |name: &str| mark.attribute(name).unwrap().parse::<f64>().unwrap();
             assert!((view[0]..=view[0] + view[2]).contains(&at("data-x")), "{}", plot.title);
@@ -231,8 +198,7 @@ fn counts_values_that_cannot_be_shown() {
     let series = vec![Series::new("a", [(0.0, 1.0), (1.0, 2.0), (10.0, f64::NAN), (100.0, 3.0)])];
     let plot = Plot::lines("t", Axis::new("x").log(), Axis::new("y"), series);
     assert!(plot.to_svg().contains("Not shown: 2 values"));
-    let whole =
-        Plot::lines("t", Axis::new("x"), Axis::new("y"), vec![Series::new("a", [(0.0, 1.0), (1.0, 2.0)])]);
+    let whole = Plot::lines("t", Axis::new("x"), Axis::new("y"), vec![Series::new("a", [(0.0, 1.0), (1.0, 2.0)])]);
     assert!(!whole.to_svg().contains("Not shown"));
 }
 
@@ -419,9 +385,7 @@ fn write_is_atomic_and_leaves_no_other_files() {
     assert_eq!(tables.len(), 2, "{tables:?}");
     let first = report.tables().next().unwrap();
     let wanted = first.to_csv();
-    assert!(
-        tables.iter().any(|name| fs::read_to_string(target.join("tables").join(name)).unwrap() == wanted)
-    );
+    assert!(tables.iter().any(|name| fs::read_to_string(target.join("tables").join(name)).unwrap() == wanted));
     // A second writing replaces the first.
     Report::new("short").write(&target).unwrap();
     assert!(fs::read_to_string(&page).unwrap().contains("<h1>short</h1>"));
@@ -456,9 +420,8 @@ fn series_have_one_colour_throughout_a_report() {
         let series = names.iter().map(|name| Series::new(*name, [(0.0, 1.0), (1.0, 2.0)])).collect();
         Plot::lines("t", Axis::new("x"), Axis::new("y"), series)
     };
-    let page = Report::new("r")
-        .section(Section::new("s").plot(one(&["ials", "ease"])).plot(one(&["bpr", "ials"])))
-        .to_html();
+    let page =
+        Report::new("r").section(Section::new("s").plot(one(&["ials", "ease"])).plot(one(&["bpr", "ials"]))).to_html();
     let class_of = |name: &str| {
         let mark = format!("<title>{name}\n");
         let classes: Vec<&str> = page
@@ -504,10 +467,8 @@ fn dense_curves_are_thinned_but_keep_extremes() {
     let svg = plot.to_svg();
     assert!(svg.len() < 120_000, "{}", svg.len());
     let stroke = svg.split("class=\"pl-line pl-c1\" d=\"").nth(1).unwrap().split('"').next().unwrap();
-    let heights = stroke
-        .split(['M', 'L'])
-        .filter_map(|pair| pair.split_once(' '))
-        .map(|(_, y)| y.parse::<f64>().unwrap());
+    let heights =
+        stroke.split(['M', 'L']).filter_map(|pair| pair.split_once(' ')).map(|(_, y)| y.parse::<f64>().unwrap());
     let mut sorted: Vec<f64> = heights.collect();
     sorted.sort_by(f64::total_cmp);
     assert!(sorted[1] - sorted[0] > 200.0, "the single peak survives");

@@ -29,8 +29,7 @@ pub type Identity = BTreeMap<String, String>;
 
 /// A hash of the contents of a file that a setting names.
 pub fn contents(path: &Path) -> String {
-    fs::read(path)
-        .map_or_else(|error| error.to_string(), |bytes| blake3::hash(&bytes).to_hex()[..16].to_owned())
+    fs::read(path).map_or_else(|error| error.to_string(), |bytes| blake3::hash(&bytes).to_hex()[..16].to_owned())
 }
 
 /// Why a checkpoint cannot be used.
@@ -98,8 +97,7 @@ impl FromStr for Every {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is not a number of epochs, such as 5, or of rounds, such as 200rounds");
+        let wrong = || format!("`{text}` is not a number of epochs, such as 5, or of rounds, such as 200rounds");
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let number = digits.trim().parse().ok().filter(|&number: &u64| number > 0).ok_or_else(wrong)?;
         match &text[digits.len()..] {
@@ -153,12 +151,7 @@ impl Store {
     ///
     /// # Errors
     /// If another process has locked the folder, or the checkpoint cannot be used.
-    pub fn open(
-        folder: &Path,
-        identity: Identity,
-        every: Every,
-        begin: Begin,
-    ) -> Result<Self, CheckpointError> {
+    pub fn open(folder: &Path, identity: Identity, every: Every, begin: Begin) -> Result<Self, CheckpointError> {
         fs::create_dir_all(folder).map_err(|reason| io_error(folder, reason))?;
         let lock = lock(&folder.join(LOCK))?;
         let path = folder.join(NAME);
@@ -215,8 +208,7 @@ impl Store {
         watch: &[u8],
         model: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
-        let header =
-            Header { identity: self.identity.clone(), epochs: milestone.epochs, rounds: milestone.rounds };
+        let header = Header { identity: self.identity.clone(), epochs: milestone.epochs, rounds: milestone.rounds };
         let header = serde_json::to_vec(&header)?;
         let mut out = Hashing { inner: BufWriter::new(File::create(part)?), hasher: blake3::Hasher::new() };
         out.write_all(MAGIC)?;
@@ -321,8 +313,7 @@ fn section(from: &mut impl Read) -> io::Result<Vec<u8>> {
 
 fn differences(stored: &Identity, asked: &Identity) -> Vec<String> {
     let all: std::collections::BTreeSet<&String> = stored.keys().chain(asked.keys()).collect();
-    let word =
-        |identity: &Identity, key: &String| identity.get(key).map_or("absent".to_owned(), Clone::clone);
+    let word = |identity: &Identity, key: &String| identity.get(key).map_or("absent".to_owned(), Clone::clone);
     all.into_iter()
         .filter(|&key| stored.get(key) != asked.get(key))
         .map(|key| format!("{key} was {} and is {}", word(stored, key), word(asked, key)))

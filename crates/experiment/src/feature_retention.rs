@@ -42,13 +42,7 @@ pub(crate) fn name(first: usize, quartile: usize) -> String {
 pub(crate) const IN_BOTH: &str = "kept_in_cloud";
 
 /// Evaluates the first `cutoff` items of each list.
-pub(crate) fn retention(
-    facts: &Facts,
-    train: &Histories,
-    lists: &RankedLists,
-    cutoff: usize,
-    seed: u64,
-) -> Retention {
+pub(crate) fn retention(facts: &Facts, train: &Histories, lists: &RankedLists, cutoff: usize, seed: u64) -> Retention {
     let mut informative = FeatureRanking::new(facts);
     let mut clouds = [vec![0.0; facts.features()], vec![0.0; facts.features()]];
     let mut shares: [Vec<f64>; FIRST.len()] = Default::default();
@@ -87,8 +81,7 @@ fn quartiles(shares: [Vec<f64>; FIRST.len()]) -> BTreeMap<String, f64> {
     for (mut shares, first) in shares.into_iter().zip(FIRST) {
         shares.sort_unstable_by(f64::total_cmp);
         for quartile in 1..=3 {
-            figures
-                .extend(quantile(&shares, quartile as f64 / 4.0).map(|value| (name(first, quartile), value)));
+            figures.extend(quantile(&shares, quartile as f64 / 4.0).map(|value| (name(first, quartile), value)));
         }
     }
     figures
@@ -152,9 +145,7 @@ mod tests {
     #[test]
     fn recommendations_of_the_same_kind_retain_it() {
         let train = Histories::from_lists(&[vec![0, 1], vec![3, 4], vec![6]], 7).unwrap();
-        let of = |first: &[u32], second: &[u32]| {
-            retention(&facts(), &train, &lists(&[first, second, &[0]]), 10, 1)
-        };
+        let of = |first: &[u32], second: &[u32]| retention(&facts(), &train, &lists(&[first, second, &[0]]), 10, 1);
         let same = of(&[2], &[5]);
         // The first user has a maker too, which the list has not; the third has no informative feature.
         assert_eq!(same.figures[&name(5, 2)], 0.75);

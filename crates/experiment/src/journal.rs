@@ -125,8 +125,7 @@ impl Journal {
             remove_folder(&folder.join(CHECKPOINTS)).map_err(io)?;
         }
         let (trials, data) = (HashMap::new(), BTreeMap::new());
-        let mut journal =
-            Self { folder: folder.to_owned(), path: path.clone(), file, trials, data, torn: false };
+        let mut journal = Self { folder: folder.to_owned(), path: path.clone(), file, trials, data, torn: false };
         let found = journal.load()?;
         match found {
             Some(started) if started == fingerprint => {}
@@ -228,10 +227,7 @@ impl Journal {
     pub(crate) fn data(&mut self, key: &str, label: &str, card: &DataCard) -> Result<(), JournalError> {
         match self.data.get(key) {
             Some(known) if known.card.fingerprint == card.card.fingerprint => Ok(()),
-            Some(_) => Err(JournalError::DataChanged {
-                path: self.path.display().to_string(),
-                data: label.to_owned(),
-            }),
+            Some(_) => Err(JournalError::DataChanged { path: self.path.display().to_string(), data: label.to_owned() }),
             None => {
                 self.append(&Line::Data { key: key.to_owned(), card: card.clone() })?;
                 self.data.insert(key.to_owned(), card.clone());

@@ -89,8 +89,7 @@ fn checkpoint_error(error: &CheckpointError) -> ModelError {
 
 impl Monitor<'_> {
     fn compare(&mut self, checks: &Evaluations<'_>, value: Option<f64>, progress: &Progress<'_>) -> Flow {
-        let objective =
-            |value: Option<f64>| value.map_or(f64::NEG_INFINITY, |value| checks.metric.objective(value));
+        let objective = |value: Option<f64>| value.map_or(f64::NEG_INFINITY, |value| checks.metric.objective(value));
         match &mut self.best {
             Some(best) if objective(value) <= objective(best.value) => best.since += 1,
             _ => {
@@ -134,8 +133,7 @@ impl Monitor<'_> {
         self.best = match best {
             None => None,
             Some(StoredBest { epoch, value, since, tensors }) => {
-                let tensors =
-                    tensors.map(|all| all.into_iter().map(|header| header.take(&mut rest)).collect());
+                let tensors = tensors.map(|all| all.into_iter().map(|header| header.take(&mut rest)).collect());
                 Some(BestEpoch { epoch, value, since, tensors: tensors.transpose()? })
             }
         };

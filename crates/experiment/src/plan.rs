@@ -276,9 +276,7 @@ impl RowPlan {
                 let (mut aggregation, mut learning_rate) = (None, None);
                 for (key, value) in given() {
                     match value {
-                        Value::Word(criteria) if key == "aggregation" => {
-                            aggregation = Some(criteria.parse()?)
-                        }
+                        Value::Word(criteria) if key == "aggregation" => aggregation = Some(criteria.parse()?),
                         Value::Real(rate) if key == "learning_rate" => learning_rate = Some(rate),
                         other => return Err(format!("a classifier has no setting {key} = {other}")),
                     }

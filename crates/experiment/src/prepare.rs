@@ -1,8 +1,8 @@
 //! Loads, cleans and splits interactions.
 
 use sottovoce_data::{
-    Cleaning, CleaningReport, DataError, Dataset, Description, GraphConfig, Interactions, LoadOptions, LoadReport,
-    DataSplit, Split, SplitConfig, clean, describe, load, read_graph, split_with,
+    Cleaning, CleaningReport, DataError, DataSplit, Dataset, Description, GraphConfig, Interactions, LoadOptions,
+    LoadReport, Split, SplitConfig, clean, describe, load, read_graph, split_with,
 };
 use std::sync::Arc;
 use std::time::Instant;

@@ -8,9 +8,9 @@ use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
 use crate::plan::{RecommenderTraining, Stage, Training, Trial};
 use crate::prepare::{PrepareError, load_clean};
 use crate::training::{Context, Evaluations, ModelPlan, evaluate, train};
-use sottovoce_audit::{Subjects, ExposedTables, View, CuriousServer};
+use sottovoce_audit::{CuriousServer, ExposedTables, Subjects, View};
 use sottovoce_core::{Catalog, Histories};
-use sottovoce_data::{CleaningReport, Description, LoadOptions, DataSplit, SplitConfig, describe, split_with};
+use sottovoce_data::{CleaningReport, DataSplit, Description, LoadOptions, SplitConfig, describe, split_with};
 use sottovoce_evaluate::{EvaluationInput, report};
 use sottovoce_federation::Recorder;
 use sottovoce_models::{Flow, ModelError};
@@ -55,8 +55,7 @@ impl Recommenders {
         let load = LoadOptions { graph: data.graph.clone(), ..self.load.clone() };
         let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning())?;
         let InteractionData { split: test, relevant, split_seed: seed, .. } = *data;
-        let parts =
-            |validation| split_with(&dataset.interactions, SplitConfig { test, validation, relevant, seed });
+        let parts = |validation| split_with(&dataset.interactions, SplitConfig { test, validation, relevant, seed });
         Ok(Prepared {
             whole: parts(None),
             with_validation: parts(Some(data.validation)),
@@ -90,11 +89,7 @@ impl Prepared {
         ];
         let card = report::DataCard {
             name: data.label.clone(),
-            source: if data.label == about.name {
-                about.format.about().to_owned()
-            } else {
-                about.name.clone()
-            },
+            source: if data.label == about.name { about.format.about().to_owned() } else { about.name.clone() },
             users: about.users as u64,
             items: about.items as u64,
             interactions: about.interactions as u64,
@@ -109,10 +104,7 @@ impl Prepared {
             facts: vec![
                 ("history, median".to_owned(), about.history.median.to_string()),
                 ("history, longest".to_owned(), about.history.max.to_string()),
-                (
-                    "held by the top 1 % of items".to_owned(),
-                    format!("{:.1} %", about.popularity.top_1_percent * 100.0),
-                ),
+                ("held by the top 1 % of items".to_owned(), format!("{:.1} %", about.popularity.top_1_percent * 100.0)),
                 ("Gini of popularity".to_owned(), format!("{:.3}", about.popularity.gini)),
                 ("users without a test part".to_owned(), self.whole.without_test.to_string()),
             ],
@@ -132,12 +124,7 @@ impl Prepared {
             }
         }
         let all = train.interactions().max(1) as f64;
-        categories
-            .names()
-            .iter()
-            .zip(counts)
-            .map(|(name, count)| (name.to_owned(), count as f64 / all))
-            .collect()
+        categories.names().iter().zip(counts).map(|(name, count)| (name.to_owned(), count as f64 / all)).collect()
     }
 }
 
@@ -217,8 +204,7 @@ fn not_a_recommender() -> TrialError {
 }
 
 fn split_in_words(data: &InteractionData) -> String {
-    let relevant =
-        data.relevant.map_or_else(String::new, |least| format!(", held out: rated {least} or more"));
+    let relevant = data.relevant.map_or_else(String::new, |least| format!(", held out: rated {least} or more"));
     format!("{}, validation {}{relevant}", data.split, data.validation)
 }
 

@@ -5,7 +5,7 @@ use crate::metric::MetricAt;
 use crate::monitor::{BestEpoch, Monitor};
 use crate::outcome::CurvePoint;
 use sottovoce_core::{Catalog, Histories, Names};
-use sottovoce_evaluate::{EvaluateError, Evaluation, Protocol, EvaluationInput};
+use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, Protocol};
 use sottovoce_federation::{Recorder, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Settings;
@@ -128,8 +128,7 @@ mod tests {
         let question = EvaluationInput::new(&data.parts.train, data.parts.validation.as_ref().unwrap());
         let metric = MetricAt { key: Metric::Ndcg, cutoff: 10 };
         let model = registry::find("bpr-mf").unwrap();
-        let settings =
-            model.settings([("epochs", Value::Integer(200)), ("learning_rate", Value::Real(0.1))]).unwrap();
+        let settings = model.settings([("epochs", Value::Integer(200)), ("learning_rate", Value::Real(0.1))]).unwrap();
         let evaluations = Evaluations { question, metric, every: 2, patience: Some(3), keep_best: true };
         let plan = ModelPlan { model, settings: &settings, seed: 3, evaluations: Some(evaluations) };
         let mut on_epoch = |_: usize, _: usize| Flow::Continue;

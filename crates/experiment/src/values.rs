@@ -27,11 +27,8 @@ struct Header {
 }
 
 pub(crate) fn encode(values: &Values) -> Vec<u8> {
-    let columns: Vec<(usize, Metric)> = values
-        .per_user
-        .iter()
-        .flat_map(|(cutoff, columns)| columns.keys().map(|key| (*cutoff, *key)))
-        .collect();
+    let columns: Vec<(usize, Metric)> =
+        values.per_user.iter().flat_map(|(cutoff, columns)| columns.keys().map(|key| (*cutoff, *key))).collect();
     let mut plain = MAGIC.to_vec();
     section(&mut plain, &serde_json::to_vec(&Header { columns }).unwrap_or_default());
     section(&mut plain, &words(&values.users));
@@ -50,15 +47,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Values, ValuesError> {
     let wrong = |error: std::io::Error| ValuesError(error.to_string());
     let mut plain = Vec::new();
     zstd::Decoder::new(bytes).map_err(wrong)?.take(LIMIT).read_to_end(&mut plain).map_err(wrong)?;
-    let mut rest =
-        plain.strip_prefix(MAGIC).ok_or_else(|| ValuesError("it does not start with SVV1".to_owned()))?;
-    let header: Header =
-        serde_json::from_slice(take(&mut rest)?).map_err(|error| ValuesError(error.to_string()))?;
-    let mut values = Values {
-        users: numbers(take(&mut rest)?),
-        recommended: numbers(take(&mut rest)?),
-        ..Values::default()
-    };
+    let mut rest = plain.strip_prefix(MAGIC).ok_or_else(|| ValuesError("it does not start with SVV1".to_owned()))?;
+    let header: Header = serde_json::from_slice(take(&mut rest)?).map_err(|error| ValuesError(error.to_string()))?;
+    let mut values =
+        Values { users: numbers(take(&mut rest)?), recommended: numbers(take(&mut rest)?), ..Values::default() };
     for (cutoff, key) in header.columns {
         let (column, _) = take(&mut rest)?.as_chunks::<8>();
         let column = column.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();

@@ -1,7 +1,7 @@
 //! Trainings that are interrupted and resumed.
 
 use sottovoce_data::Split;
-use sottovoce_evaluate::{Metric, EvaluationInput};
+use sottovoce_evaluate::{EvaluationInput, Metric};
 use sottovoce_experiment::checkpoint::{Begin, Every, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::prepare::{DataPlan, Prepared, prepare};
@@ -71,12 +71,9 @@ fn resumed_trainings_give_the_same_model_curve_and_counts() {
     ];
     let adaptive = [("strategy", Value::Word("adaptive".to_owned()))];
     let pfpl = [("configuration", Value::Word("pfpl".to_owned())), trouble[0].clone()];
-    for (name, every, more) in [
-        ("fpl", "1", &trouble[..]),
-        ("fpl", "3", &adaptive),
-        ("fpl", "7rounds", &pfpl),
-        ("fcf", "2", &trouble[..1]),
-    ] {
+    for (name, every, more) in
+        [("fpl", "1", &trouble[..]), ("fpl", "3", &adaptive), ("fpl", "7rounds", &pfpl), ("fcf", "2", &trouble[..1])]
+    {
         let model = registry::find(name).unwrap();
         let settings = settings(model, more);
         let plan = plan(model, &data, &settings);

@@ -58,18 +58,12 @@ fn rows_are_selected_on_validation_and_tested_with_every_seed() {
 
     let grid = &results.data[1].rows[1];
     assert_eq!(grid.tried.len(), 6);
-    let order: Vec<_> = grid
-        .tried
-        .iter()
-        .map(|t| (t.settings["learning_rate"].clone(), t.settings["factors"].clone()))
-        .collect();
+    let order: Vec<_> =
+        grid.tried.iter().map(|t| (t.settings["learning_rate"].clone(), t.settings["factors"].clone())).collect();
     assert_eq!(order[1], (Value::Real(0.01), Value::Integer(20)), "the last setting varies fastest");
     assert_eq!(grid.chosen, Some(3), "{:?}", grid.tried);
     assert_eq!(grid.settings["learning_rate"], Value::Real(0.04));
-    assert_eq!(
-        grid.tried[4].run.failed.as_deref(),
-        Some("training diverged in epoch 1: lower the learning rate")
-    );
+    assert_eq!(grid.tried[4].run.failed.as_deref(), Some("training diverged in epoch 1: lower the learning rate"));
     let seeds: Vec<_> = grid.finals.iter().map(|each| each.seed).collect();
     assert_eq!(seeds, [3, 5]);
     let ndcg = grid.metric(Metric::Ndcg, 10).unwrap();
@@ -259,8 +253,7 @@ fn a_changed_experiment_is_rejected_amended_or_restarted() {
 #[test]
 fn titles_and_labels_may_change() {
     let folder = ten_trials();
-    let reworded =
-        parse(&MIXED.replace("A bit of everything", "Something else").replace("\"Grid\"", "\"Net\""));
+    let reworded = parse(&MIXED.replace("A bit of everything", "Something else").replace("\"Grid\"", "\"Net\""));
     let fake = Fake::default();
     run(&reworded, &fake, folder.path(), 1).unwrap();
     assert_eq!(fake.ran.lock().unwrap().len(), 74);
@@ -391,9 +384,7 @@ fn takes_the_next_best_if_the_final_training_diverges() {
     let folder = tempfile::tempdir().unwrap();
     let results = run(&parse(GUIDED), &Fake::default(), folder.path(), 1).unwrap();
     let rows = &results.data[0].rows;
-    assert!(
-        rows.iter().all(|row| row.settings["learning_rate"] == Value::Real(0.002) && row.failed().is_none())
-    );
+    assert!(rows.iter().all(|row| row.settings["learning_rate"] == Value::Real(0.002) && row.failed().is_none()));
     let guide = &rows[2];
     assert_eq!(guide.passed_over.len(), 1);
     assert_eq!(guide.passed_over[0].settings["learning_rate"], Value::Real(0.4));
@@ -407,9 +398,7 @@ fn takes_the_next_best_if_the_final_training_diverges() {
         tempfile::tempdir().unwrap().path(),
         1,
     );
-    assert!(
-        told.unwrap().data[0].rows.iter().all(|row| row.failed().is_some_and(|why| why.contains("epoch 9")))
-    );
+    assert!(told.unwrap().data[0].rows.iter().all(|row| row.failed().is_some_and(|why| why.contains("epoch 9"))));
 }
 
 #[test]

@@ -113,8 +113,7 @@ fn a_long_file_is_understood() {
 
 #[test]
 fn a_search_without_ranges_looks_at_every_setting_that_is_not_fixed() {
-    let text =
-        SHORT.replace("mostpop\"", "factors\"\nset = { factors = 8, bias = true }\nsearch = { trials = 5 }");
+    let text = SHORT.replace("mostpop\"", "factors\"\nset = { factors = 8, bias = true }\nsearch = { trials = 5 }");
     let experiment = parse(&text);
     let Tuning::Search(search) = &experiment.rows[0].tuning else { panic!("a search") };
     let keys: Vec<_> = search.space.dimensions.iter().map(|d| d.key.as_str()).collect();
@@ -154,11 +153,7 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
             "x.toml:28:9: factors has no setting `learning_rat` (did you mean `learning_rate`?); its settings are: factors, \
              learning_rate, similarity, bias, pi, epochs",
         ),
-        (
-            "pi = [0, 0.5, 1]",
-            "pi = [0, 0.5, 2]",
-            "x.toml:30:24: factors: pi = 2: expected a number from 0 to 1",
-        ),
+        ("pi = [0, 0.5, 1]", "pi = [0, 0.5, 2]", "x.toml:30:24: factors: pi = 2: expected a number from 0 to 1"),
         (
             "over.factors = [10, 20]",
             "over.similarity = [\"cosin\"]",
@@ -223,16 +218,8 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
             "if_failed = \"nest\"",
             "x.toml:19:13: if_failed: expected one of report, next, tell, found `nest` (did you mean `next`?)",
         ),
-        (
-            "sweep = { factors = [5, 10] }",
-            "sweep = { factors = [5, 5] }",
-            "x.toml:29:25: factors: 5 appears twice",
-        ),
-        (
-            "sweep = { factors = [5, 10] }",
-            "sweep = { pi = [1] }",
-            "x.toml:30:8: pi is in `sweep` and in `grid`",
-        ),
+        ("sweep = { factors = [5, 10] }", "sweep = { factors = [5, 5] }", "x.toml:29:25: factors: 5 appears twice"),
+        ("sweep = { factors = [5, 10] }", "sweep = { pi = [1] }", "x.toml:30:8: pi is in `sweep` and in `grid`"),
         (
             "x = \"pi\"",
             "x = \"pie\"",
@@ -266,10 +253,7 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
 fn broken_toml_is_pointed_at_too() {
     let message = parse_error("title = \"x\"\ndata = [\"a\"\nseeds = 3\n");
     assert!(message.starts_with("x.toml:3:"), "{message}");
-    assert_eq!(
-        parse_error("data = [\"a\"]\n[[model]]\nname = \"mostpop\""),
-        "x.toml:1:1: an experiment needs `title`"
-    );
+    assert_eq!(parse_error("data = [\"a\"]\n[[model]]\nname = \"mostpop\""), "x.toml:1:1: an experiment needs `title`");
 }
 
 #[test]

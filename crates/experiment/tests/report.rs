@@ -174,11 +174,7 @@ fn plots_a_metric_over_the_sweep() {
     assert_eq!(xs, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0], "in order, whatever the file says");
     assert!(series[0].points.iter().all(|point| point.bounds.is_some_and(|(low, high)| low < high)));
     // MostPop is a fraction of the others: as a line it would leave the curves no room.
-    assert!(
-        plot.references.is_empty() && plot.caption.contains("Outside the plot: MostPop 0."),
-        "{}",
-        plot.caption
-    );
+    assert!(plot.references.is_empty() && plot.caption.contains("Outside the plot: MostPop 0."), "{}", plot.caption);
 }
 
 #[test]
@@ -191,9 +187,7 @@ fn plots_accuracy_against_communication() {
     let table = report.tables().find(|table| table.caption == "What leaves a device on synth:town").unwrap();
     let page = report.to_html();
     assert_eq!(table.rows.len(), 3);
-    assert!(
-        page.contains("the whole history") && page.contains("updates computed from 100 % of the history")
-    );
+    assert!(page.contains("the whole history") && page.contains("updates computed from 100 % of the history"));
     assert!(report.summary[0].starts_with("With every history left on its device, **Large, π = 1** reaches"));
     // Accuracy is 0.4 and a twentieth of π: π = 0.1 or 0.2 reaches nine tenths of what π = 1 does.
     assert!(report.summary[2].contains(" suffices for 9"), "{}", report.summary[2]);
@@ -207,19 +201,14 @@ fn plots_update_and_recommendation_frequency() {
     assert_eq!(updates[7].style, Style::Tone(1.0));
     assert!(updates[0].points.windows(2).all(|pair| pair[0].y >= pair[1].y));
     let (_, lists) = lines(&report, "Recommendation frequency of items: Large on synth:town");
-    assert_eq!(
-        (lists.last().unwrap().name.as_str(), lists.last().unwrap().style),
-        ("training part", Style::Reference)
-    );
+    assert_eq!((lists.last().unwrap().name.as_str(), lists.last().unwrap().style), ("training part", Style::Reference));
 }
 
 #[test]
 fn bias_plot_omits_rare_categories() {
     let report = wide();
-    let plot = report
-        .plots()
-        .find(|plot| plot.title == "Bias disparity by category over π: Small on synth:town")
-        .unwrap();
+    let plot =
+        report.plots().find(|plot| plot.title == "Bias disparity by category over π: Small on synth:town").unwrap();
     let Shape::Bars { categories, series, .. } = &plot.shape else { panic!("{:?}", plot.shape) };
     assert_eq!(categories, &["bars", "parks"], "zoos are rare");
     let names: Vec<&str> = series.iter().map(|bars| bars.name.as_str()).collect();
@@ -233,7 +222,5 @@ fn lists_rejected_candidates() {
     let experiment = parse(&text);
     let results = run(&experiment, &Fake::default(), folder.path(), 1).unwrap();
     let page = compose(&experiment, &text, &results, &[]).to_html();
-    assert!(
-        page.contains("learning_rate = 0.4 was best on the validation part, but its final training failed")
-    );
+    assert!(page.contains("learning_rate = 0.4 was best on the validation part, but its final training failed"));
 }

@@ -90,11 +90,7 @@ pub(crate) fn rows_of(what: &'static str, len: usize, width: usize) -> Result<us
     if len == 0 || width == 0 {
         return Err(NeuralError::Empty { what });
     }
-    if len.is_multiple_of(width) {
-        Ok(len / width)
-    } else {
-        Err(NeuralError::Rows { what, width, found: len })
-    }
+    if len.is_multiple_of(width) { Ok(len / width) } else { Err(NeuralError::Rows { what, width, found: len }) }
 }
 
 /// A setting without meaning.

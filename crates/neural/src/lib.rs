@@ -76,9 +76,7 @@ pub use layers::layer_norm::{LayerNorm, LayerNormTape};
 pub use layers::linear::Linear;
 pub use layers::pool::{Pool, PoolShape, Pooling};
 pub use layers::quantiser::{Quantiser, QuantiserTape};
-pub use layers::recurrent::{
-    Recurrent, RecurrentCell, RecurrentTape, SequenceGradients, Sequences, StateGradients,
-};
+pub use layers::recurrent::{Recurrent, RecurrentCell, RecurrentTape, SequenceGradients, Sequences, StateGradients};
 pub use layers::softmax::{softmax, softmax_backward};
 pub use layout::{Arithmetic, Layout, Role, Slot, Tensor};
 pub use optimisers::adam::Adam;

@@ -44,11 +44,7 @@ fn check(len: usize, rows: usize, columns: usize, stride: usize) -> Result<()> {
     let last = (rows - 1).checked_mul(stride).and_then(|start| start.checked_add(columns));
     let end = last.ok_or(NeuralError::TooLarge { what: "matrix" })?;
     if end > len || columns > stride {
-        return Err(NeuralError::Length {
-            what: "matrix",
-            expected: end.max(columns),
-            found: len.min(stride),
-        });
+        return Err(NeuralError::Length { what: "matrix", expected: end.max(columns), found: len.min(stride) });
     }
     Ok(())
 }

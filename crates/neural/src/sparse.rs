@@ -25,11 +25,7 @@ impl<'a, R: Real> SparseRows<'a, R> {
     pub fn one(columns: &'a [u32], values: Option<&'a [R]>, width: usize) -> Result<Self> {
         size("width of sparse rows", &[width])?;
         if let Some(&column) = columns.iter().find(|&&column| column as usize >= width) {
-            return Err(NeuralError::Index {
-                what: "column of a sparse row",
-                index: column as usize,
-                below: width,
-            });
+            return Err(NeuralError::Index { what: "column of a sparse row", index: column as usize, below: width });
         }
         if let Some(values) = values {
             expect_len("values of sparse rows", values.len(), columns.len())?;
@@ -41,21 +37,14 @@ impl<'a, R: Real> SparseRows<'a, R> {
     ///
     /// # Errors
     /// As [`one`](Self::one), or if starts do not rise from 0 to the number of columns.
-    pub fn new(
-        starts: &'a [usize],
-        columns: &'a [u32],
-        values: Option<&'a [R]>,
-        width: usize,
-    ) -> Result<Self> {
+    pub fn new(starts: &'a [usize], columns: &'a [u32], values: Option<&'a [R]>, width: usize) -> Result<Self> {
         let rows = Self::one(columns, values, width)?;
         let whole = starts.first() == Some(&0) && starts.last() == Some(&columns.len());
         if starts.len() < 2 {
             return Err(NeuralError::Empty { what: "starts of sparse rows" });
         }
         if !(whole && starts.is_sorted()) {
-            return Err(crate::error::setting(
-                "starts of sparse rows do not rise from 0 to the number of columns",
-            ));
+            return Err(crate::error::setting("starts of sparse rows do not rise from 0 to the number of columns"));
         }
         Ok(Self { starts: Some(starts), ..rows })
     }
@@ -128,11 +117,7 @@ impl<R: Real> RowGradients<R> {
     pub fn add(&mut self, row: usize, factor: R, gradient: &[R]) -> Result<()> {
         expect_len("gradient of a row", gradient.len(), self.width)?;
         let below = self.slots.len();
-        let slot = self.slots.get_mut(row).ok_or(NeuralError::Index {
-            what: "row of a table",
-            index: row,
-            below,
-        })?;
+        let slot = self.slots.get_mut(row).ok_or(NeuralError::Index { what: "row of a table", index: row, below })?;
         if *slot == 0 {
             self.rows.push(row as u32);
             self.values.resize(self.values.len() + self.width, R::ZERO);
@@ -191,8 +176,7 @@ mod tests {
 
     #[test]
     fn rejects_inconsistent_rows() {
-        let new =
-            |starts: &[usize], columns: &[u32]| SparseRows::<f32>::new(starts, columns, None, 5).is_err();
+        let new = |starts: &[usize], columns: &[u32]| SparseRows::<f32>::new(starts, columns, None, 5).is_err();
         assert!(new(&[0, 1], &[5]) && new(&[0, 1], &[0, 1]) && new(&[1, 2], &[0, 1]) && new(&[], &[]));
         assert!(new(&[0, 2, 1, 2], &[0, 1]) && new(&[0], &[]));
         assert!(SparseRows::one(&[1], Some(&[1.0f32, 2.0]), 5).is_err());
@@ -214,8 +198,6 @@ mod tests {
         rows.add(4, 1.0, &[5.0, 6.0]).unwrap();
         assert_eq!(rows.iter().collect::<Vec<_>>(), [(4, &[5.0, 6.0][..])]);
         assert!(rows.add(6, 1.0, &[0.0; 2]).is_err() && rows.add(0, 1.0, &[0.0]).is_err());
-        assert!(
-            RowGradients::<f32>::new(0, 2, 0).is_err() && RowGradients::<f32>::new(usize::MAX, 2, 0).is_err()
-        );
+        assert!(RowGradients::<f32>::new(0, 2, 0).is_err() && RowGradients::<f32>::new(usize::MAX, 2, 0).is_err());
     }
 }

@@ -6,10 +6,10 @@
 use sottovoce_core::Rng;
 use sottovoce_neural::losses::{bpr, cross_entropy, kl_gaussian, mse, multinomial, sample_gaussian};
 use sottovoce_neural::{
-    Activation, Adam, Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm,
-    Conv2d, Conv2dShape, Dropout, Embedding, Init, LayerNorm, Layout, Linear, Mask, NeuralError, Pool,
-    PoolShape, Pooling, Quantiser, Recurrent, RecurrentCell, RowGradients, SequenceGradients, Sequences, Sgd,
-    Space, SparseRows, StateGradients, Statistics,
+    Activation, Adam, Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm, Conv2d,
+    Conv2dShape, Dropout, Embedding, Init, LayerNorm, Layout, Linear, Mask, NeuralError, Pool, PoolShape, Pooling,
+    Quantiser, Recurrent, RecurrentCell, RowGradients, SequenceGradients, Sequences, Sgd, Space, SparseRows,
+    StateGradients, Statistics,
 };
 use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 use std::alloc::{GlobalAlloc, Layout as Block, System};
@@ -68,8 +68,7 @@ impl Others {
     fn new() -> Result<Self, NeuralError> {
         let mut layout = Layout::default();
         let image = [TIME, WIDTH];
-        let conv =
-            Conv2dShape { channels: 1, image, filters: 2, kernel: [3, 3], stride: [1, 1], padding: [1, 1] };
+        let conv = Conv2dShape { channels: 1, image, filters: 2, kernel: [3, 3], stride: [1, 1], padding: [1, 1] };
         Ok(Self {
             embedding: Embedding::new(&mut layout, "items", 10, WIDTH, Init::Normal(0.1))?,
             rnn: Recurrent::new(&mut layout, "rnn", RecurrentCell::Rnn, WIDTH, WIDTH)?,

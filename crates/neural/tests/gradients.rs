@@ -6,14 +6,14 @@
 use proptest::prelude::{ProptestConfig, any, proptest};
 use sottovoce_core::Rng;
 use sottovoce_neural::losses::{
-    bce_with_logits, bce_with_logits_sparse, bpr, cross_entropy, kl_gaussian, mse, multinomial,
-    sample_gaussian, sample_gaussian_backward,
+    bce_with_logits, bce_with_logits_sparse, bpr, cross_entropy, kl_gaussian, mse, multinomial, sample_gaussian,
+    sample_gaussian_backward,
 };
 use sottovoce_neural::{
-    Activation, Arena, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm, Conv1dShape,
-    Conv2d, Conv2dShape, Dropout, Embedding, Init, LayerNorm, Layout, Linear, Mask, Pool, PoolShape, Pooling,
-    Quantiser, Recurrent, RecurrentCell, SequenceGradients, Sequences, SparseRows, StateGradients,
-    Statistics, gelu, gelu_backward, softmax, softmax_backward,
+    Activation, Arena, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm, Conv1dShape, Conv2d,
+    Conv2dShape, Dropout, Embedding, Init, LayerNorm, Layout, Linear, Mask, Pool, PoolShape, Pooling, Quantiser,
+    Recurrent, RecurrentCell, SequenceGradients, Sequences, SparseRows, StateGradients, Statistics, gelu,
+    gelu_backward, softmax, softmax_backward,
 };
 
 /// Random values, the same for the same seed and label.

@@ -8,8 +8,8 @@ use serde_json::Value;
 use sottovoce_neural::losses::{bce_with_logits, cross_entropy, kl_gaussian};
 use sottovoce_neural::{
     Activation, Adam, Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm,
-    Conv1dShape, Conv2d, Conv2dShape, LayerNorm, Layout, Linear, Mask, Pool, PoolShape, Pooling, Quantiser,
-    Real, Recurrent, RecurrentCell, SequenceGradients, Sequences, StateGradients, Statistics,
+    Conv1dShape, Conv2d, Conv2dShape, LayerNorm, Layout, Linear, Mask, Pool, PoolShape, Pooling, Quantiser, Real,
+    Recurrent, RecurrentCell, SequenceGradients, Sequences, StateGradients, Statistics,
 };
 use std::path::Path;
 
@@ -41,14 +41,7 @@ impl<R: Real> Case<R> {
     }
 
     fn integers(&self, path: &str) -> Vec<u32> {
-        self.json
-            .pointer(path)
-            .unwrap()
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|n| n.as_u64().unwrap() as u32)
-            .collect()
+        self.json.pointer(path).unwrap().as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect()
     }
 
     /// A PyTorch weight (out, in) as ours (in, out); anything else as it is.
@@ -134,10 +127,8 @@ fn linear<R: Real>() {
     let mut layout = Layout::new(Arithmetic::Machine);
     let layer = Linear::new(&mut layout, "l", 5, 4).unwrap();
     let named = Named { layout: &layout };
-    let parameters = named.buffer(&[
-        ("l.weight", case.turned("/parameters/weight", 4)),
-        ("l.bias", case.get("/parameters/bias")),
-    ]);
+    let parameters =
+        named.buffer(&[("l.weight", case.turned("/parameters/weight", 4)), ("l.bias", case.get("/parameters/bias"))]);
     let (x, dy) = (case.get("/inputs/x"), case.get("/output_weights/0"));
     let mut arena = arena(layer.space(3));
     let y = layer.forward(&parameters, &x, &mut arena.space()).unwrap();
@@ -223,8 +214,8 @@ fn conv1d<R: Real>() {
     let shape = Conv1dShape { channels: 5, length: 8, filters: 4, kernel: 2, stride: 1, padding: 0 };
     let layer = Conv2d::over_sequences(&mut layout, "c", shape).unwrap();
     let named = Named { layout: &layout };
-    let parameters = named
-        .buffer(&[("c.weight", case.get("/parameters/weight")), ("c.bias", case.get("/parameters/bias"))]);
+    let parameters =
+        named.buffer(&[("c.weight", case.get("/parameters/weight")), ("c.bias", case.get("/parameters/bias"))]);
     let (x, dy) = (case.get("/inputs/x"), case.get("/output_weights/0"));
     let mut arena = arena(layer.space(2));
     let mut space = arena.space();
@@ -241,22 +232,14 @@ fn conv2d<R: Real>() {
     let case = Case::<R>::read("conv2d_relu_pool");
     for arithmetic in [Arithmetic::Portable, Arithmetic::Machine] {
         let mut layout = Layout::new(arithmetic);
-        let shape = Conv2dShape {
-            channels: 2,
-            image: [8, 8],
-            filters: 3,
-            kernel: [5, 5],
-            stride: [1, 1],
-            padding: [2, 2],
-        };
+        let shape =
+            Conv2dShape { channels: 2, image: [8, 8], filters: 3, kernel: [5, 5], stride: [1, 1], padding: [2, 2] };
         let layer = Conv2d::new(&mut layout, "c", shape).unwrap();
         let pool = PoolShape { channels: 3, image: [8, 8], window: [2, 2], stride: [2, 2] };
         let pool = Pool::new(Pooling::Max, pool).unwrap();
         let named = Named { layout: &layout };
-        let parameters = named.buffer(&[
-            ("c.weight", case.get("/parameters/weight")),
-            ("c.bias", case.get("/parameters/bias")),
-        ]);
+        let parameters =
+            named.buffer(&[("c.weight", case.get("/parameters/weight")), ("c.bias", case.get("/parameters/bias"))]);
         let (x, dy) = (case.get("/inputs/x"), case.get("/output_weights/0"));
         let mut arena = arena(layer.space(2) + pool.space(2));
         let mut space = arena.space();
@@ -279,8 +262,7 @@ const PARTS: [&str; 3] = ["query", "key", "value"];
 
 /// PyTorch packs the three projections into one tensor.
 fn attention_tensors<R: Real>(case: &Case<R>, from: &str) -> Vec<(String, Vec<R>)> {
-    let (weight, bias) =
-        (case.get(&format!("/{from}/in_proj_weight")), case.get(&format!("/{from}/in_proj_bias")));
+    let (weight, bias) = (case.get(&format!("/{from}/in_proj_weight")), case.get(&format!("/{from}/in_proj_bias")));
     let turned = |part: &[R]| (0..36).map(|n| part[n % 6 * 6 + n / 6]).collect::<Vec<_>>();
     let mut tensors = Vec::new();
     for (n, part) in PARTS.iter().enumerate() {

@@ -187,18 +187,14 @@ impl PrivacyConfig {
             Some(noise) if noise.per_example.is_some() != (noise.placement == Placement::Sgd) => {
                 Err(PrivacyError::NoiseWithoutClip)
             }
-            Some(Noise { per_example: Some(_), count_noise: Some(_), .. }) => {
-                Err(PrivacyError::VotesOnInteractions)
-            }
+            Some(Noise { per_example: Some(_), count_noise: Some(_), .. }) => Err(PrivacyError::VotesOnInteractions),
             Some(noise) if quantization.clip.is_none() && noise.per_example.is_none() => {
                 Err(PrivacyError::NoiseWithoutClip)
             }
             Some(Noise { placement: Placement::Distributed, .. }) if self.seal.is_none() => {
                 Err(PrivacyError::SharesInTheOpen)
             }
-            Some(Noise { distribution: NoiseDistribution::Laplace, placement, .. })
-                if !placement.is_whole() =>
-            {
+            Some(Noise { distribution: NoiseDistribution::Laplace, placement, .. }) if !placement.is_whole() => {
                 Err(PrivacyError::Laplace("shares of it do not add up to it"))
             }
             Some(Noise { distribution: NoiseDistribution::Laplace, count_noise: Some(_), .. }) => {
@@ -233,8 +229,8 @@ impl PrivacyConfig {
     /// The sensitivity that noise is scaled by: the norm of an update, or of an interaction's gradient.
     fn sensitivity(&self) -> f64 {
         let each = self.per_example().map(|each| each.clip);
-        let longest = each
-            .or(self.quantization.and_then(|quantization| quantization.clip.or(Some(quantization.range))));
+        let longest =
+            each.or(self.quantization.and_then(|quantization| quantization.clip.or(Some(quantization.range))));
         f64::from(longest.unwrap_or(0.0))
     }
 

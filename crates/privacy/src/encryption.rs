@@ -89,13 +89,7 @@ impl SumEncryption {
     ///
     /// # Errors
     /// If it is of another length.
-    pub fn seal(
-        &self,
-        key: &[u8; 32],
-        round: RoundId,
-        words: &[u32],
-        rng: &mut SecureRng,
-    ) -> Result<Vec<u8>, HeError> {
+    pub fn seal(&self, key: &[u8; 32], round: RoundId, words: &[u32], rng: &mut SecureRng) -> Result<Vec<u8>, HeError> {
         if words.len() != self.length {
             return Err(HeError::Length { found: words.len(), expected: self.length });
         }
@@ -117,13 +111,7 @@ impl SumEncryption {
     ///
     /// # Errors
     /// If it is not a sum of this round's updates.
-    pub fn open(
-        &self,
-        key: &[u8; 32],
-        round: RoundId,
-        sum: &[u8],
-        rng: &mut SecureRng,
-    ) -> Result<Vec<u32>, HeError> {
+    pub fn open(&self, key: &[u8; 32], round: RoundId, sum: &[u8], rng: &mut SecureRng) -> Result<Vec<u32>, HeError> {
         let (key, sum) = (Self::round_key(key, round), Ciphertext::decode(sum, self)?);
         Ok(match &self.scheme {
             Parameters::Bfv(parameters) => {

@@ -3,9 +3,7 @@
 use crate::dp::DpError;
 use crate::dp::noise::{Discrete, DiscreteGaussian, DiscreteLaplace, Noise as _};
 use crate::quantize::{BucketOverflow, Quantizer, to_signed};
-use crate::{
-    NoiseDistribution, Placement, PrivacyConfig, PrivacyError, Seal, SecureRng, SumEncryption, secagg,
-};
+use crate::{NoiseDistribution, Placement, PrivacyConfig, PrivacyError, Seal, SecureRng, SumEncryption, secagg};
 use sottovoce_protocol::{Layout, Update};
 
 /// Bytes of a message around its integers.

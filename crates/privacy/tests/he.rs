@@ -90,8 +90,7 @@ fn rejects_values_lengths_and_parameters_that_do_not_fit() {
     let long = key.encrypt(&[1, 2], &mut source).unwrap();
     assert_eq!(short.add(&long, parameters), Err(HeError::Length { found: 2, expected: 1 }));
     let others = bfv::Parameters::choose(5, 1 << 20).unwrap();
-    let foreign =
-        bfv::Decryptor::new(&others, [3; 32]).public_key().unwrap().encrypt(&[1], &mut source).unwrap();
+    let foreign = bfv::Decryptor::new(&others, [3; 32]).public_key().unwrap().encrypt(&[1], &mut source).unwrap();
     assert_eq!(short.add(&foreign, parameters), Err(HeError::ParameterMismatch));
     assert_eq!(decryptor.decrypt(&foreign), Err(HeError::ParameterMismatch));
     assert_eq!(bfv::Ciphertext::decode(&foreign.encode(), parameters), Err(HeError::ParameterMismatch));
@@ -134,10 +133,7 @@ fn keys_and_ciphertexts_round_trip_strictly() {
     assert!(matches!(bfv::Ciphertext::decode(&large, &EXACT.parameters), Err(HeError::Malformed(_))));
     let mut many = bytes;
     many[14] = 5;
-    assert!(matches!(
-        bfv::Ciphertext::decode(&many, &EXACT.parameters),
-        Err(HeError::TooMany { added: 5, .. })
-    ));
+    assert!(matches!(bfv::Ciphertext::decode(&many, &EXACT.parameters), Err(HeError::TooMany { added: 5, .. })));
 }
 
 proptest! {

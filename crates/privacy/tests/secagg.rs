@@ -52,8 +52,7 @@ impl Round {
         let device = |client: ClientIndex| {
             let secret = seed("device", client);
             match config.signed {
-                true => Device::with_identity(config.clone(), client, secret, KNOWN[client as usize].clone())
-                    .unwrap(),
+                true => Device::with_identity(config.clone(), client, secret, KNOWN[client as usize].clone()).unwrap(),
                 false => Device::new(config.clone(), client, secret).unwrap(),
             }
         };
@@ -98,9 +97,7 @@ fn answer(device: &mut Device, step: Step, down: &[u8]) -> Result<Vec<u8>, Devic
         Step::Share => device.share(&Neighbours::decode(down)?)?.encode(),
         Step::Mask => device.mask(&EncryptedShares::decode(down)?, &input(client))?.encode(),
         Step::Confirm => device.confirm(&Survivors::decode(down)?)?.encode(),
-        Step::Unmask if device.config().signed => {
-            device.unmask_confirmed(&Confirmations::decode(down)?)?.encode()
-        }
+        Step::Unmask if device.config().signed => device.unmask_confirmed(&Confirmations::decode(down)?)?.encode(),
         Step::Unmask => device.unmask(&Survivors::decode(down)?)?.encode(),
         Step::Done => unreachable!("nothing is asked when the round is done"),
     })
@@ -142,11 +139,7 @@ fn tolerates_30_percent_drop_out_at_any_step() {
             dropped[step].extend(&lost);
             let sum = Round::new(&config(n)).run(&dropped).unwrap();
             let whole = if step == 4 { n as usize } else { n as usize - lost.len() };
-            assert_eq!(
-                (sum.counted.len(), sum.words),
-                (whole, expected(&sum.counted)),
-                "{n} devices, step {step}"
-            );
+            assert_eq!((sum.counted.len(), sum.words), (whole, expected(&sum.counted)), "{n} devices, step {step}");
         }
     }
 }
@@ -195,15 +188,10 @@ fn identities_tolerate_drop_outs_and_refuse_unknown_keys() {
     round.step(&BTreeSet::new()).unwrap();
     let down = Neighbours::decode(&round.server.message_for(0).unwrap()).unwrap();
     let stranger = down.peers[4].0;
-    let few: Roster = KNOWN
-        .iter()
-        .zip(0..)
-        .filter(|(_, client)| *client != stranger)
-        .map(|(own, _)| own.public())
-        .collect();
+    let few: Roster =
+        KNOWN.iter().zip(0..).filter(|(_, client)| *client != stranger).map(|(own, _)| own.public()).collect();
     let mut device =
-        Device::with_identity(signed, 0, seed("device", 0), Identity::new(&seed("identity", 0), few))
-            .unwrap();
+        Device::with_identity(signed, 0, seed("device", 0), Identity::new(&seed("identity", 0), few)).unwrap();
     let identity = KNOWN[stranger as usize].public();
     assert_eq!(device.share(&down), Err(DeviceError::Unknown { client: stranger, identity }));
     assert!(round.devices[0].share(&down).is_ok());
@@ -227,10 +215,7 @@ fn server_rejects_false_signatures() {
     assert_eq!(round.server.receive(0, &bare.encode()), Err(RejectedMessage::Identity(0)));
     round.server.receive(0, &round.devices[0].advertise().encode()).unwrap();
     let again = Device::with_identity(signed.clone(), 1, seed("device", 1), KNOWN[0].clone()).unwrap();
-    assert_eq!(
-        round.server.receive(1, &again.advertise().encode()),
-        Err(RejectedMessage::DuplicateIdentity(1))
-    );
+    assert_eq!(round.server.receive(1, &again.advertise().encode()), Err(RejectedMessage::DuplicateIdentity(1)));
 
     let mut round = Round::new(&signed);
     for _ in 0..3 {
@@ -343,10 +328,7 @@ fn device_refuses_invalid_neighbours() {
     assert!(matches!(refused(&|bad| bad.peers.truncate(18)), DeviceError::Neighbours { .. }));
     assert!(matches!(refused(&|bad| bad.peers[1] = bad.peers[0].clone()), DeviceError::Unexpected { .. }));
     assert!(matches!(refused(&|bad| bad.peers[1].0 = 2), DeviceError::Unexpected { .. }));
-    assert_eq!(
-        refused(&|bad| bad.peers[3].1.masks = bad.peers[2].1.masks),
-        DeviceError::Key(good.peers[3].0)
-    );
+    assert_eq!(refused(&|bad| bad.peers[3].1.masks = bad.peers[2].1.masks), DeviceError::Key(good.peers[3].0));
     // A point of small order: the same secret with every key.
     assert_eq!(refused(&|bad| bad.peers[3].1.encryption = [0; 32]), DeviceError::Key(good.peers[3].0));
     assert!(device.share(&good).is_ok());
@@ -446,12 +428,9 @@ fn recovers_from_few_false_shares_and_aborts_with_many() {
         for client in 0..20 {
             let down = round.server.message_for(client).unwrap();
             let mut up =
-                Unmask::decode(&answer(&mut round.devices[client as usize], Step::Unmask, &down).unwrap())
-                    .unwrap();
+                Unmask::decode(&answer(&mut round.devices[client as usize], Step::Unmask, &down).unwrap()).unwrap();
             if liars.contains(&client) {
-                up.shares
-                    .iter_mut()
-                    .for_each(|(_, share)| *share = RevealedShare::SelfMask([client as u8; 32]));
+                up.shares.iter_mut().for_each(|(_, share)| *share = RevealedShare::SelfMask([client as u8; 32]));
             }
             round.server.receive(client, &up.encode()).unwrap();
         }
@@ -472,10 +451,7 @@ fn server_rejects_shares_of_the_wrong_secret() {
     let down = round.server.message_for(2).unwrap();
     let mut up = Unmask::decode(&answer(&mut round.devices[2], Step::Unmask, &down).unwrap()).unwrap();
     up.shares[0].1 = RevealedShare::MaskKey([1; 32]);
-    assert_eq!(
-        round.server.receive(2, &up.encode()),
-        Err(RejectedMessage::List { client: 2, list: "shares" })
-    );
+    assert_eq!(round.server.receive(2, &up.encode()), Err(RejectedMessage::List { client: 2, list: "shares" }));
 }
 
 fn every_decoder(bytes: &[u8]) {

@@ -31,13 +31,7 @@ fn disclosed(case: &Case, values: ValueEncoding) -> Disclosed {
     }
     let terms = RoundTerms::freeze(TermsDraft { values, ..TermsDraft::default() }).unwrap();
     trained
-        .disclose(
-            &Policy::new(1.0).unwrap(),
-            &terms,
-            0,
-            &mut Ledger::totals_only(),
-            DisclosureSeeds::once(&mut rng),
-        )
+        .disclose(&Policy::new(1.0).unwrap(), &terms, 0, &mut Ledger::totals_only(), DisclosureSeeds::once(&mut rng))
         .unwrap()
 }
 

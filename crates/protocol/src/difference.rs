@@ -59,16 +59,7 @@ impl Difference {
             encoding.round(&mut rows.values, cols);
         }
         let (federation, version, layout) = (held.federation, held.version, layout.fingerprint());
-        Ok(Self {
-            federation,
-            base,
-            version,
-            layout,
-            base_checksum,
-            kind: DifferenceKind::Replace,
-            encoding,
-            tables,
-        })
+        Ok(Self { federation, base, version, layout, base_checksum, kind: DifferenceKind::Replace, encoding, tables })
     }
 
     /// The version it is made for.

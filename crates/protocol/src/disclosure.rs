@@ -99,11 +99,7 @@ impl Trained {
     }
 }
 
-fn withhold_statistics(
-    update: &mut Update,
-    policy: &Policy,
-    terms: &RoundTerms,
-) -> Result<(), DisclosureError> {
+fn withhold_statistics(update: &mut Update, policy: &Policy, terms: &RoundTerms) -> Result<(), DisclosureError> {
     let asked = terms.criteria.len();
     if let Some(&(found, _)) = update.criteria.last().filter(|(index, _)| *index as usize >= asked) {
         return Err(DisclosureError::Criterion { found, asked });

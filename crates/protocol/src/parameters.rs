@@ -274,9 +274,8 @@ mod tests {
 
     #[test]
     fn fingerprint_depends_on_names_shapes_and_keys() {
-        let of = |name, rows, cols, keyed| {
-            Layout::new(vec![Shape::new(name, rows, cols, keyed)]).unwrap().fingerprint()
-        };
+        let of =
+            |name, rows, cols, keyed| Layout::new(vec![Shape::new(name, rows, cols, keyed)]).unwrap().fingerprint();
         let first = of("q", 2, 3, Keyed::Items);
         for other in [
             of("p", 2, 3, Keyed::Items),

@@ -34,13 +34,10 @@ impl<'a> LayerRequirement<'a> {
             return is_name(text).then_some(Self { layer: text, setting: None });
         };
         let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
-        let (setting, condition) = match (rest.split_once(">="), rest.split_once("<="), rest.split_once('='))
-        {
+        let (setting, condition) = match (rest.split_once(">="), rest.split_once("<="), rest.split_once('=')) {
             (Some((setting, least)), ..) => (setting, Condition::AtLeast(number(least)?)),
             (_, Some((setting, most)), _) => (setting, Condition::AtMost(number(most)?)),
-            (.., Some((setting, word))) => {
-                (setting, Condition::Word(Some(word).filter(|word| is_word(word))?))
-            }
+            (.., Some((setting, word))) => (setting, Condition::Word(Some(word).filter(|word| is_word(word))?)),
             _ => (rest, Condition::Word("true")),
         };
         (is_name(layer) && is_name(setting)).then_some(Self { layer, setting: Some((setting, condition)) })
@@ -118,10 +115,9 @@ mod tests {
 
     #[test]
     fn rejects_malformed_requirements() {
-        for text in [
-            "", ".", "a.", ".b", "a b", "a.b>=", "a.b>=x", "a.b<=NaN", "a.b>=inf", "a.b.c", "a.=1", "a.b=>1",
-            "a.b=",
-        ] {
+        for text in
+            ["", ".", "a.", ".b", "a b", "a.b>=", "a.b>=x", "a.b<=NaN", "a.b>=inf", "a.b.c", "a.=1", "a.b=>1", "a.b="]
+        {
             assert_eq!(LayerRequirement::parse(text), None, "{text}");
         }
         assert_eq!(LayerRequirement::parse("masks.known").unwrap().layer(), "masks");

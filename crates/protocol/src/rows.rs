@@ -143,11 +143,7 @@ pub(crate) fn write_all(tables: &[Rows], encoding: ValueEncoding, out: &mut Vec<
 }
 
 /// Reads what [`write_all`] wrote; tables not mentioned are cleared.
-pub(crate) fn read_all(
-    tables: &mut [Rows],
-    encoding: ValueEncoding,
-    from: &mut Reader<'_>,
-) -> Result<(), DecodeError> {
+pub(crate) fn read_all(tables: &mut [Rows], encoding: ValueEncoding, from: &mut Reader<'_>) -> Result<(), DecodeError> {
     tables.iter_mut().for_each(Rows::clear);
     let count = from.number_to("tables", (tables.len() as u64).min(limits::TABLES))?;
     let mut next = 0;

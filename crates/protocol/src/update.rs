@@ -48,12 +48,7 @@ pub struct Update {
 
 impl Update {
     fn new(layout: &Layout) -> Self {
-        Self {
-            layout: layout.fingerprint(),
-            tables: Rows::of_layout(layout),
-            samples: 0,
-            criteria: Vec::new(),
-        }
+        Self { layout: layout.fingerprint(), tables: Rows::of_layout(layout), samples: 0, criteria: Vec::new() }
     }
 
     fn clear(&mut self) {
@@ -169,12 +164,7 @@ impl Trained {
     ///
     /// # Errors
     /// As [`push_row`](Self::push_row), or if there is not one origin a row; then none of them is added.
-    pub fn push_rows(
-        &mut self,
-        table: usize,
-        added: &[u32],
-        origins: &[RowOrigin],
-    ) -> Result<&mut [f32], UpdateError> {
+    pub fn push_rows(&mut self, table: usize, added: &[u32], origins: &[RowOrigin]) -> Result<&mut [f32], UpdateError> {
         let (rows, private) = self.table(table)?;
         if rows.keyed == Keyed::Dense {
             return Err(UpdateError::NeedsWhole(table));
@@ -424,14 +414,8 @@ mod tests {
             (trained.push_row(0, 2, RowOrigin::Other).unwrap_err(), "table 0: row 2 after row 2"),
             (trained.push_row(0, 4, RowOrigin::Other).unwrap_err(), "table 0: row 4 of 4"),
             (trained.push_row(2, 0, RowOrigin::Other).unwrap_err(), "table 2 of 2"),
-            (
-                trained.push_row(1, 0, RowOrigin::Other).unwrap_err(),
-                "table 1 is dense: it goes whole or not at all",
-            ),
-            (
-                trained.whole(0).unwrap_err(),
-                "table 0 is not dense: push its rows one by one, with their origins",
-            ),
+            (trained.push_row(1, 0, RowOrigin::Other).unwrap_err(), "table 1 is dense: it goes whole or not at all"),
+            (trained.whole(0).unwrap_err(), "table 0 is not dense: push its rows one by one, with their origins"),
         ];
         for (error, text) in wrong {
             assert_eq!(error.to_string(), text);

@@ -219,13 +219,7 @@ fn round_i8(block: &mut [f32]) {
     }
 }
 
-fn read_i8(
-    bytes: &[u8],
-    blocks: usize,
-    block: usize,
-    at: usize,
-    into: &mut Vec<f32>,
-) -> Result<(), DecodeError> {
+fn read_i8(bytes: &[u8], blocks: usize, block: usize, at: usize, into: &mut Vec<f32>) -> Result<(), DecodeError> {
     let (scales, values) = bytes.split_at(3 * blocks);
     if values.contains(&0x80) {
         return Err(DecodeError::Value { field: "values", at });

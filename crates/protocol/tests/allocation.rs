@@ -56,8 +56,7 @@ fn one_device(trained: Trained, policy: &Policy, ledger: &mut Ledger, work: &mut
     }
     trained.whole(1).unwrap().fill(-0.5);
     trained.report(0, 0.5).unwrap();
-    let disclosed =
-        trained.disclose(policy, &work.terms, 0, ledger, DisclosureSeeds::once(&mut work.rng)).unwrap();
+    let disclosed = trained.disclose(policy, &work.terms, 0, ledger, DisclosureSeeds::once(&mut work.rng)).unwrap();
     work.bytes.clear();
     codec::encode_update(&disclosed, &mut work.bytes);
     codec::decode_update(&work.bytes, &mut work.received).unwrap();
@@ -86,12 +85,8 @@ fn memory_is_bounded_by_input_and_buffers_are_reused() {
 
     let (policy, mut ledger) = (open_policy(), Ledger::totals_only());
     for encoding in ValueEncoding::ALL {
-        let mut work = Work {
-            terms: terms(encoding),
-            rng: Rng::new(1),
-            bytes: Vec::new(),
-            received: Received::new(&layout()),
-        };
+        let mut work =
+            Work { terms: terms(encoding), rng: Rng::new(1), bytes: Vec::new(), received: Received::new(&layout()) };
         let mut trained = one_device(Trained::new(&layout()), &policy, &mut ledger, &mut work);
         let before = COUNT.load(Relaxed);
         for _ in 0..100 {

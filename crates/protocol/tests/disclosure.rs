@@ -33,13 +33,7 @@ fn trained_on(rows: &BTreeSet<u32>, consumed: &BTreeSet<u32>) -> Trained {
 
 fn disclose(trained: Trained, policy: &Policy, seed: u64) -> Disclosed {
     trained
-        .disclose(
-            policy,
-            &terms(ValueEncoding::F32),
-            0,
-            &mut Ledger::new(),
-            DisclosureSeeds::once(&mut Rng::new(seed)),
-        )
+        .disclose(policy, &terms(ValueEncoding::F32), 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(seed)))
         .unwrap()
 }
 
@@ -136,11 +130,7 @@ fn fixed_disclosure_is_the_same_in_all_rounds_and_grows_with_pi() {
     assert!(rounds.iter().all(|rows| *rows == rounds[0]) && (4..24).contains(&rounds[0].len()), "{rounds:?}");
     let said: BTreeSet<u32> = (0..40).filter(|&item| policy.disclosure_probability(item, 7) == 1.0).collect();
     assert_eq!(said, rounds[0], "a device can tell beforehand");
-    assert_ne!(
-        left(&policy, DisclosureSeeds { per_round: 0, fixed: 8 }),
-        rounds[0],
-        "another device draws others"
-    );
+    assert_ne!(left(&policy, DisclosureSeeds { per_round: 0, fixed: 8 }), rounds[0], "another device draws others");
     policy.set_pi(0.5).unwrap();
     assert!(left(&policy, DisclosureSeeds { per_round: 0, fixed: 7 }).is_superset(&rounds[0]));
 
@@ -188,8 +178,7 @@ fn refused_rounds_disclose_nothing() {
     for (policy, refusal) in cases {
         let mut ledger = Ledger::new();
         let terms = terms(ValueEncoding::F32);
-        let refused =
-            trained().disclose(&policy, &terms, 0, &mut ledger, DisclosureSeeds::once(&mut Rng::new(1)));
+        let refused = trained().disclose(&policy, &terms, 0, &mut ledger, DisclosureSeeds::once(&mut Rng::new(1)));
         assert_eq!(refused.unwrap_err(), DisclosureError::Refused(refusal));
         assert_eq!(ledger, Ledger::new());
     }
@@ -198,9 +187,8 @@ fn refused_rounds_disclose_nothing() {
 #[test]
 fn samples_and_criteria_leave_only_if_asked_for_and_allowed() {
     let said = |policy: &Policy, terms: &RoundTerms| {
-        let left = trained()
-            .disclose(policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
-            .unwrap();
+        let left =
+            trained().disclose(policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1))).unwrap();
         (left.update().samples(), left.update().criteria().to_vec())
     };
     let asking = terms(ValueEncoding::F32);
@@ -248,13 +236,7 @@ fn ledger_records_what_left() {
     // What leaves in another form is told of in its bytes.
     let (terms, mut rng) = (terms(ValueEncoding::F32), Rng::new(1));
     trained()
-        .disclose_wrapped(
-            &open_policy(),
-            &terms,
-            (5, Some(9000)),
-            &mut ledger,
-            DisclosureSeeds::once(&mut rng),
-        )
+        .disclose_wrapped(&open_policy(), &terms, (5, Some(9000)), &mut ledger, DisclosureSeeds::once(&mut rng))
         .unwrap();
     assert_eq!(ledger.totals().bytes, 70 + 56 + 9000);
     assert_eq!(ledger.entries().last().map(|entry| (entry.bytes, entry.when)), Some((9000, 5)));

@@ -7,8 +7,8 @@
 #![allow(clippy::print_stdout, reason = "a program that reports to people")]
 
 use sottovoce_server::storage::{
-    Change, DeviceRecord, FederationRecord, Receipt, RoundOpening, RoundRecord, Sender, Storage,
-    TokenPurpose, TokenRecord, VersionRecord, open,
+    Change, DeviceRecord, FederationRecord, Receipt, RoundOpening, RoundRecord, Sender, Storage, TokenPurpose,
+    TokenRecord, VersionRecord, open,
 };
 use std::error::Error;
 use std::path::Path;
@@ -109,26 +109,19 @@ fn stored(storage: &dyn Storage, round: u64) -> Result<f64, Box<dyn Error>> {
 }
 
 fn upload(round: u64, device: u32) -> Change {
-    let receipt = Receipt {
-        sender: Sender::Device(device),
-        key: format!("{device:022}"),
-        digest: [9; 32],
-        bytes: BYTES as u64,
-    };
+    let receipt =
+        Receipt { sender: Sender::Device(device), key: format!("{device:022}"), digest: [9; 32], bytes: BYTES as u64 };
     Change::Upload { federation: 0, round, receipt, bytes: body(device).into() }
 }
 
 fn prepare(storage: &dyn Storage) -> Result<(), Box<dyn Error>> {
     let federation = FederationRecord::new(0, "load", "{}".to_owned(), Vec::new(), 0);
-    let version =
-        VersionRecord { federation: 0, version: 0, digest: [0; 32], bytes: 0, created: 0, rounds: 0 };
+    let version = VersionRecord { federation: 0, version: 0, digest: [0; 32], bytes: 0, created: 0, rounds: 0 };
     let purpose = TokenPurpose::Enrolment { federation: 0, uses: None };
-    let token =
-        TokenRecord { id: 0, purpose, hash: [0; 32], label: String::new(), created: 0, expires: None };
+    let token = TokenRecord { id: 0, purpose, hash: [0; 32], label: String::new(), created: 0, expires: None };
     let mut changes = vec![Change::CreateFederation(Box::new(federation), version), Change::AddToken(token)];
     changes.extend((0..BATCH * BATCHES).map(|number| {
-        let device =
-            DeviceRecord { federation: 0, number, credential: [0; 32], enrolled: 0, seen: 0, revoked: false };
+        let device = DeviceRecord { federation: 0, number, credential: [0; 32], enrolled: 0, seen: 0, revoked: false };
         Change::Enrol { device, token: 0 }
     }));
     let began = Instant::now();

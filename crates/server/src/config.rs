@@ -127,8 +127,7 @@ mod tests {
 
     #[test]
     fn file_overrides_defaults_and_errors_name_the_line() {
-        let config: Config =
-            toml::from_str("listen = '0.0.0.0:1'\n[tls]\nself_signed = ['localhost']").unwrap();
+        let config: Config = toml::from_str("listen = '0.0.0.0:1'\n[tls]\nself_signed = ['localhost']").unwrap();
         assert_eq!((config.listen.as_str(), config.connections), ("0.0.0.0:1", 10_000));
         assert_eq!(config.database(), "sqlite:sottovoce-server/server.sqlite");
         assert!(matches!(config.certificate(), Ok(Some(Certificate::SelfSigned { .. }))));

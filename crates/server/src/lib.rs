@@ -45,9 +45,7 @@ pub use config::{Config, ConfigFileError, Tls};
 pub use federation::FederationConfig;
 pub use run::{RunError, RunningServer, run};
 pub use secret::NoRandomness;
-pub use server::{
-    CreateError, EnrolError, Enrolled, OpenError, Role, Server, TokenError, TokenView, WithdrawError,
-};
+pub use server::{CreateError, EnrolError, Enrolled, OpenError, Role, Server, TokenError, TokenView, WithdrawError};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

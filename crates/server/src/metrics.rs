@@ -145,22 +145,11 @@ impl Metrics {
     }
 }
 
-fn register<M: Metric + Clone + Default>(
-    registry: &mut Registry,
-    name: &str,
-    help: &str,
-    unit: Option<Unit>,
-) -> M {
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) -> M {
     register_as(registry, name, help, unit, M::default())
 }
 
-fn register_as<M: Metric + Clone>(
-    registry: &mut Registry,
-    name: &str,
-    help: &str,
-    unit: Option<Unit>,
-    metric: M,
-) -> M {
+fn register_as<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>, metric: M) -> M {
     match unit {
         Some(unit) => registry.register_with_unit(name, help, unit, metric.clone()),
         None => registry.register(name, help, metric.clone()),

@@ -87,8 +87,7 @@ impl RunningServer {
         };
         let (listener, address) = serve::listen(&config.listen).await.map_err(system("cannot listen"))?;
         let (stop, stopped) = oneshot::channel();
-        let options =
-            ListenOptions { tls, connections: config.connections.max(1), ..ListenOptions::default() };
+        let options = ListenOptions { tls, connections: config.connections.max(1), ..ListenOptions::default() };
         let tls = options.tls.is_some();
         tracing::info!(%address, tls, federations = server.federations().len(), "listening");
         let serving = tokio::spawn(serve::serve(Arc::clone(&server), listener, options, async {

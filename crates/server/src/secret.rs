@@ -86,8 +86,7 @@ mod tests {
 
     #[test]
     fn a_credential_depends_on_all_that_leads_to_it() {
-        let of =
-            |secret: u8, federation, token: u8, key| credential(&[secret; 32], federation, &[token; 32], key);
+        let of = |secret: u8, federation, token: u8, key| credential(&[secret; 32], federation, &[token; 32], key);
         let one = of(1, 2, 3, "k");
         assert_eq!(one, of(1, 2, 3, "k"));
         assert!(is_of(Kind::Device, &one));

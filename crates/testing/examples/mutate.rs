@@ -9,8 +9,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u64>());
-    let (Ok(count), Ok(seed)) = (arguments.next().unwrap_or(Ok(100_000)), arguments.next().unwrap_or(Ok(1)))
-    else {
+    let (Ok(count), Ok(seed)) = (arguments.next().unwrap_or(Ok(100_000)), arguments.next().unwrap_or(Ok(1))) else {
         println!("usage: mutate [COUNT] [SEED]");
         return ExitCode::from(2);
     };

@@ -29,10 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("chance of exposure {:.1e}, of an abort {:.1e}", parameters.exposure, parameters.abort);
     let (longest, mean) = figures.device_seconds;
     println!("CPU seconds a device: longest {longest:.4}, mean {mean:.4}");
-    println!(
-        "CPU seconds at the server: {:.3}, unmasking {:.3}",
-        figures.server_seconds, figures.unmask_seconds
-    );
+    println!("CPU seconds at the server: {:.3}, unmasking {:.3}", figures.server_seconds, figures.unmask_seconds);
     for (name, step) in ["advertise", "share", "mask", "confirm", "unmask"].iter().zip(figures.steps) {
         println!("{name}: {:.0} bytes up, {:.0} down", step.up, step.down);
     }

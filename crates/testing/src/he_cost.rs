@@ -52,12 +52,7 @@ const TOLERANCE: f64 = 1e-6;
 ///
 /// # Errors
 /// If there is nothing to measure, or a scheme refuses.
-pub fn measure(
-    clients: u32,
-    values: usize,
-    seed: [u8; 32],
-    clock: &dyn Fn() -> f64,
-) -> Result<Figures, CostError> {
+pub fn measure(clients: u32, values: usize, seed: [u8; 32], clock: &dyn Fn() -> f64) -> Result<Figures, CostError> {
     if clients == 0 || values == 0 {
         return Err(CostError::Nothing);
     }
@@ -87,13 +82,7 @@ impl Times {
         self.bytes = bytes;
     }
 
-    fn figures(
-        self,
-        (degree, modulus_bits): (usize, u32),
-        clients: u32,
-        values: usize,
-        error: f64,
-    ) -> SchemeFigures {
+    fn figures(self, (degree, modulus_bits): (usize, u32), clients: u32, values: usize, error: f64) -> SchemeFigures {
         let mean = |total: f64| total / f64::from(clients);
         SchemeFigures {
             degree,
@@ -107,12 +96,7 @@ impl Times {
     }
 }
 
-fn exact(
-    clients: u32,
-    values: usize,
-    source: &SecureRng,
-    clock: &dyn Fn() -> f64,
-) -> Result<SchemeFigures, HeError> {
+fn exact(clients: u32, values: usize, source: &SecureRng, clock: &dyn Fn() -> f64) -> Result<SchemeFigures, HeError> {
     let parameters = bfv::Parameters::choose(clients, RANGE)?;
     let decryptor = bfv::Decryptor::new(&parameters, source.stream("bfv keeper", 0).seed());
     let key = decryptor.public_key()?;
@@ -152,8 +136,7 @@ fn real(
     let (mut times, mut expected, mut sum) = (Times::default(), vec![0f64; values], None::<ckks::Ciphertext>);
     for client in 0..clients {
         let mut own = source.stream("ckks client", client.into());
-        let input: Vec<f64> =
-            (0..values).map(|_| f64::from(own.next_u32()) / f64::from(1u32 << 31) - 1.0).collect();
+        let input: Vec<f64> = (0..values).map(|_| f64::from(own.next_u32()) / f64::from(1u32 << 31) - 1.0).collect();
         expected.iter_mut().zip(&input).for_each(|(sum, value)| *sum += value);
         let start = clock();
         let bytes = key.encrypt(&input, &mut own)?.encode();

@@ -52,8 +52,7 @@ impl Layers {
     }
 
     fn space(&self, batch: usize) -> usize {
-        let outputs =
-            [&self.encoder, &self.code, &self.decoder, &self.output].map(|layer| layer.space(batch));
+        let outputs = [&self.encoder, &self.code, &self.decoder, &self.output].map(|layer| layer.space(batch));
         let joined = batch * (JOINED + PAGES * UNITS);
         // Every output has a gradient of its size; the GRU's own is in its space.
         2 * (outputs.iter().sum::<usize>() + joined) + self.gru.space(batch, PAGES)

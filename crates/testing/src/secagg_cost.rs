@@ -2,8 +2,8 @@
 
 use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::secagg::{
-    AbortReason, Confirmations, Device, Identity, EncryptedShares, Message, Neighbours, Parameters, DeviceError, RejectedMessage, Roster,
-    ClientIndex, Server, Survivors, Config, ConfigError,
+    AbortReason, ClientIndex, Config, ConfigError, Confirmations, Device, DeviceError, EncryptedShares, Identity,
+    Message, Neighbours, Parameters, RejectedMessage, Roster, Server, Survivors,
 };
 use sottovoce_protocol::{FederationId, RoundId};
 use std::sync::Arc;
@@ -143,16 +143,11 @@ impl Round<'_> {
 
     fn unmask(&mut self, clients: std::ops::Range<ClientIndex>) -> Result<(), CostError> {
         if !self.server.config().signed {
-            return self
-                .step(4, clients, |device, bytes, _| Ok(device.unmask(&Survivors::decode(bytes)?)?.encode()));
+            return self.step(4, clients, |device, bytes, _| Ok(device.unmask(&Survivors::decode(bytes)?)?.encode()));
         }
-        self.step(3, clients.clone(), |device, bytes, _| {
-            Ok(device.confirm(&Survivors::decode(bytes)?)?.encode())
-        })?;
+        self.step(3, clients.clone(), |device, bytes, _| Ok(device.confirm(&Survivors::decode(bytes)?)?.encode()))?;
         self.close()?;
-        self.step(4, clients, |device, bytes, _| {
-            Ok(device.unmask_confirmed(&Confirmations::decode(bytes)?)?.encode())
-        })
+        self.step(4, clients, |device, bytes, _| Ok(device.unmask_confirmed(&Confirmations::decode(bytes)?)?.encode()))
     }
 
     fn input(&self, client: ClientIndex) -> Vec<u32> {
@@ -193,8 +188,7 @@ impl Round<'_> {
 
     fn figures(self, expected: &[u32], before: f64) -> Result<Figures, CostError> {
         let over = || CostError::AbortReason(AbortReason::Over);
-        let (sum, parameters) =
-            (self.server.sum().ok_or_else(over)?, *self.server.parameters().ok_or_else(over)?);
+        let (sum, parameters) = (self.server.sum().ok_or_else(over)?, *self.server.parameters().ok_or_else(over)?);
         if let Some(at) = sum.words.iter().zip(expected).position(|(found, expected)| found != expected) {
             return Err(CostError::Wrong(at));
         }

@@ -60,10 +60,8 @@ pub(crate) enum Data {
         cleaning: CleaningArgs,
     },
     /// Split a data set into training, validation and test parts
-    #[command(
-        after_help = "Example:\n  sottovoce data split ml-100k --min-interactions 21 --split temporal:0.8 \
-        --validation temporal:0.8 --out parts"
-    )]
+    #[command(after_help = "Example:\n  sottovoce data split ml-100k --min-interactions 21 --split temporal:0.8 \
+        --validation temporal:0.8 --out parts")]
     Split {
         #[command(flatten)]
         source: Source,
@@ -206,10 +204,7 @@ pub(crate) struct CleaningArgs {
 impl CleaningArgs {
     /// Whether no option was given.
     pub(crate) fn is_default(&self) -> bool {
-        self.min_interactions.is_none()
-            && self.k_core.is_none()
-            && self.threshold.is_none()
-            && !self.keep_repeats
+        self.min_interactions.is_none() && self.k_core.is_none() && self.threshold.is_none() && !self.keep_repeats
     }
 
     /// Options for the data crate.

@@ -16,9 +16,7 @@ const LAYERS: [&str; 4] = [SECURE_AGGREGATION, ENCRYPTION, NOISE, ANONYMOUS];
 fn requirement(text: &str) -> Result<String, String> {
     match LayerRequirement::parse(text) {
         Some(demand) if LAYERS.contains(&demand.layer()) => Ok(text.to_owned()),
-        Some(demand) => {
-            Err(format!("there is no layer `{}`; there are {}", demand.layer(), LAYERS.join(", ")))
-        }
+        Some(demand) => Err(format!("there is no layer `{}`; there are {}", demand.layer(), LAYERS.join(", "))),
         None => Err("a requirement is LAYER, LAYER.SETTING, LAYER.SETTING=WORD, LAYER.SETTING>=NUMBER or \
             LAYER.SETTING<=NUMBER"
             .to_owned()),
@@ -87,9 +85,7 @@ pub(crate) enum Device {
         location: Location,
     },
     /// Show what left this device, by round and by item
-    #[command(
-        after_help = "Examples:\n  sottovoce device ledger\n  sottovoce device ledger --item tt0050083 --json"
-    )]
+    #[command(after_help = "Examples:\n  sottovoce device ledger\n  sottovoce device ledger --item tt0050083 --json")]
     Ledger {
         /// Only this item
         #[arg(long, value_name = "ITEM")]

@@ -55,13 +55,7 @@ pub(crate) struct Train {
     #[arg(long, value_name = "DIR", help_heading = "Checkpoints")]
     pub(crate) checkpoint: Option<PathBuf>,
     /// Epochs between checkpoints, or rounds as in 200rounds
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "1",
-        requires = "checkpoint",
-        help_heading = "Checkpoints"
-    )]
+    #[arg(long, value_name = "N", default_value = "1", requires = "checkpoint", help_heading = "Checkpoints")]
     pub(crate) checkpoint_every: Every,
     /// Resume from a checkpoint; fail if there is none
     #[arg(long, requires = "checkpoint", help_heading = "Checkpoints")]

@@ -11,7 +11,7 @@ use crate::{folder, output};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_audit::report::{self, Named};
-use sottovoce_audit::{AuditError, Findings, Subjects, ExposedTables, CuriousServer};
+use sottovoce_audit::{AuditError, CuriousServer, ExposedTables, Findings, Subjects};
 use sottovoce_evaluate::report::{Report, Section};
 use sottovoce_evaluate::{Metrics, Protocol};
 use sottovoce_experiment::prepare::Prepared;
@@ -103,8 +103,7 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
     let data = from_arguments(&args.data, &args.preparing, common)?;
     let auditor = Auditor { args, common, model, data: &data };
     let base = auditor.audit(&base)?;
-    let sweeps: Result<Vec<Swept>> =
-        sweeps.into_iter().map(|(key, values)| auditor.sweep(key, values)).collect();
+    let sweeps: Result<Vec<Swept>> = sweeps.into_iter().map(|(key, values)| auditor.sweep(key, values)).collect();
     let sweeps = sweeps?;
     let outcome = Outcome {
         model: model.name,
@@ -140,8 +139,7 @@ impl Auditor<'_> {
     }
 
     fn sweep(&self, setting: String, values: Vec<(Value, Settings)>) -> Result<Swept> {
-        let point =
-            |(value, settings): (Value, Settings)| Ok(SweptPoint { value, audited: self.audit(&settings)? });
+        let point = |(value, settings): (Value, Settings)| Ok(SweptPoint { value, audited: self.audit(&settings)? });
         let points: Result<Vec<SweptPoint>> = values.into_iter().map(point).collect();
         Ok(Swept { setting, points: points? })
     }
@@ -210,10 +208,7 @@ fn number(value: &Value) -> Option<f64> {
 impl Swept {
     fn named(&self) -> Vec<Named<'_>> {
         let label = |value: &Value| format!("{} = {value}", self.setting);
-        self.points
-            .iter()
-            .map(|point| point.audited.named(label(&point.value), number(&point.value)))
-            .collect()
+        self.points.iter().map(|point| point.audited.named(label(&point.value), number(&point.value))).collect()
     }
 
     fn title(&self) -> String {
@@ -311,11 +306,8 @@ fn compose(outcome: &Outcome<'_>) -> Report {
         .section(first);
     for swept in outcome.sweeps {
         let named = swept.named();
-        let mut section = Section::new(format!("By {}", swept.setting)).table(report::sweep_table(
-            &swept.title(),
-            ACCURACY,
-            &named,
-        ));
+        let mut section =
+            Section::new(format!("By {}", swept.setting)).table(report::sweep_table(&swept.title(), ACCURACY, &named));
         let plots = [
             report::sweep_plot(&swept.setting, &named),
             report::price_plot(ACCURACY, &named),

@@ -24,9 +24,7 @@ pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
         Data::Describe { source, graph, cleaning } => show(source, graph, cleaning, common),
         Data::Convert { source, out, cleaning } => convert(source, out, cleaning, common),
         Data::Synth { town, out } => generate(town, out, common),
-        Data::History { source, user, out, cleaning } => {
-            history(source, user, out.as_deref(), cleaning, common)
-        }
+        Data::History { source, user, out, cleaning } => history(source, user, out.as_deref(), cleaning, common),
         Data::Split { source, cleaning, split, out, to } => {
             split_into_parts(source, cleaning, *split, out, *to, common)
         }
@@ -34,13 +32,7 @@ pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
 }
 
 /// Writes one user's items, earliest first.
-fn history(
-    source: &Source,
-    user: &str,
-    out: Option<&Path>,
-    cleaning: &CleaningArgs,
-    common: &Common,
-) -> Result<()> {
+fn history(source: &Source, user: &str, out: Option<&Path>, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
     let dataset = read(source, None, cleaning, common)?;
     let all = &dataset.interactions;
     let Some(number) = all.users.iter().position(|id| id == user) else {
@@ -107,10 +99,8 @@ fn graph_page(facts: &FactsDescription) -> String {
         let _ = writeln!(text, "  {name:14} {value}");
     };
     line("linked items", format!("{} of {}", grouped(facts.linked as u128), grouped(facts.items as u128)));
-    let hops: Vec<String> = (1..)
-        .zip(&facts.by_hops)
-        .map(|(hops, &count)| format!("{} of {hops}", grouped(count as u128)))
-        .collect();
+    let hops: Vec<String> =
+        (1..).zip(&facts.by_hops).map(|(hops, &count)| format!("{} of {hops}", grouped(count as u128))).collect();
     line("features", format!("{} ({} hops)", grouped(facts.features as u128), hops.join(", ")));
     line(
         "facts",
@@ -268,8 +258,8 @@ fn split_into_parts(
         return output::print_json(&sizes);
     }
     let validation = parts.validation.as_ref();
-    let held_out = validation
-        .map_or_else(String::new, |part| format!(", {} validation", grouped(part.interactions() as u128)));
+    let held_out =
+        validation.map_or_else(String::new, |part| format!(", {} validation", grouped(part.interactions() as u128)));
     output::print_line(&format!(
         "{} training{held_out}, {} test interactions of {} users ({chosen}) written to {}",
         grouped(parts.train.interactions() as u128),

@@ -31,10 +31,8 @@ pub(crate) fn run(args: &Demo, common: &Common) -> Result<()> {
     }
     let jobs = rayon::current_num_threads();
     let results = run::execute(&experiment, &args.out, Existing::Fresh, jobs, common)?;
-    let source = Source {
-        text: &text,
-        command: format!("sottovoce demo --users {} --seed {}", args.users, common.seed),
-    };
+    let source =
+        Source { text: &text, command: format!("sottovoce demo --users {} --seed {}", args.users, common.seed) };
     let report = run::finish(&experiment, &results, &source, &args.out, common)?;
     if !common.json && !common.quiet {
         output::print_line(&format!("done in {:.1} s", started.elapsed().as_secs_f64()))?;

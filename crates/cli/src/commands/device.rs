@@ -24,9 +24,7 @@ pub(crate) fn run(args: &Args, common: &Common) -> Result<()> {
         Args::Enrol(args) => enrol::run(args, common),
         Args::Run(args) => run::run(args, common),
         Args::Import { file, location } => import(&mut location::open(location)?, file, common),
-        Args::Recommend { k, explain, location } => {
-            recommend(&location::open(location)?, *k, *explain, common)
-        }
+        Args::Recommend { k, explain, location } => recommend(&location::open(location)?, *k, *explain, common),
         Args::Policy(args) => policy::run(args, common),
         Args::Identity { roster, no_roster, location } => {
             identity::run(roster.as_deref(), *no_roster, location, common)
@@ -58,11 +56,8 @@ fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
             &json!({"added": added, "repeated": repeated, "unknown": unknown, "interactions": total}),
         );
     }
-    let mut text = format!(
-        "{} added; the history has {} interactions now\n",
-        grouped(added as u128),
-        grouped(total as u128)
-    );
+    let mut text =
+        format!("{} added; the history has {} interactions now\n", grouped(added as u128), grouped(total as u128));
     if repeated > 0 {
         let _ = writeln!(text, "{} with items that were in it already", grouped(repeated as u128));
     }
@@ -95,13 +90,7 @@ fn recommend(device: &Device, k: usize, explain: bool, common: &Common) -> Resul
     }
     let mut text = format!("For you, by {} (version {} of the shared model):\n", list.model, list.version);
     for (index, item) in list.items.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "{:3}. {}  ({:.4})",
-            index + 1,
-            named(&item.item, item.title.as_deref()),
-            item.score
-        );
+        let _ = writeln!(text, "{:3}. {}  ({:.4})", index + 1, named(&item.item, item.title.as_deref()), item.score);
         for said in &item.reasons {
             let _ = writeln!(text, "       {} ({:.0} %)", said.text, said.share * 100.0);
         }

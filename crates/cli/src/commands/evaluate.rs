@@ -7,9 +7,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::{Catalog, Categories, Histories, HistoriesBuilder, Names};
 use sottovoce_data::{Interactions, LoadOptions, canonical_order};
-use sottovoce_evaluate::{
-    Evaluation, EvaluationInput, Metrics, RankedLists, RankedListsBuilder, evaluate_lists,
-};
+use sottovoce_evaluate::{Evaluation, EvaluationInput, Metrics, RankedLists, RankedListsBuilder, evaluate_lists};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
@@ -30,9 +28,8 @@ pub(crate) fn run(args: &Evaluate, common: &Common) -> Result<()> {
     let catalog = args.items.as_deref().map(sottovoce_data::read_catalog).transpose()?;
     let (recommended, ranked_by) = lists_file::read(&args.recommendations)?;
     let index = Index::new(&train, &test, &recommended, catalog.as_ref());
-    let lists = index
-        .lists(&recommended, ranked_by.order())
-        .with_context(|| args.recommendations.display().to_string())?;
+    let lists =
+        index.lists(&recommended, ranked_by.order()).with_context(|| args.recommendations.display().to_string())?;
     let (train, test) = (index.histories(&train)?, index.histories(&test)?);
     let categories = catalog.as_ref().and_then(|catalog| index.categories(catalog));
     let question = EvaluationInput { categories: categories.as_ref(), ..EvaluationInput::new(&train, &test) };
@@ -64,14 +61,8 @@ struct Index {
 }
 
 impl Index {
-    fn new(
-        train: &Interactions,
-        test: &Interactions,
-        lists: &[Recommended],
-        catalog: Option<&Catalog>,
-    ) -> Self {
-        let users =
-            train.users.iter().chain(test.users.iter()).chain(lists.iter().map(|entry| entry.user.as_str()));
+    fn new(train: &Interactions, test: &Interactions, lists: &[Recommended], catalog: Option<&Catalog>) -> Self {
+        let users = train.users.iter().chain(test.users.iter()).chain(lists.iter().map(|entry| entry.user.as_str()));
         let items = train.catalog.ids.iter().chain(test.catalog.ids.iter());
         let items = items.chain(lists.iter().map(|entry| entry.item.as_str()));
         let nothing = Names::new();
@@ -112,8 +103,7 @@ impl Index {
 
     fn categories(&self, catalog: &Catalog) -> Option<Categories> {
         let known = catalog.categories.as_ref()?;
-        let index: HashMap<&str, usize> =
-            catalog.ids.iter().enumerate().map(|(index, id)| (id, index)).collect();
+        let index: HashMap<&str, usize> = catalog.ids.iter().enumerate().map(|(index, id)| (id, index)).collect();
         let mut all = Categories::new(known.names().clone());
         for id in self.items.iter() {
             all.push(index.get(id).map_or(&[][..], |&index| known.of(index)).iter().copied());

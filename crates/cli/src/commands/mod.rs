@@ -28,10 +28,7 @@ use anyhow::{Context, Result};
 pub(crate) fn run(program: Program) -> Result<()> {
     let Program { command, common } = program;
     if let Some(threads) = common.threads {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(usize::from(threads))
-            .build_global()
-            .context("starting threads")?;
+        rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads)).build_global().context("starting threads")?;
     }
     match command {
         Command::Demo(args) => demo::run(&args, &common),
@@ -52,9 +49,7 @@ pub(crate) fn run(program: Program) -> Result<()> {
         #[cfg(feature = "serve")]
         Command::Fleet(args) => fleet::run(&args, &common),
         #[cfg(not(feature = "serve"))]
-        Command::Device(_) | Command::Serve(_) | Command::Federation(_) | Command::Fleet(_) => {
-            left_out("serve")
-        }
+        Command::Device(_) | Command::Serve(_) | Command::Federation(_) | Command::Fleet(_) => left_out("serve"),
         #[cfg(not(feature = "bench"))]
         Command::Bench(_) => left_out("bench"),
         #[cfg(feature = "bench")]

@@ -50,8 +50,8 @@ pub(crate) fn run(args: &Recommend, common: &Common) -> Result<()> {
 }
 
 fn unknown_user(args: &Recommend, stored: &Stored) -> Usage {
-    let hint = nearest(&args.user, stored.users.iter())
-        .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+    let hint =
+        nearest(&args.user, stored.users.iter()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
     Usage(format!(
         "{} has no user `{}`{hint}; it has {} users",
         args.model_dir.display(),
@@ -108,8 +108,7 @@ fn in_words(stored: &Stored, reason: &Reason) -> String {
 fn show(args: &Recommend, list: &List<'_>) -> Result<()> {
     let mut text = format!("For {}, by {}:\n", list.user, list.model);
     for (rank, entry) in (1..).zip(&list.items) {
-        let name =
-            entry.title.map_or_else(|| entry.item.to_owned(), |title| format!("{title} [{}]", entry.item));
+        let name = entry.title.map_or_else(|| entry.item.to_owned(), |title| format!("{title} [{}]", entry.item));
         let _ = writeln!(text, "{rank:3}. {name}  ({:.4})", entry.score);
         for reason in entry.reasons.iter().flatten() {
             let _ = writeln!(text, "       {} ({:.0} %)", reason.text, reason.share * 100.0);
@@ -117,8 +116,7 @@ fn show(args: &Recommend, list: &List<'_>) -> Result<()> {
     }
     if list.items.is_empty() {
         text.push_str("nothing to recommend: every item is in the history\n");
-    } else if args.explain && list.items.iter().all(|entry| entry.reasons.as_ref().is_some_and(Vec::is_empty))
-    {
+    } else if args.explain && list.items.iter().all(|entry| entry.reasons.as_ref().is_some_and(Vec::is_empty)) {
         let _ = writeln!(text, "{} scores by latent factors and has no explanations.", list.model);
     }
     output::print(&text)

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
 use sottovoce_data::DataSplit;
-use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Metric, Metrics, Protocol, EvaluationInput};
+use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, EvaluationInput, Metric, Metrics, Protocol};
 use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
@@ -92,8 +92,7 @@ struct Turnout {
 
 impl Turnout {
     fn of(turnout: &sottovoce_models::Turnout) -> Option<Self> {
-        let sottovoce_models::Turnout { rounds, asked, unavailable, dropped, late, received, seconds } =
-            *turnout;
+        let sottovoce_models::Turnout { rounds, asked, unavailable, dropped, late, received, seconds } = *turnout;
         let shown = Self { rounds, asked, unavailable, dropped, late, received, virtual_seconds: seconds };
         (rounds > 0).then_some(shown)
     }
@@ -106,8 +105,7 @@ impl Turnout {
             output::grouped(self.asked),
             output::grouped(self.received),
         );
-        for (what, devices) in
-            [("late", self.late), ("lost", self.dropped), ("devices unavailable", self.unavailable)]
+        for (what, devices) in [("late", self.late), ("lost", self.dropped), ("devices unavailable", self.unavailable)]
         {
             if devices > 0 {
                 text.push_str(&format!(", {} {what}", output::grouped(devices)));
@@ -192,8 +190,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let started = Instant::now();
     let protocol = job.protocol();
     let evaluation = job.evaluate(&protocol, &trained)?;
-    let seconds =
-        Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
+    let seconds = Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
     let traffic = trained.summary.traffic;
     let outcome = Outcome {
         model: model.name,
@@ -296,9 +293,8 @@ impl Job<'_> {
         let word = |key: &str| settings.get(key).map(ToString::to_string).unwrap_or_default();
         let files = self.model.schema().filter(|setting| matches!(setting.domain, Domain::Text));
         let files = files.filter(|setting| !word(setting.key).is_empty());
-        let contents = files.map(|file| {
-            (format!("contents of {}", file.key), checkpoint::contents(Path::new(&word(file.key))))
-        });
+        let contents =
+            files.map(|file| (format!("contents of {}", file.key), checkpoint::contents(Path::new(&word(file.key)))));
         let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
         let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));
         parts.chain(settings).chain(contents).collect()
@@ -377,8 +373,7 @@ impl<'a> DataFacts<'a> {
 
 fn store_outcome(folder: &Path, outcome: &impl Serialize) -> Result<()> {
     let path = folder.join("run.json");
-    std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
-        .with_context(|| format!("writing {}", path.display()))
+    std::fs::write(&path, serde_json::to_vec_pretty(outcome)?).with_context(|| format!("writing {}", path.display()))
 }
 
 /// How often each item's row was sent, most often first.

@@ -42,8 +42,7 @@ pub fn failure(code: i32, arguments: &[&str]) -> String {
 
 /// The oracle's worked cases of the evaluation crate.
 pub fn oracle(case: usize, file: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("../evaluate/tests/oracle/case-{case}/{file}"));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../evaluate/tests/oracle/case-{case}/{file}"));
     path.to_str().expect("the path is UTF-8").to_owned()
 }
 

@@ -32,8 +32,7 @@ fn simulated(server: &TestServer, settings: &[String]) -> Simulated {
 
 fn create(server: &TestServer, settings: &[String], rounds: u64) {
     let rounds = rounds.to_string();
-    let mut create =
-        vec!["--model", "fpl", "--catalog-of", TOWN, "--devices", "60", "--check-in-seconds", "0"];
+    let mut create = vec!["--model", "fpl", "--catalog-of", TOWN, "--devices", "60", "--check-in-seconds", "0"];
     // A device that was killed and comes back has not dropped out.
     create.extend(["--seal-step-seconds", "600", "--rounds", &rounds]);
     create.extend(settings.iter().flat_map(|setting| ["--set", setting.as_str()]));

@@ -44,8 +44,7 @@ struct Owner {
 impl Owner {
     fn new(server: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("mine.tsv"), "item\ttimestamp\ni3\t10\ni7\t20\ni9\t15\nother\t1\n")
-            .unwrap();
+        std::fs::write(folder.path().join("mine.tsv"), "item\ttimestamp\ni3\t10\ni7\t20\ni9\t15\nother\t1\n").unwrap();
         Self { folder, server: server.to_owned() }
     }
 
@@ -89,17 +88,8 @@ impl Owner {
     }
 
     fn enrol(&self, token: &str) -> Vec<String> {
-        let words = [
-            "enrol",
-            "--server",
-            &self.server,
-            "--federation",
-            "films",
-            "--token",
-            token,
-            "--history",
-            "mine.tsv",
-        ];
+        let words =
+            ["enrol", "--server", &self.server, "--federation", "films", "--token", token, "--history", "mine.tsv"];
         words.map(str::to_owned).to_vec()
     }
 }
@@ -115,10 +105,7 @@ fn owner_enrols_trains_recommends_and_withdraws() {
     assert!(owner.fails(1, &["status"]).contains("sottovoce device enrol"));
 
     let printed = owner.prints(&words(&owner.enrol(&films.token)));
-    assert!(
-        printed.contains("Enrolled in films as device 0") && printed.contains("4 interactions"),
-        "{printed}"
-    );
+    assert!(printed.contains("Enrolled in films as device 0") && printed.contains("4 interactions"), "{printed}");
     assert!(printed.contains("1 with items that are not in the catalog"), "{printed}");
     assert!(owner.fails(2, &words(&owner.enrol(&films.token))).contains("withdraw first"));
     #[cfg(unix)]
@@ -129,8 +116,7 @@ fn owner_enrols_trains_recommends_and_withdraws() {
     assert!(owner.fails(1, &["recommend"]).contains("there is no model yet"));
     assert_eq!(owner.prints(&["ledger"]), "Nothing has left this device yet.\n");
 
-    let policy =
-        owner.json(&["policy", "--pi", "1", "--hide", "i7", "--report", "auc", "--least-cohort", "1"]);
+    let policy = owner.json(&["policy", "--pi", "1", "--hide", "i7", "--report", "auc", "--least-cohort", "1"]);
     assert_eq!((policy["pi"].as_f64(), policy["hidden"][0].as_str()), (Some(1.0), Some("i7")));
     assert!(owner.fails(2, &["policy", "--pi", "2"]).contains("from 0 to 1"));
     assert!(owner.fails(2, &["policy", "--unhide", "i8"]).contains("i8"));
@@ -175,10 +161,7 @@ fn owner_enrols_trains_recommends_and_withdraws() {
     assert_eq!((imported["added"].as_u64(), imported["repeated"].as_u64()), (Some(1), Some(1)));
     std::fs::write(owner.path("bad.csv"), "i3,yesterday\n").unwrap();
     let printed = owner.fails(1, &["import", "bad.csv"]);
-    assert!(
-        printed.contains("bad.csv") && printed.contains("line 1") && printed.contains("yesterday"),
-        "{printed}"
-    );
+    assert!(printed.contains("bad.csv") && printed.contains("line 1") && printed.contains("yesterday"), "{printed}");
 
     assert_eq!(owner.json(&["policy", "--pause"])["participation"], "paused");
     assert_eq!(owner.json(&["run", "--once"])["event"], "paused");
@@ -195,8 +178,7 @@ fn owner_changes_the_roster() {
     let others = [1, 2].map(|byte| Identity::new(&[byte; 32], Roster::new()).public());
     let text: Vec<String> = others.iter().map(|key| to_hex(key)).collect();
     std::fs::write(owner.path("bad.keys"), format!("# the choir\n{}\nAda\n", text[0])).unwrap();
-    let with =
-        |file: &str| [owner.enrol(&films.token), vec!["--roster".to_owned(), file.to_owned()]].concat();
+    let with = |file: &str| [owner.enrol(&films.token), vec!["--roster".to_owned(), file.to_owned()]].concat();
     let printed = owner.fails(2, &words(&with("bad.keys")));
     assert!(printed.contains("bad.keys: line 3: \"Ada\" is no public key"), "{printed}");
     std::fs::write(owner.path("choir.keys"), format!("{}\n\n{} # Bea\n", text[0], text[1])).unwrap();

@@ -3,8 +3,8 @@
 use crate::harness::{Database, TestServer, printed, program};
 use serde_json::Value;
 use sottovoce_device::{
-    Device, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Method, Next, Options, Timing,
-    Request, Response, Secret, Seeds, Transport, TransportError,
+    Device, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Method, Next, Options, Request, Response,
+    Secret, Seeds, Timing, Transport, TransportError,
 };
 use sottovoce_protocol::Policy;
 use std::fmt::Write;
@@ -108,10 +108,8 @@ fn create(server: &TestServer, name: &str, step: u64) {
     });
     fs::write(server.path("catalog.tsv"), items).unwrap();
     let catalog = server.path("catalog.tsv");
-    let create =
-        ["--model", "fcf", "--catalog", catalog.to_str().unwrap(), "--rounds", "9", "--minimum", "5"];
-    let settings =
-        ["--set", "factors=2", "--set", "cohort=20", "--set", "seal=secagg", "--set", "seal_dropout=0.3"];
+    let create = ["--model", "fcf", "--catalog", catalog.to_str().unwrap(), "--rounds", "9", "--minimum", "5"];
+    let settings = ["--set", "factors=2", "--set", "cohort=20", "--set", "seal=secagg", "--set", "seal_dropout=0.3"];
     server.create(
         name,
         &[

@@ -24,11 +24,9 @@ fn compare(model: &str, facts: &[&str], settings: &[&'static str]) {
     assert!(simulated.rounds > 2, "{} rounds", simulated.rounds);
     let _serving = server.serve();
     let rounds = simulated.rounds.to_string();
-    let mut create =
-        vec!["--model", model, "--catalog-of", &town, "--devices", &devices, "--check-in-seconds", "0"];
+    let mut create = vec!["--model", model, "--catalog-of", &town, "--devices", &devices, "--check-in-seconds", "0"];
     create.extend(["--rounds", &rounds, "--simulated-noise"]);
-    let (of_owners, of_operator): (Vec<_>, Vec<_>) =
-        settings.iter().partition(|setting| setting.starts_with("pi"));
+    let (of_owners, of_operator): (Vec<_>, Vec<_>) = settings.iter().partition(|setting| setting.starts_with("pi"));
     create.extend(as_arguments(&of_operator));
     create.extend(facts);
     let key = server.path("town.key");
@@ -45,10 +43,7 @@ fn compare(model: &str, facts: &[&str], settings: &[&'static str]) {
     }
     server.create("town", &create);
     let told: Value = serde_json::from_str(&printed(&mut server.fleet("town", &fleet))).unwrap();
-    assert_eq!(
-        (told["devices"].as_u64(), told["version"].as_u64()),
-        (devices.parse().ok(), Some(simulated.rounds))
-    );
+    assert_eq!((told["devices"].as_u64(), told["version"].as_u64()), (devices.parse().ok(), Some(simulated.rounds)));
     let deployed = server.model();
     assert_eq!(deployed.len(), simulated.model.len());
     let differ = deployed.iter().zip(&simulated.model).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
@@ -58,9 +53,7 @@ fn compare(model: &str, facts: &[&str], settings: &[&'static str]) {
     let honest = |round: &Value| round["counted"].as_u64() <= round["asked"].as_u64();
     assert!(held["rounds"].as_array().unwrap().iter().all(honest), "{held:#?}");
     let (rounds, values) = (simulated.rounds, deployed.len());
-    eprintln!(
-        "{devices} devices over HTTP, {rounds} rounds of {model}: all {values} values equal the simulator's"
-    );
+    eprintln!("{devices} devices over HTTP, {rounds} rounds of {model}: all {values} values equal the simulator's");
 }
 
 #[test]

@@ -175,19 +175,14 @@ pub(crate) struct Simulated {
 pub(crate) fn simulate(folder: &Path, model: &str, data: &[&str], settings: &[&str]) -> Simulated {
     let out = folder.join("simulated");
     let mut command = program();
-    command
-        .args(["train", "--json", "--quiet", "--model", model, "--out"])
-        .arg(&out)
-        .arg("--data")
-        .args(data);
+    command.args(["train", "--json", "--quiet", "--model", model, "--out"]).arg(&out).arg("--data").args(data);
     settings.iter().for_each(|setting| {
         command.args(["--set", setting]);
     });
     let told: Value = serde_json::from_str(&printed(&mut command)).unwrap();
     let bytes = fs::read(out.join("model.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
-    let mut names: Vec<&str> =
-        tensors.names().iter().filter_map(|name| name.strip_prefix("model.")).collect();
+    let mut names: Vec<&str> = tensors.names().iter().filter_map(|name| name.strip_prefix("model.")).collect();
     names.sort_unstable();
     let of = |name: &str| tensors.tensor(&format!("model.{name}"));
     let is_bias = |name: &str| name.ends_with("bias");

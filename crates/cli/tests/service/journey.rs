@@ -9,18 +9,8 @@ const TOWN: &str = "synth:town:users=50";
 fn federation_pauses_resumes_and_survives_restarts() {
     let server = TestServer::new(Database::Sqlite);
     let serving = server.serve();
-    let create = [
-        "--model",
-        "fcf",
-        "--catalog-of",
-        TOWN,
-        "--devices",
-        "50",
-        "--rounds",
-        "3",
-        "--check-in-seconds",
-        "0",
-    ];
+    let create =
+        ["--model", "fcf", "--catalog-of", TOWN, "--devices", "50", "--rounds", "3", "--check-in-seconds", "0"];
     server.create("town", &create);
     assert_eq!(server.operate(&["pause", "town"])["state"], "paused");
     assert!(serving.stop(), "SIGTERM ends the server");

@@ -87,8 +87,7 @@ fn owners_see_retention_can_decline_it_and_withdrawal_deletes_uploads() {
 fn rejects_retention_of_sealed_and_anonymous_uploads() {
     let server = TestServer::new(Database::Sqlite);
     let _serving = server.serve();
-    for (setting, why) in [("seal=secagg", "updates are sealed"), ("anonymous=true", "could not be deleted")]
-    {
+    for (setting, why) in [("seal=secagg", "updates are sealed"), ("anonymous=true", "could not be deleted")] {
         let mut command = program();
         command.args(["federation", "create", "town", "--model", "fcf", "--catalog-of", TOWN]);
         command.args(["--set", "cohort=50", "--devices", "80", "--set", setting, "--record-uploads"]);

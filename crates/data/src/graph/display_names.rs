@@ -2,8 +2,7 @@
 
 /// The local name of an IRI: what follows the last `/`, `#` or, in prefixed form, `:`.
 pub(super) fn local(address: &str) -> &str {
-    let tail =
-        |text: &'_ str, at: Option<usize>| at.map_or(0, |at| if at + 1 < text.len() { at + 1 } else { 0 });
+    let tail = |text: &'_ str, at: Option<usize>| at.map_or(0, |at| if at + 1 < text.len() { at + 1 } else { 0 });
     let trimmed = address.trim_end_matches(['/', '#']);
     let start = tail(trimmed, trimmed.rfind(['/', '#']));
     if start > 0 || trimmed.contains("//") {
@@ -58,9 +57,7 @@ fn decoded(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
         let code = (*first == b'%').then(|| after.get(..2)).flatten();
-        let code = code
-            .and_then(|two| std::str::from_utf8(two).ok())
-            .and_then(|two| u8::from_str_radix(two, 16).ok());
+        let code = code.and_then(|two| std::str::from_utf8(two).ok()).and_then(|two| u8::from_str_radix(two, 16).ok());
         bytes.push(code.unwrap_or(*first));
         rest = if code.is_some() { &after[2..] } else { after };
     }

@@ -60,14 +60,7 @@ impl<'p> FeatureExtraction<'p> {
                 Source::File(file, Content::Features(columns)) => {
                     let from = (file, *columns);
                     let (vocabulary, pairs) = (&mut self.vocabulary, &mut self.pairs);
-                    feature_files::features(
-                        from,
-                        numbers.as_ref(),
-                        items,
-                        vocabulary,
-                        &mut bad_lines,
-                        pairs,
-                    )?;
+                    feature_files::features(from, numbers.as_ref(), items, vocabulary, &mut bad_lines, pairs)?;
                 }
                 Source::Categories => {
                     feature_files::categories(self.catalog, &mut self.vocabulary, &mut self.pairs)?;
@@ -85,10 +78,7 @@ impl<'p> FeatureExtraction<'p> {
 
     /// Statements.
     fn traverse(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
-        if !sources
-            .iter()
-            .any(|source| matches!(source, Source::File(_, Content::Triples(_)) | Source::Town(_)))
-        {
+        if !sources.iter().any(|source| matches!(source, Source::File(_, Content::Triples(_)) | Source::Town(_))) {
             return Ok(());
         }
         let GraphConfig { hops, least_items, inverse, ref base, .. } = *self.plan;
@@ -127,13 +117,7 @@ fn named(source: &Source<'_>) -> String {
 }
 
 /// Numbers the features by hops and text, so that the order of files does not matter.
-fn finish(
-    pairs: &Pairs,
-    keys: FxHashSet<Key>,
-    texts: &Texts,
-    labels: &FxHashMap<u32, String>,
-    items: usize,
-) -> Facts {
+fn finish(pairs: &Pairs, keys: FxHashSet<Key>, texts: &Texts, labels: &FxHashMap<u32, String>, items: usize) -> Facts {
     let mut keys: Vec<Key> = keys.into_iter().collect();
     keys.sort_unstable_by(|&a, &b| texts.order(a).cmp(&texts.order(b)));
     let names: Names = keys.iter().map(|&key| texts.words(key, labels)).collect();

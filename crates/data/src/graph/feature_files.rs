@@ -21,16 +21,10 @@ pub(super) fn numbered(
     for source in sources {
         let Source::File(file, Content::Predicates(columns)) = source else { continue };
         let known = all.get_or_insert_with(Numbered::default);
-        rows(
-            file,
-            *columns,
-            ["predicate chain", "predicate number"],
-            bad_lines,
-            &mut |[chain, number], _| {
-                known.insert(number.to_owned(), chain.to_owned());
-                Ok(())
-            },
-        )?;
+        rows(file, *columns, ["predicate chain", "predicate number"], bad_lines, &mut |[chain, number], _| {
+            known.insert(number.to_owned(), chain.to_owned());
+            Ok(())
+        })?;
     }
     Ok(all)
 }
@@ -46,34 +40,28 @@ pub(super) fn features(
 ) -> Result<(), DataError> {
     let label = file.label();
     let mut unknown = Vec::new();
-    rows(
-        file,
-        columns,
-        ["item", "predicate", "object"],
-        bad_lines,
-        &mut |[item, predicate, object], line| {
-            let chain = match numbered {
-                None => predicate,
-                Some(numbered) => match numbered.get(predicate) {
-                    Some(chain) => chain,
-                    None => {
-                        unknown.push(BadLine {
-                            file: label.clone(),
-                            line,
-                            field: "predicate",
-                            expected: "a number that the file of predicates has".to_owned(),
-                            text: shorten(predicate.as_bytes()),
-                        });
-                        return Ok(());
-                    }
-                },
-            };
-            let Some(item) = items.find(item) else { return Ok(()) };
-            let chain = vocabulary.chain(chain)?;
-            into.push((item, key(chain, vocabulary.node(object)?)));
-            Ok(())
-        },
-    )?;
+    rows(file, columns, ["item", "predicate", "object"], bad_lines, &mut |[item, predicate, object], line| {
+        let chain = match numbered {
+            None => predicate,
+            Some(numbered) => match numbered.get(predicate) {
+                Some(chain) => chain,
+                None => {
+                    unknown.push(BadLine {
+                        file: label.clone(),
+                        line,
+                        field: "predicate",
+                        expected: "a number that the file of predicates has".to_owned(),
+                        text: shorten(predicate.as_bytes()),
+                    });
+                    return Ok(());
+                }
+            },
+        };
+        let Some(item) = items.find(item) else { return Ok(()) };
+        let chain = vocabulary.chain(chain)?;
+        into.push((item, key(chain, vocabulary.node(object)?)));
+        Ok(())
+    })?;
     unknown.into_iter().try_for_each(|bad| bad_lines.handle(bad))
 }
 

@@ -152,9 +152,8 @@ pub fn graph_of_bytes(
     catalog: &Catalog,
     options: &LoadOptions,
 ) -> Result<(Facts, GraphReport), DataError> {
-    let one = |(name, _): &(&str, &[u8])| {
-        Source::open(GraphFile { files: Files::Memory(files), name: (*name).to_owned() })
-    };
+    let one =
+        |(name, _): &(&str, &[u8])| Source::open(GraphFile { files: Files::Memory(files), name: (*name).to_owned() });
     let found: Result<Vec<Source<'_>>, DataError> = files.iter().map(one).collect();
     gather(plan, &found?, catalog, options)
 }
@@ -165,11 +164,8 @@ fn gather(
     catalog: &Catalog,
     options: &LoadOptions,
 ) -> Result<(Facts, GraphReport), DataError> {
-    let wrong = |what, text: String, expected: &str| DataError::Specification {
-        what,
-        text,
-        expected: expected.to_owned(),
-    };
+    let wrong =
+        |what, text: String, expected: &str| DataError::Specification { what, text, expected: expected.to_owned() };
     if !(1..=MOST_HOPS).contains(&plan.hops) {
         return Err(wrong("hops", plan.hops.to_string(), "a number from 1 to 4"));
     }

@@ -85,8 +85,7 @@ impl Source<'_> {
         }
         let (stated, name) = split_name(text);
         let path = locate(name, options)?;
-        let (Some(folder), Some(file)) = (path.parent(), path.file_name().and_then(|file| file.to_str()))
-        else {
+        let (Some(folder), Some(file)) = (path.parent(), path.file_name().and_then(|file| file.to_str())) else {
             return Err(DataError::io(path.display(), std::io::ErrorKind::NotFound.into()));
         };
         let file = GraphFile { files: Files::Disk(folder.to_owned()), name: file.to_owned() };

@@ -123,8 +123,7 @@ fn the_town_knows_its_places() {
     let data = "synth:town:users=60";
     let set = crate::load(data, &LoadOptions::default()).unwrap();
     let plan = GraphConfig { sources: vec!["town".to_owned()], ..GraphConfig::default() };
-    let (facts, report) =
-        read_graph(&plan, data, &set.interactions.catalog, &LoadOptions::default()).unwrap();
+    let (facts, report) = read_graph(&plan, data, &set.interactions.catalog, &LoadOptions::default()).unwrap();
     assert_eq!(report.linked, set.interactions.catalog.len());
     let about = describe_facts(&facts);
     assert!(about.by_hops.len() == 2 && about.by_hops.iter().all(|&count| count > 5), "{about:?}");

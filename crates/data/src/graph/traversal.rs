@@ -56,8 +56,7 @@ pub(super) fn reach(
     vocabulary: &mut Vocabulary<'_>,
     (skip, report): (bool, &mut GraphReport),
 ) -> Result<Reach, DataError> {
-    let mut taken =
-        Taken { stages: vec![Stage::Leaf; vocabulary.nodes.len()], edges: Vec::new(), dropped: 0 };
+    let mut taken = Taken { stages: vec![Stage::Leaf; vocabulary.nodes.len()], edges: Vec::new(), dropped: 0 };
     roots.iter().for_each(|&(_, node)| taken.stages[node as usize] = Stage::Now);
     for hop in 1..=hops {
         // Bad lines were reported in the first pass.
@@ -84,10 +83,7 @@ pub(super) fn reach(
         sum += *end;
         *end = sum;
     });
-    Ok(Reach {
-        ends,
-        steps: taken.edges.into_iter().map(|[_, predicate, object]| (predicate, object)).collect(),
-    })
+    Ok(Reach { ends, steps: taken.edges.into_iter().map(|[_, predicate, object]| (predicate, object)).collect() })
 }
 
 /// Statements collected so far.
@@ -191,13 +187,7 @@ impl Reach {
     }
 
     /// Calls with each item's features, ascending and distinct.
-    fn each_item(
-        &self,
-        roots: &Roots,
-        hops: u8,
-        vocabulary: &mut Vocabulary<'_>,
-        call: &mut dyn FnMut(u32, &[Key]),
-    ) {
+    fn each_item(&self, roots: &Roots, hops: u8, vocabulary: &mut Vocabulary<'_>, call: &mut dyn FnMut(u32, &[Key])) {
         let mut found = Vec::new();
         for same in roots.chunk_by(|one, next| one.0 == next.0) {
             found.clear();
@@ -210,15 +200,7 @@ impl Reach {
         }
     }
 
-    fn walk(
-        &self,
-        root: u32,
-        node: u32,
-        chain: u32,
-        left: u8,
-        vocabulary: &mut Vocabulary<'_>,
-        found: &mut Vec<Key>,
-    ) {
+    fn walk(&self, root: u32, node: u32, chain: u32, left: u8, vocabulary: &mut Vocabulary<'_>, found: &mut Vec<Key>) {
         for &(predicate, object) in self.steps(node) {
             let chain = vocabulary.extend_chain(chain, predicate);
             // A path back to the item carries no information.

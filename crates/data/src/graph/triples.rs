@@ -56,20 +56,9 @@ pub(super) fn each(
             return each_rdf(&file.label(), syntax, bytes, bad_lines, visit);
         }
     };
-    rows(
-        file,
-        columns,
-        ["subject", "predicate", "object"],
-        bad_lines,
-        &mut |[subject, predicate, object], _| {
-            visit(&Statement {
-                subject: bare(subject),
-                predicate: bare(predicate),
-                object: bare(object),
-                literal: None,
-            })
-        },
-    )
+    rows(file, columns, ["subject", "predicate", "object"], bad_lines, &mut |[subject, predicate, object], _| {
+        visit(&Statement { subject: bare(subject), predicate: bare(predicate), object: bare(object), literal: None })
+    })
 }
 
 /// Visits the statements of N-Triples or Turtle.
@@ -103,10 +92,7 @@ pub(super) fn each_rdf(
     Ok(())
 }
 
-fn of_triple(
-    triple: &Triple,
-    visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
-) -> Result<(), DataError> {
+fn of_triple(triple: &Triple, visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>) -> Result<(), DataError> {
     let subject = match &triple.subject {
         NamedOrBlankNode::NamedNode(node) => node.as_str(),
         NamedOrBlankNode::BlankNode(node) => node.as_str(),

@@ -137,8 +137,7 @@ impl Texts {
     /// The readable name of a feature; the object by its label if it has one.
     pub(super) fn words(&self, key: Key, labels: &FxHashMap<u32, String>) -> String {
         let (chain, object) = parts(key);
-        let predicates: Vec<String> =
-            self.predicates_of(chain).into_iter().map(display_names::predicate).collect();
+        let predicates: Vec<String> = self.predicates_of(chain).into_iter().map(display_names::predicate).collect();
         let object = match labels.get(&object) {
             Some(label) => display_names::plain(label),
             None => display_names::thing(&self.nodes[object as usize]),

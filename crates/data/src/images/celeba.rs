@@ -87,8 +87,7 @@ pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces, ImageDataErr
         .par_iter()
         .map(|&place| picture(&pictures.join(&listed[place].file), wanted))
         .collect::<Result<_, _>>()?;
-    let (labels, sharp) =
-        order.iter().map(|&place| (u8::from(listed[place].positive), listed[place].sharp)).unzip();
+    let (labels, sharp) = order.iter().map(|&place| (u8::from(listed[place].positive), listed[place].sharp)).unzip();
     let shape = [wanted.channels, wanted.side, wanted.side];
     let images = Images::new(shape, 2, values.concat(), labels)?.with_sharpness(sharp)?;
     let mut next = 0;
@@ -114,9 +113,7 @@ fn text_of(folder: &Path, name: &str) -> Result<(PathBuf, String), ImageDataErro
 
 fn attributes(folder: &Path, wanted: &CelebA) -> Result<Vec<Listed>, ImageDataError> {
     let (path, text) = text_of(folder, ATTRIBUTES)?;
-    let wrong = |line: usize, problem: String| {
-        ImageDataError::content(path.display(), format!("line {line}"), problem)
-    };
+    let wrong = |line: usize, problem: String| ImageDataError::content(path.display(), format!("line {line}"), problem);
     let mut lines = text.lines();
     let count: usize = lines
         .next()
@@ -222,8 +219,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let list = "6\nBald Blurry Smiling\n1.png -1 -1 1\n2.png -1  1 -1\n3.png 1 -1 1\n4.png 1 -1 -1\n5.png -1 1 1\n6.png 1 1 1\n";
         fs::write(folder.path().join(ATTRIBUTES), list).unwrap();
-        fs::write(folder.path().join(IDENTITIES), "1.png 9\n2.png 4\n3.png 9\n4.png 4\n5.png 4\n6.png 1\n")
-            .unwrap();
+        fs::write(folder.path().join(IDENTITIES), "1.png 9\n2.png 4\n3.png 9\n4.png 4\n5.png 4\n6.png 1\n").unwrap();
         let pictures = folder.path().join("img_align_celeba");
         fs::create_dir(&pictures).unwrap();
         for n in 1..=6u8 {

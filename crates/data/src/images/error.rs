@@ -49,11 +49,7 @@ impl ImageDataError {
         Self::Io { path: path.to_string(), source }
     }
 
-    pub(super) fn content(
-        file: impl fmt::Display,
-        place: impl fmt::Display,
-        problem: impl Into<String>,
-    ) -> Self {
+    pub(super) fn content(file: impl fmt::Display, place: impl fmt::Display, problem: impl Into<String>) -> Self {
         Self::Content { file: file.to_string(), place: place.to_string(), problem: problem.into() }
     }
 }

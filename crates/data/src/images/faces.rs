@@ -237,10 +237,8 @@ mod tests {
             pixels.windows(2).map(|pair| f64::from(pair[0].abs_diff(pair[1]))).sum()
         };
         let mean = |sharp: bool| {
-            let some: Vec<f64> = (0..faces.images.len())
-                .filter(|&image| faces.images.is_sharp(image) == sharp)
-                .map(detail)
-                .collect();
+            let some: Vec<f64> =
+                (0..faces.images.len()).filter(|&image| faces.images.is_sharp(image) == sharp).map(detail).collect();
             some.iter().sum::<f64>() / some.len() as f64
         };
         assert!(mean(false) < 0.8 * mean(true), "{} {}", mean(false), mean(true));

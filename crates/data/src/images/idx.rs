@@ -43,10 +43,7 @@ fn parse(file: &str, mut from: impl Read, sides: usize) -> Result<Idx, ImageData
         return wrong("byte 0".to_owned(), problem);
     }
     if start.len() < header {
-        return wrong(
-            format!("byte {}", start.len()),
-            format!("the file ends in its header of {header} bytes"),
-        );
+        return wrong(format!("byte {}", start.len()), format!("the file ends in its header of {header} bytes"));
     }
     let lengths: Vec<usize> =
         start[4..].as_chunks::<4>().0.iter().map(|bytes| u32::from_be_bytes(*bytes) as usize).collect();
@@ -56,16 +53,10 @@ fn parse(file: &str, mut from: impl Read, sides: usize) -> Result<Idx, ImageData
     let mut values = take(expected as u64)?;
     if values.len() < expected {
         let place = format!("byte {}", header + values.len());
-        return wrong(
-            place,
-            format!("the file ends; its header says {expected} values, {} are there", values.len()),
-        );
+        return wrong(place, format!("the file ends; its header says {expected} values, {} are there", values.len()));
     }
     if !take(1)?.is_empty() {
-        return wrong(
-            format!("byte {}", header + expected),
-            "the file goes on after its last value".to_owned(),
-        );
+        return wrong(format!("byte {}", header + expected), "the file goes on after its last value".to_owned());
     }
     values.shrink_to_fit();
     Ok(Idx { sides: lengths, values })
@@ -87,9 +78,7 @@ mod tests {
         assert_eq!(error(&[&fine[..], &[7]].concat()), "f, byte 18: the file goes on after its last value");
         let mut floats = fine;
         floats[2] = 0x0d;
-        assert!(
-            error(&floats).starts_with("f, byte 0: the file begins with 00 00 0d 02, expected 00 00 08 02")
-        );
+        assert!(error(&floats).starts_with("f, byte 0: the file begins with 00 00 0d 02, expected 00 00 08 02"));
         assert!(parse("f", &fine[..], 1).is_err());
         let huge = [0, 0, 8, 2, 255, 255, 255, 255, 255, 255, 255, 255];
         assert!(error(&huge).contains("the file ends"));

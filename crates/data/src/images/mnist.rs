@@ -68,8 +68,7 @@ fn part(folder: &Path, images: &str, labels: &str) -> Result<Part, ImageDataErro
         return Err(ImageDataError::content(image_file.display(), "byte 3", "expected three sides"));
     };
     if own.values.len() != count || count == 0 {
-        let problem =
-            format!("{} labels for the {count} images of {}", own.values.len(), image_file.display());
+        let problem = format!("{} labels for the {count} images of {}", own.values.len(), image_file.display());
         return Err(ImageDataError::content(label_file.display(), "byte 4", problem));
     }
     if let Some(at) = own.values.iter().position(|&label| usize::from(label) >= CLASSES) {
@@ -129,10 +128,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &[7, 10, 9]);
         let error = read_mnist(folder.path()).unwrap_err().to_string();
-        assert!(
-            error.ends_with("train-labels-idx1-ubyte, byte 9: label 10 of image 1, expected 0 to 9"),
-            "{error}"
-        );
+        assert!(error.ends_with("train-labels-idx1-ubyte, byte 9: label 10 of image 1, expected 0 to 9"), "{error}");
         write(folder.path(), &[7, 1]);
         let error = read_mnist(folder.path()).unwrap_err().to_string();
         assert!(error.contains("byte 4: 2 labels for the 3 images of "), "{error}");

@@ -39,12 +39,7 @@ pub(crate) fn read<R: Read>(
 }
 
 #[inline]
-fn row(
-    line: &[u8],
-    layout: &Layout,
-    fields: &mut Fields,
-    builder: &mut DatasetBuilder,
-) -> Result<(), RowError> {
+fn row(line: &[u8], layout: &Layout, fields: &mut Fields, builder: &mut DatasetBuilder) -> Result<(), RowError> {
     if fields.split(line, layout.delimiter).is_err() {
         return Err(RowError::bad("row", "quotes closed at the end of their field", line));
     }

@@ -32,16 +32,9 @@ struct State {
 }
 
 impl State {
-    fn line(
-        &mut self,
-        line: &[u8],
-        fields: &mut Fields,
-        builder: &mut DatasetBuilder,
-    ) -> Result<(), RowError> {
+    fn line(&mut self, line: &[u8], fields: &mut Fields, builder: &mut DatasetBuilder) -> Result<(), RowError> {
         let bad = |expected: &'static str| RowError::bad("row", expected, line);
-        fields
-            .split(line, Delimiter::Byte(b','))
-            .map_err(|_| bad("quotes closed at the end of their field"))?;
+        fields.split(line, Delimiter::Byte(b',')).map_err(|_| bad("quotes closed at the end of their field"))?;
         match (fields.get(line, 0), fields.len()) {
             (b"A", 5) => {
                 self.titles.push((fields.get(line, 1).to_vec(), fields.get(line, 3).to_vec()));

@@ -57,8 +57,7 @@ fn read_chunks<R: ChunkReader + 'static>(
         let mut rating = indices.rating.map(get).transpose()?;
         let mut time = indices.time.map(get).transpose()?;
         let rows = user.rows;
-        if [Some(&item), rating.as_ref(), time.as_ref()].into_iter().flatten().any(|other| other.rows != rows)
-        {
+        if [Some(&item), rating.as_ref(), time.as_ref()].into_iter().flatten().any(|other| other.rows != rows) {
             return Err(damaged(label, "its columns are not of one length"));
         }
         for _ in 0..rows {
@@ -185,9 +184,9 @@ fn read_column(group: &dyn RowGroupReader, index: usize) -> ParquetResult<Values
         ColumnReader::DoubleColumnReader(reader) => read_all(reader, optional, Cells::Decimal)?,
         ColumnReader::ByteArrayColumnReader(reader) => read_all(reader, optional, Cells::Text)?,
         ColumnReader::FixedLenByteArrayColumnReader(reader) => read_all(reader, optional, Cells::Fixed)?,
-        ColumnReader::Int96ColumnReader(reader) => read_all(reader, optional, |all| {
-            Cells::Whole(all.into_iter().map(|value| value.to_millis()).collect())
-        })?,
+        ColumnReader::Int96ColumnReader(reader) => {
+            read_all(reader, optional, |all| Cells::Whole(all.into_iter().map(|value| value.to_millis()).collect()))?
+        }
     })
 }
 

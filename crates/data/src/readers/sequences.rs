@@ -18,9 +18,8 @@ pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str)
             1 => return Err(RowError::bad("items", "items after the user's id", line)),
             _ => {}
         }
-        (1..fields.len()).try_for_each(|index| {
-            builder.push(fields.get(line, 0), fields.get(line, index), 1.0, 0).map(|_| ())
-        })
+        (1..fields.len())
+            .try_for_each(|index| builder.push(fields.get(line, 0), fields.get(line, index), 1.0, 0).map(|_| ()))
     })?;
     Ok(())
 }

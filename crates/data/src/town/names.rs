@@ -19,23 +19,22 @@ const ADJECTIVES: [&str; 32] = [
 ];
 
 const NOUNS: [&str; 40] = [
-    "Lantern", "Heron", "Anchor", "Fig", "Bell", "Fox", "Compass", "Harp", "Olive", "Sail", "Acorn", "Lion",
-    "Owl", "Tower", "Rose", "Swan", "Kettle", "Thistle", "Moon", "Bridge", "Wheel", "Arch", "Lemon", "Star",
-    "Cloud", "Pear", "Key", "Mirror", "Otter", "Feather", "Drum", "Candle", "Pebble", "Crown", "Fiddle",
-    "Hare", "Barrel", "Poppy", "Gate", "Whistle",
+    "Lantern", "Heron", "Anchor", "Fig", "Bell", "Fox", "Compass", "Harp", "Olive", "Sail", "Acorn", "Lion", "Owl",
+    "Tower", "Rose", "Swan", "Kettle", "Thistle", "Moon", "Bridge", "Wheel", "Arch", "Lemon", "Star", "Cloud", "Pear",
+    "Key", "Mirror", "Otter", "Feather", "Drum", "Candle", "Pebble", "Crown", "Fiddle", "Hare", "Barrel", "Poppy",
+    "Gate", "Whistle",
 ];
 
 const STARTS: [&str; 20] = [
-    "Mor", "Bel", "Cas", "Fer", "Gal", "Lan", "Mar", "Nov", "Ori", "Pal", "Ros", "San", "Tor", "Val", "Ver",
-    "Zan", "Bran", "Del", "Kol", "Rin",
+    "Mor", "Bel", "Cas", "Fer", "Gal", "Lan", "Mar", "Nov", "Ori", "Pal", "Ros", "San", "Tor", "Val", "Ver", "Zan",
+    "Bran", "Del", "Kol", "Rin",
 ];
 const MIDDLES: [&str; 10] = ["", "a", "i", "en", "and", "er", "ol", "ar", "in", "et"];
-const ENDS: [&str; 12] =
-    ["elli", "ini", "oni", "ati", "aro", "esi", "ucci", "man", "sen", "ova", "ski", "ard"];
+const ENDS: [&str; 12] = ["elli", "ini", "oni", "ati", "aro", "esi", "ucci", "man", "sen", "ova", "ski", "ard"];
 
 const FIRST_NAMES: [&str; 24] = [
-    "Ada", "Bruno", "Clara", "Dario", "Elena", "Franz", "Greta", "Hugo", "Ines", "Jonas", "Karin", "Luca",
-    "Marta", "Nils", "Olga", "Paolo", "Rita", "Sami", "Tilda", "Ugo", "Vera", "Willem", "Yara", "Zeno",
+    "Ada", "Bruno", "Clara", "Dario", "Elena", "Franz", "Greta", "Hugo", "Ines", "Jonas", "Karin", "Luca", "Marta",
+    "Nils", "Olga", "Paolo", "Rita", "Sami", "Tilda", "Ugo", "Vera", "Willem", "Yara", "Zeno",
 ];
 
 pub(super) fn district(index: usize) -> String {

@@ -187,8 +187,7 @@ impl TownSpec {
             return Err(TownError::Name(format!(" has no parameter `{key}`: {}", nearest(key))));
         };
         let value: f64 = text.parse().map_err(|_| out_of_range(parameter, text))?;
-        let fits =
-            (parameter.low..=parameter.high).contains(&value) && (!parameter.whole || value.fract() == 0.0);
+        let fits = (parameter.low..=parameter.high).contains(&value) && (!parameter.whole || value.fract() == 0.0);
         if !fits {
             return Err(out_of_range(parameter, text));
         }
@@ -279,18 +278,9 @@ mod tests {
     #[test]
     fn errors_name_the_parameter() {
         let message = |name: &str| name.parse::<TownSpec>().unwrap_err().to_string();
-        assert_eq!(
-            message("synth:town:user=50"),
-            "synth:town has no parameter `user`: did you mean `users`?"
-        );
-        assert_eq!(
-            message("users=49"),
-            "synth:town: users must be a whole number from 50 to 10000000, not `49`"
-        );
-        assert_eq!(
-            message("users=60.5"),
-            "synth:town: users must be a whole number from 50 to 10000000, not `60.5`"
-        );
+        assert_eq!(message("synth:town:user=50"), "synth:town has no parameter `user`: did you mean `users`?");
+        assert_eq!(message("users=49"), "synth:town: users must be a whole number from 50 to 10000000, not `49`");
+        assert_eq!(message("users=60.5"), "synth:town: users must be a whole number from 50 to 10000000, not `60.5`");
         assert_eq!(message("drift=NaN"), "synth:town: drift must be a number from 0 to 1, not `NaN`");
         assert_eq!(message("synth:town:500"), "synth:town: `500` is not of the form parameter=value");
         assert_eq!(message("seed=1:seed=2"), "synth:town: seed is given twice");

@@ -135,10 +135,8 @@ impl Town {
             let (lat, lon) = resident.home.lat_lon();
             let [home, work] =
                 [resident.district, resident.work].map(|district| &self.districts()[district as usize].name);
-            let interests: Vec<_> =
-                self.interests(user).iter().map(|&topic| topic_name(topic as usize)).collect();
-            let taste: Vec<_> =
-                self.taste(&resident, 0.0).iter().map(|share| format!("{share:.4}")).collect();
+            let interests: Vec<_> = self.interests(user).iter().map(|&topic| topic_name(topic as usize)).collect();
+            let taste: Vec<_> = self.taste(&resident, 0.0).iter().map(|share| format!("{share:.4}")).collect();
             line(
                 &mut text,
                 format_args!(

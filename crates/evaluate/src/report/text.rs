@@ -117,8 +117,7 @@ impl<'a> Layout<'a> {
 
     fn footer(&self, out: &mut String) {
         if self.cell_ranks.iter().flatten().any(|s| *s == CellRank::Best) {
-            let scope =
-                if self.table.best_in_group { "best of its column and group" } else { "best of its column" };
+            let scope = if self.table.best_in_group { "best of its column and group" } else { "best of its column" };
             line(out, &format!("* {scope}"));
         }
         for (symbol, meaning) in self.table.legend() {
@@ -135,16 +134,13 @@ fn parts(table: &Table, cell_ranks: &[Vec<CellRank>]) -> Vec<Vec<Parts>> {
     let rows = table.rows.iter().zip(cell_ranks);
     rows.map(|(row, ranks)| {
         let cells = table.columns.iter().zip(ranks).enumerate();
-        cells
-            .map(|(at, (column, rank))| show(row.cells.get(at).unwrap_or(&empty), column.format, *rank))
-            .collect()
+        cells.map(|(at, (column, rank))| show(row.cells.get(at).unwrap_or(&empty), column.format, *rank)).collect()
     })
     .collect()
 }
 
 fn widths(table: &Table, cells: &[Vec<Parts>], at: usize) -> Widths {
-    let widest =
-        |part: fn(&Parts) -> &str| cells.iter().map(|row| columns(part(&row[at]))).max().unwrap_or(0);
+    let widest = |part: fn(&Parts) -> &str| cells.iter().map(|row| columns(part(&row[at]))).max().unwrap_or(0);
     Widths {
         words: table.columns[at].format == Format::Text,
         value: widest(|p| &p.value).max(columns(&table.columns[at].title)),

@@ -97,8 +97,7 @@ pub fn compare(models: &[(&str, &[f64])], against: Against<'_>) -> Result<Vec<Co
             .ok_or_else(|| CompareError::Unknown(wanted.to_owned()))?,
     };
     let others = (0..models.len()).filter(|&other| other != reference);
-    let mut comparisons =
-        others.map(|other| pair(models[other], models[reference])).collect::<Result<Vec<_>, _>>()?;
+    let mut comparisons = others.map(|other| pair(models[other], models[reference])).collect::<Result<Vec<_>, _>>()?;
     adjust(&mut comparisons);
     Ok(comparisons)
 }
@@ -108,9 +107,7 @@ fn adjust(comparisons: &mut [Comparison]) {
     let fields: [fn(&mut Comparison) -> &mut Corrected; 2] = [|c| &mut c.student, |c| &mut c.wilcoxon];
     for field in fields {
         let p: Vec<f64> = comparisons.iter_mut().map(|comparison| field(comparison).p).collect();
-        for (comparison, (holm, bonferroni)) in
-            comparisons.iter_mut().zip(holm(&p).into_iter().zip(bonferroni(&p)))
-        {
+        for (comparison, (holm, bonferroni)) in comparisons.iter_mut().zip(holm(&p).into_iter().zip(bonferroni(&p))) {
             let corrected = field(comparison);
             (corrected.p_holm, corrected.p_bonferroni) = (holm, bonferroni);
         }
@@ -118,9 +115,8 @@ fn adjust(comparisons: &mut [Comparison]) {
 }
 
 fn best(models: &[(&str, &[f64])]) -> usize {
-    let means = models
-        .iter()
-        .map(|(_, values)| crate::per_user::mean(values.iter().copied()).unwrap_or(f64::NEG_INFINITY));
+    let means =
+        models.iter().map(|(_, values)| crate::per_user::mean(values.iter().copied()).unwrap_or(f64::NEG_INFINITY));
     let mut best = (0, f64::NEG_INFINITY);
     for (index, mean) in means.enumerate() {
         if mean > best.1 {

@@ -27,10 +27,7 @@ mod tests {
     fn close(found: &[f64], expected: &[f64]) {
         assert_eq!(found.len(), expected.len());
         for (found, expected) in found.iter().zip(expected) {
-            assert!(
-                (found - expected).abs() < 1e-15 || found.is_nan() && expected.is_nan(),
-                "{found} {expected}"
-            );
+            assert!((found - expected).abs() < 1e-15 || found.is_nan() && expected.is_nan(), "{found} {expected}");
         }
     }
 

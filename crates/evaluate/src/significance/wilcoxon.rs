@@ -84,9 +84,7 @@ mod tests {
     }
 
     fn waves(n: i32) -> Vec<f64> {
-        (0..n)
-            .map(|i| f64::from((i * 37) % 61) / 61.0 - (f64::from((i * 23 + 5) % 59) / 59.0 - 0.11))
-            .collect()
+        (0..n).map(|i| f64::from((i * 37) % 61) / 61.0 - (f64::from((i * 23 + 5) % 59) / 59.0 - 0.11)).collect()
     }
 
     #[test]
@@ -105,9 +103,8 @@ mod tests {
         let tied: Vec<f64> = a.iter().zip(b).map(|(a, b)| f64::from(a - b) / 8.0).collect();
         check(&tied, 6.0, 0.030643077579498194);
         check(&waves(60), 685.0, 0.09112597086696379);
-        let far: Vec<f64> = (0..200)
-            .map(|i| (1.0 + f64::from((i * 7) % 13) / 13.0) - f64::from((i * 5) % 11) / 11.0)
-            .collect();
+        let far: Vec<f64> =
+            (0..200).map(|i| (1.0 + f64::from((i * 7) % 13) / 13.0) - f64::from((i * 5) % 11) / 11.0).collect();
         check(&far, 0.0, 1.4458406428440708e-34);
     }
 

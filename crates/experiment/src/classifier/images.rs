@@ -3,8 +3,8 @@
 use super::task::{ImageData, ImageSource, Partition};
 use sottovoce_core::{Histories, Images, Rng};
 use sottovoce_data::images::{
-    CelebA, Clients, Faces, FacesSpec, ImageDataError, find_folder, image_fingerprint, read_celeba,
-    read_mnist, synthetic_faces,
+    CelebA, Clients, Faces, FacesSpec, ImageDataError, find_folder, image_fingerprint, read_celeba, read_mnist,
+    synthetic_faces,
 };
 use sottovoce_evaluate::report::DataCard;
 use std::path::Path;
@@ -85,9 +85,7 @@ fn mnist(spec: &ImageData, folder: &Path, rng: &Rng) -> Result<Partitioned, Imag
     let mnist = read_mnist(folder)?;
     let (all, train) = (mnist.images.len(), mnist.train);
     let clients = match spec.partition {
-        Partition::Shards => {
-            Clients::by_shards(mnist.images.labels(), train, spec.clients, spec.shards, rng)?
-        }
+        Partition::Shards => Clients::by_shards(mnist.images.labels(), train, spec.clients, spec.shards, rng)?,
         Partition::Iid | Partition::People => Clients::iid(train, all - train, spec.clients, rng)?,
     };
     Ok((mnist.images, clients))

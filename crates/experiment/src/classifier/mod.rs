@@ -71,8 +71,7 @@ impl Trials for Classifiers {
         let (_, data) = self.prepared(&trial.data)?;
         let (shape, classes) = (data.images.shape(), data.images.classes());
         let network = Network::new(training.task.network, shape, classes, Arithmetic::Machine);
-        let network =
-            network.map_err(|error| broken(format!("the network does not suit the images: {error}")))?;
+        let network = network.map_err(|error| broken(format!("the network does not suit the images: {error}")))?;
         let run = Run { training, data: &data, network, seed: trial.seed };
         let (curve, train_seconds) = run.train(progress)?;
         let last = training.task.targets.len().saturating_sub(1);
@@ -110,8 +109,7 @@ impl Run<'_> {
     fn train(&self, progress: &Progress<'_>) -> Result<(AccuracyCurve, f64), TrialError> {
         let task = &self.training.task;
         let every = Every::Rounds(task.checkpoint_every as u64);
-        let mut store =
-            Store::open(progress.checkpoints, BTreeMap::new(), every, Begin::Resume).map_err(broken)?;
+        let mut store = Store::open(progress.checkpoints, BTreeMap::new(), every, Begin::Resume).map_err(broken)?;
         let mut federation = self.federation().map_err(broken)?;
         let (mut curve, before) = self.restore(&mut federation, &mut store)?;
         let started = Instant::now();
@@ -142,11 +140,7 @@ impl Run<'_> {
     }
 
     /// The curve so far and the seconds it took, with the federation as it was.
-    fn restore(
-        &self,
-        federation: &mut Federation,
-        store: &mut Store,
-    ) -> Result<(AccuracyCurve, f64), TrialError> {
+    fn restore(&self, federation: &mut Federation, store: &mut Store) -> Result<(AccuracyCurve, f64), TrialError> {
         let path = store.path().display().to_string();
         let unfit = |reason: String| broken(format!("{path}: {reason}; --fresh starts again"));
         let Some(mut found) = store.take() else {
@@ -163,8 +157,7 @@ impl Run<'_> {
     fn ending(&self, curve: &AccuracyCurve) -> StopReason {
         let Classification { targets, devices, stop_at, rounds, .. } = &*self.training.task;
         let clients = self.data.clients.len();
-        let reached =
-            |target: usize| devices.iter().all(|&share| curve.round_of(target, share, clients).is_some());
+        let reached = |target: usize| devices.iter().all(|&share| curve.round_of(target, share, clients).is_some());
         if stop_at.is_some_and(|accuracy| curve.round_of_accuracy(accuracy).is_some()) {
             StopReason::Accuracy
         } else if stop_at.is_none() && (0..targets.len()).all(reached) {
@@ -220,8 +213,7 @@ impl Run<'_> {
     fn figures(&self, order: &[Criterion]) -> SimulatedFigures {
         let clients = &self.data.clients.train;
         order.iter().fold(SimulatedFigures::new(), |figures, criterion| {
-            let values: Option<Vec<f64>> =
-                clients.iter().map(|own| criterion.value(&self.data.images, own)).collect();
+            let values: Option<Vec<f64>> = clients.iter().map(|own| criterion.value(&self.data.images, own)).collect();
             values.map_or(figures.clone(), |values| figures.with(criterion.asked_as(), values))
         })
     }
@@ -239,17 +231,13 @@ impl Run<'_> {
                 let mut scratch = classifier.scratch(0);
                 let of = |&client: &usize| {
                     let mut right = vec![false; test.of(client).len()];
-                    classifier
-                        .evaluate(&parameters, test.of(client), &mut scratch, |image, is| right[image] = is)?;
+                    classifier.evaluate(&parameters, test.of(client), &mut scratch, |image, is| right[image] = is)?;
                     Ok(right)
                 };
                 clients.iter().map(of).collect::<Result<_, NeuralError>>()
             })
             .collect::<Result<_, _>>()?;
         let devices = parts.iter().flatten().map(|own| (own.len(), own.iter().filter(|&&is| is).count()));
-        Ok(RoundAccuracy {
-            devices: devices.collect(),
-            right: parts.iter().flatten().flatten().copied().collect(),
-        })
+        Ok(RoundAccuracy { devices: devices.collect(), right: parts.iter().flatten().flatten().copied().collect() })
     }
 }

@@ -206,10 +206,7 @@ impl Partition {
                 format!("sorted by label, {shards} shards dealt to {clients} devices (non-IID)")
             }
             Self::People => {
-                format!(
-                    "a device a person; {:.0} % of the images held out at random",
-                    100.0 * images.held_out
-                )
+                format!("a device a person; {:.0} % of the images held out at random", 100.0 * images.held_out)
             }
         }
     }

@@ -305,12 +305,7 @@ impl<'a> Engine<'a> {
         self.changed.notify_all();
     }
 
-    fn record(
-        &self,
-        state: &mut State,
-        trial: &Trial,
-        outcome: Result<Outcome, TrialError>,
-    ) -> Result<(), RunError> {
+    fn record(&self, state: &mut State, trial: &Trial, outcome: Result<Outcome, TrialError>) -> Result<(), RunError> {
         let outcome = match outcome {
             Ok(outcome) => Ok(outcome),
             Err(TrialError::Failed(reason)) => Err(reason),

@@ -186,8 +186,7 @@ impl RowProgress {
             })
             .collect();
         let seed = self.plan.search_seed();
-        let searcher =
-            Searcher { space: &search.space, method: search.method, startup: search.startup, seed };
+        let searcher = Searcher { space: &search.space, method: search.method, startup: search.startup, seed };
         // Random proposals do not look at results, so they can all be made at once.
         let tried = history.len();
         let batch = search.startup.saturating_sub(tried).max(search.at_once).min(search.trials - tried);
@@ -236,15 +235,14 @@ impl RowProgress {
             return classifier_score(task, summaries.first()?);
         }
         let metric = &self.plan.selection.metric;
-        let (value, epochs) = if self.plan.selection.every.is_some()
-            && summaries.iter().all(|summary| !summary.curve.is_empty())
-        {
-            best_epoch(&summaries, |value| metric.objective(value))?
-        } else {
-            let values: Vec<f64> =
-                summaries.iter().map(|summary| metric.of(&summary.metrics)).collect::<Option<_>>()?;
-            (values.iter().sum::<f64>() / values.len() as f64, None)
-        };
+        let (value, epochs) =
+            if self.plan.selection.every.is_some() && summaries.iter().all(|summary| !summary.curve.is_empty()) {
+                best_epoch(&summaries, |value| metric.objective(value))?
+            } else {
+                let values: Vec<f64> =
+                    summaries.iter().map(|summary| metric.of(&summary.metrics)).collect::<Option<_>>()?;
+                (values.iter().sum::<f64>() / values.len() as f64, None)
+            };
         (!value.is_nan()).then(|| Score { value, objective: metric.objective(value), epochs })
     }
 
@@ -298,8 +296,7 @@ mod tests {
             Summary { accuracy_curve: Some(curve), figures, ..Summary::default() }
         };
         let best = |tried: &[Summary]| {
-            let scores: Vec<f64> =
-                tried.iter().map(|one| classifier_score(&task, one).unwrap().objective).collect();
+            let scores: Vec<f64> = tried.iter().map(|one| classifier_score(&task, one).unwrap().objective).collect();
             (1..scores.len()).fold(0, |best, at| if scores[at] > scores[best] { at } else { best })
         };
         let fast = [(None, 0.99), (Some(8.0), 0.9), (Some(5.0), 0.8), (Some(5.0), 0.8), (Some(5.0), 0.7)];

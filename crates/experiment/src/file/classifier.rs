@@ -113,8 +113,7 @@ fn aggregations<'a>(top: &Fields<'a>, section: &'a str, main: &Fields<'a>) -> Re
         (Some(named), _) => Ok(named),
         (None, Some(criteria)) => Ok(Aggregation::all(&criteria.0)),
         (None, None) => {
-            let message =
-                format!("[{section}] needs `criteria` (all their orders are compared) or `aggregations`");
+            let message = format!("[{section}] needs `criteria` (all their orders are compared) or `aggregations`");
             Err(top.error(section, message))
         }
     }
@@ -124,13 +123,11 @@ fn images(top: &Fields<'_>) -> Result<ImageData> {
     let section = top.section("images", "[images]", IMAGES)?;
     let kind = |field: Field<'_>| field.choice(&[("mnist", 0), ("celeba", 1), ("faces", 2)]);
     let missing = || -> FileError {
-        top.source
-            .error(0..0, "an experiment on classifiers needs [images] with `kind`: mnist, celeba or faces")
+        top.source.error(0..0, "an experiment on classifiers needs [images] with `kind`: mnist, celeba or faces")
     };
     let kind = section.read("kind", kind)?.ok_or_else(missing)?;
-    let text = |key: &'static str, default: &str| {
-        Ok(section.read(key, Field::text)?.unwrap_or_else(|| default.to_owned()))
-    };
+    let text =
+        |key: &'static str, default: &str| Ok(section.read(key, Field::text)?.unwrap_or_else(|| default.to_owned()));
     let source = match kind {
         0 => ImageSource::Mnist(text("folder", "mnist")?),
         1 => ImageSource::CelebA(text("folder", "celeba")?),
@@ -176,8 +173,7 @@ fn fractions(field: Field<'_>) -> Result<Vec<f64>> {
 mod tests {
     use super::*;
 
-    const SMALL: &str =
-        "title = \"t\"\n[classifier]\ncriteria = [\"ds\", \"LD\"]\n[images]\nkind = \"mnist\"\n";
+    const SMALL: &str = "title = \"t\"\n[classifier]\ncriteria = [\"ds\", \"LD\"]\n[images]\nkind = \"mnist\"\n";
 
     fn error(text: &str) -> String {
         Experiment::parse("f.toml", text, &[]).err().expect("an error").to_string()
@@ -187,10 +183,7 @@ mod tests {
     fn defaults_are_those_of_the_thesis() {
         let experiment = Experiment::parse("f.toml", SMALL, &[]).unwrap();
         let task = experiment.classification().unwrap();
-        assert_eq!(
-            (experiment.rows.len(), task.rounds, experiment.compare.as_deref()),
-            (4, 1000, Some("DS"))
-        );
+        assert_eq!((experiment.rows.len(), task.rounds, experiment.compare.as_deref()), (4, 1000, Some("DS")));
         assert_eq!((task.targets.len(), task.devices.len()), (4, 9));
         assert_eq!((task.epochs, task.batch, task.client_fraction), (5, 0, 0.1));
         assert!(experiment.warnings.is_empty());
@@ -217,10 +210,7 @@ mod tests {
         assert!(error(&with("criteria = [\"ds\"]\nrounds = 0")).contains("at least 1, found 0"));
         assert!(error(&with("criteria = [\"ds\"]\ntargets = [0.9, 0.8]")).contains("ascending"));
         assert!(error(&with("criteria = [\"ds\"]\ntargets = [1.8]")).contains("up to 1, found 1.8"));
-        assert!(
-            error(&format!("{SMALL}clients = 0\n"))
-                .contains("clients: expected a whole number of at least 1")
-        );
+        assert!(error(&format!("{SMALL}clients = 0\n")).contains("clients: expected a whole number of at least 1"));
         assert!(error(&format!("{SMALL}partition = \"people\"\n")).contains("digits are dealt"));
         assert!(error(&format!("{SMALL}[training]\nnetwork = \"cn\"\n")).contains("did you mean `cnn`"));
         assert!(error(&format!("{SMALL}[training]\nlearning_rate = [0.1, 0]\n")).contains("above 0"));

@@ -280,8 +280,7 @@ impl Experiment {
     /// If the file cannot be opened or has an error.
     pub fn read(path: &Path) -> Result<(Self, String), ReadError> {
         let file = path.display().to_string();
-        let text =
-            std::fs::read_to_string(path).map_err(|reason| ReadError::Open { file: file.clone(), reason })?;
+        let text = std::fs::read_to_string(path).map_err(|reason| ReadError::Open { file: file.clone(), reason })?;
         Ok((Self::parse(&file, &text, &registry::all())?, text))
     }
 

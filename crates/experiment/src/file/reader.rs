@@ -65,8 +65,7 @@ impl<'a> Fields<'a> {
             let given: &str = key.get_ref();
             if !known.contains(&given) {
                 let hint = did_you_mean(given, known);
-                let message =
-                    format!("{name} has no key `{given}`{hint}; its keys are: {}", known.join(", "));
+                let message = format!("{name} has no key `{given}`{hint}; its keys are: {}", known.join(", "));
                 return Err(source.error(key.span(), message));
             }
         }
@@ -156,11 +155,7 @@ impl<'a> Field<'a> {
     /// A number above 0 and up to 1.
     pub(super) fn fraction(self) -> Result<f64> {
         let value = self.number()?;
-        if value > 0.0 && value <= 1.0 {
-            Ok(value)
-        } else {
-            Err(self.unexpected("a number above 0 and up to 1"))
-        }
+        if value > 0.0 && value <= 1.0 { Ok(value) } else { Err(self.unexpected("a number above 0 and up to 1")) }
     }
 
     pub(super) fn switch(self) -> Result<bool> {
@@ -211,10 +206,7 @@ impl<'a> Field<'a> {
     }
 
     /// As [`each`](Self::each), for lists without repetitions.
-    pub(super) fn distinct<T: PartialEq + Display>(
-        self,
-        read: impl Fn(Field<'a>) -> Result<T>,
-    ) -> Result<Vec<T>> {
+    pub(super) fn distinct<T: PartialEq + Display>(self, read: impl Fn(Field<'a>) -> Result<T>) -> Result<Vec<T>> {
         let mut values = Vec::new();
         for item in self.list()? {
             let value = read(item)?;

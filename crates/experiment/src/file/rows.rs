@@ -30,9 +30,8 @@ pub(super) fn rows(top: &Fields<'_>, models: &[&'static Model]) -> Result<Vec<Ro
 
 fn rows_of_model(field: Field<'_>, models: &[&'static Model]) -> Result<Vec<RowSpec>> {
     let fields = field.fields("a [[model]]", MODEL)?;
-    let model = fields.need("name", |field| {
-        find_in(models, &field.text()?).map_err(|error| field.error(error.to_string()))
-    })?;
+    let model =
+        fields.need("name", |field| find_in(models, &field.text()?).map_err(|error| field.error(error.to_string())))?;
     let settings = ModelSettings { model, schema: model.schema().cloned().collect() };
     let fixed = fields.read("set", |field| settings.values(field))?.unwrap_or_default();
     let sweep = fields.read("sweep", |field| settings.lists(field))?.unwrap_or_default();
@@ -80,8 +79,7 @@ fn tuned_at(
         return Err(field.wrong("there is nothing to choose without a `grid` or a `search`"));
     }
     let named = settings.values(field)?;
-    let is_named =
-        |row: &&Point| row.len() == named.len() && named.iter().all(|setting| row.contains(setting));
+    let is_named = |row: &&Point| row.len() == named.len() && named.iter().all(|setting| row.contains(setting));
     match combinations.iter().find(is_named) {
         Some(row) if !row.is_empty() => Ok(Some(row.clone())),
         _ => Err(field.wrong("expected one value of each setting of `sweep`, among those it lists")),
@@ -90,9 +88,9 @@ fn tuned_at(
 
 /// Puts swept values into the label: where it says `{pi}`, or else behind it.
 fn label(family: &str, swept: &Point) -> String {
-    let filled = swept.iter().fold(family.to_owned(), |label, (key, value)| {
-        label.replace(&format!("{{{key}}}"), &value.to_string())
-    });
+    let filled = swept
+        .iter()
+        .fold(family.to_owned(), |label, (key, value)| label.replace(&format!("{{{key}}}"), &value.to_string()));
     if swept.is_empty() || filled != family {
         return filled;
     }
@@ -115,13 +113,12 @@ impl ModelSettings {
     ) -> Result<Vec<(String, T)>> {
         let mut entries: Vec<_> = field.table()?.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
-        let setting =
-            |(key, entry): (&'a toml::Spanned<toml::de::DeString<'a>>, &'a super::reader::Entry<'a>)| {
-                let found = self.setting(key.get_ref());
-                let setting = found.map_err(|error| field.source.error(key.span(), error.to_string()))?;
-                let value = Field { source: field.source, key: setting.key, entry };
-                Ok((setting.key.to_owned(), read(setting, value)?))
-            };
+        let setting = |(key, entry): (&'a toml::Spanned<toml::de::DeString<'a>>, &'a super::reader::Entry<'a>)| {
+            let found = self.setting(key.get_ref());
+            let setting = found.map_err(|error| field.source.error(key.span(), error.to_string()))?;
+            let value = Field { source: field.source, key: setting.key, entry };
+            Ok((setting.key.to_owned(), read(setting, value)?))
+        };
         entries.into_iter().map(setting).collect()
     }
 
@@ -158,9 +155,7 @@ impl ModelSettings {
         let grid = fields.read("grid", |field| self.lists(field))?;
         let search = fields.read("search", |field| self.search(field, fields))?;
         match (grid, search) {
-            (Some(_), Some(_)) => {
-                Err(fields.error("search", "a [[model]] has a `grid` or a `search`, not both"))
-            }
+            (Some(_), Some(_)) => Err(fields.error("search", "a [[model]] has a `grid` or a `search`, not both")),
             (Some(grid), None) => Ok(Tuning::Grid(grid)),
             (None, Some(search)) => Ok(Tuning::Search(search)),
             (None, None) => Ok(Tuning::None),
@@ -215,11 +210,9 @@ impl ModelSettings {
 
     /// The whole ranges of the settings that have a rank, in its order.
     fn whole_ranges(&self, rank: impl Fn(&str) -> Option<usize>) -> Space {
-        let mut ranked: Vec<_> =
-            self.schema.iter().filter_map(|setting| Some((rank(setting.key)?, setting))).collect();
+        let mut ranked: Vec<_> = self.schema.iter().filter_map(|setting| Some((rank(setting.key)?, setting))).collect();
         ranked.sort_by_key(|(rank, _)| *rank);
-        let dimension =
-            |setting: &Setting| Dimension { key: setting.key.to_owned(), range: Range::of(setting) };
+        let dimension = |setting: &Setting| Dimension { key: setting.key.to_owned(), range: Range::of(setting) };
         Space { dimensions: ranked.into_iter().map(|(_, setting)| dimension(setting)).collect() }
     }
 

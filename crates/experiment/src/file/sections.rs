@@ -7,8 +7,7 @@ use sottovoce_evaluate::{Metric, Protocol};
 use sottovoce_models::registry::Model;
 use toml::de::DeTable;
 
-const TOP: &[&str] =
-    &["title", "question", "notes", "data", "seeds", "compare", "protocol", "choice", "model", "plot"];
+const TOP: &[&str] = &["title", "question", "notes", "data", "seeds", "compare", "protocol", "choice", "model", "plot"];
 const SELECTION: &[&str] = &["metric", "seeds", "train_on", "every", "patience", "test_curve", "if_failed"];
 
 /// Figures of a final trial that are no metrics; models may add others.
@@ -84,8 +83,7 @@ fn selection(top: &Fields<'_>, protocol: &Protocol) -> Result<Selection> {
 }
 
 fn metric_at(field: Field<'_>, protocol: &Protocol) -> Result<MetricAt> {
-    let metric =
-        MetricAt::parse(&field.text()?, protocol.cutoffs[0]).map_err(|message| field.wrong(message))?;
+    let metric = MetricAt::parse(&field.text()?, protocol.cutoffs[0]).map_err(|message| field.wrong(message))?;
     if protocol.cutoffs.contains(&metric.cutoff) {
         return Ok(metric);
     }
@@ -133,8 +131,7 @@ fn check_names(top: &Fields<'_>, experiment: &Experiment) -> Result<()> {
         let labels: Vec<&str> = experiment.rows.iter().map(|row| row.label.as_str()).collect();
         if !labels.contains(&label.as_str()) {
             let hint = did_you_mean(label, &labels);
-            let message =
-                format!("compare: there is no row `{label}`{hint}; rows are: {}", labels.join(", "));
+            let message = format!("compare: there is no row `{label}`{hint}; rows are: {}", labels.join(", "));
             return Err(top.error("compare", message));
         }
     }

@@ -26,17 +26,14 @@ pub(super) fn table(experiment: &Experiment, data: &DataResults) -> Option<Table
     for (number, group) in groups.iter().enumerate() {
         let (first, last) = (lengths[group[0]], lengths[group[group.len() - 1]]);
         let heading = if first == last { format!("{first}") } else { format!("{first} to {last}") };
-        let help =
-            format!("{title} of the {} users with {heading} interactions in the training part.", group.len());
-        table =
-            table.column(Column::new(format!("group_{}", number + 1), heading).help(help).higher().digits(4));
+        let help = format!("{title} of the {} users with {heading} interactions in the training part.", group.len());
+        table = table.column(Column::new(format!("group_{}", number + 1), heading).help(help).higher().digits(4));
     }
     for (row, (own, values)) in &evaluated {
         if own != users {
             continue;
         }
-        let mean =
-            |group: &Vec<usize>| group.iter().map(|&user| values[user]).sum::<f64>() / group.len() as f64;
+        let mean = |group: &Vec<usize>| group.iter().map(|&user| values[user]).sum::<f64>() / group.len() as f64;
         let cells = groups.iter().map(|group| Cell::number(mean(group)));
         table = table.row(cells.fold(Row::new(&row.label), Row::cell));
     }

@@ -4,9 +4,7 @@ use super::{list, rows};
 use crate::classifier::{AccuracyCurve, Classification, StopReason};
 use crate::results::{Results, Row};
 use sottovoce_evaluate::report::plot::{Axis, Point, Series, Style, Unit};
-use sottovoce_evaluate::report::{
-    Cell, Column, Format, KeyFigure, Mark, Plot, Report, Row as Line, Section, Table,
-};
+use sottovoce_evaluate::report::{Cell, Column, Format, KeyFigure, Mark, Plot, Report, Row as Line, Section, Table};
 use sottovoce_models::settings::Value;
 
 /// The start of the captions of the tables of rounds.
@@ -65,8 +63,7 @@ fn percent(fraction: f64) -> String {
 
 impl<'a> Comparison<'a> {
     fn of(task: &'a Classification, results: &'a Results) -> Self {
-        let curves =
-            |row: &'a Row| row.finals.iter().filter_map(|each| each.run.accuracy_curve.as_ref()).collect();
+        let curves = |row: &'a Row| row.finals.iter().filter_map(|each| each.run.accuracy_curve.as_ref()).collect();
         let rows = rows(results).map(|(_, row)| Aggregated { row, curves: curves(row) }).collect();
         let devices = results.data.first().map_or(0, |data| data.card.card.users as usize);
         Self { task, results, devices, rows }
@@ -132,9 +129,7 @@ impl<'a> Comparison<'a> {
             let line = cells.fold(Line::new(&row.row.label), Line::cell);
             table = table.row(line.cell(Cell::number(gains.iter().sum::<f64>() / gains.len().max(1) as f64)));
         }
-        table.note(
-            "The baseline's row has rounds, the others have rounds gained over it: positive is earlier.",
-        )
+        table.note("The baseline's row has rounds, the others have rounds gained over it: positive is earlier.")
     }
 
     /// The mean gain of a row over the baseline, over all targets and fractions.
@@ -164,8 +159,7 @@ impl<'a> Comparison<'a> {
         }
         if let Some(accuracy) = self.task.stop_at {
             let reached = baseline.curves.iter().map(|curve| curve.round_of_accuracy(accuracy));
-            let rounds =
-                reached.map(|round| round.map_or("never".to_owned(), |round| format!("round {round}")));
+            let rounds = reached.map(|round| round.map_or("never".to_owned(), |round| format!("round {round}")));
             let (goal, rounds) = (percent(accuracy), list(rounds));
             sentences.push(format!("**{name}** reaches a test accuracy of {goal} in {rounds}."));
         }
@@ -194,8 +188,7 @@ impl<'a> Comparison<'a> {
     fn curves(&self) -> Plot {
         let series = self.rows.iter().enumerate().map(|(n, row)| {
             let rounds = row.curves.iter().map(|curve| curve.rounds()).min().unwrap_or(0);
-            let point =
-                |round: usize| Point::new((round + 1) as f64, row.mean(|curve| curve.accuracy[round]));
+            let point = |round: usize| Point::new((round + 1) as f64, row.mean(|curve| curve.accuracy[round]));
             let series = Series::of(&row.row.label, (0..rounds).map(point).collect());
             if n == 0 { series.style(Style::Reference) } else { series }
         });
@@ -212,9 +205,7 @@ impl<'a> Comparison<'a> {
             .column(Column::new("last", "last accuracy").higher().digits(4))
             .column(Column::new("rounds", "rounds done").digits(0))
             .column(Column::new("megabytes", "MB sent by devices").digits(0))
-            .column(
-                Column::new("seconds", "seconds").digits(0).help("Wall clock; trials may run in parallel."),
-            );
+            .column(Column::new("seconds", "seconds").digits(0).help("Wall clock; trials may run in parallel."));
         for row in &self.rows {
             let seconds = row.row.figures.get("train_seconds").map_or(0.0, |spread| spread.mean);
             let values = [
@@ -271,7 +262,8 @@ impl<'a> Comparison<'a> {
             let line = line.numbers([curve.best.accuracy, curve.rounds() as f64]);
             table = table.row(if Some(rate) == self.learning_rate() { line.highlight() } else { line });
         }
-        let note = "Selected: the rate with which half of the devices first reach the last target, or else the most accurate.";
+        let note =
+            "Selected: the rate with which half of the devices first reach the last target, or else the most accurate.";
         (!tried.is_empty()).then(|| table.note(note))
     }
 }

@@ -12,10 +12,8 @@ const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
 fn mean_curve(row: &Row) -> Vec<(f64, f64)> {
     let Some(first) = row.finals.iter().find(|each| !each.run.curve.is_empty()) else { return Vec::new() };
     let at = |epoch: usize| {
-        let points =
-            row.finals.iter().filter_map(|each| each.run.curve.iter().find(|point| point.epoch == epoch));
-        let pairs: Vec<(f64, f64)> =
-            points.filter_map(|point| Some((point.rounds? as f64, point.value?))).collect();
+        let points = row.finals.iter().filter_map(|each| each.run.curve.iter().find(|point| point.epoch == epoch));
+        let pairs: Vec<(f64, f64)> = points.filter_map(|point| Some((point.rounds? as f64, point.value?))).collect();
         let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
         (!pairs.is_empty()).then(|| (mean(|pair| pair.0), mean(|pair| pair.1)))
     };

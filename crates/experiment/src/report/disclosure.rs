@@ -19,8 +19,7 @@ pub(super) fn is_federated(row: &Row) -> bool {
 /// For data sets with a federated row.
 pub(super) fn section(experiment: &Experiment, results: &Results) -> Option<Section> {
     let federated = results.data.iter().filter(|data| data.rows.iter().any(is_federated));
-    let section =
-        federated.map(|data| table(experiment, data)).fold(Section::new("Disclosure"), Section::table);
+    let section = federated.map(|data| table(experiment, data)).fold(Section::new("Disclosure"), Section::table);
     let text = "A centralised model needs every history in one place. In a federated one, histories and user embeddings stay \
                 on the devices; what leaves a device passes its owner's disclosure policy first.";
     unless_empty(section).map(|section| section.text(text))

@@ -25,12 +25,7 @@ const SIGNIFICANT: f64 = 0.05;
 
 /// Composes the report of an experiment. `text` is the experiment file as it was read; `provenance` are facts about the
 /// run that results do not have (command line, duration, machine).
-pub fn compose(
-    experiment: &Experiment,
-    text: &str,
-    results: &Results,
-    provenance: &[(String, String)],
-) -> Report {
+pub fn compose(experiment: &Experiment, text: &str, results: &Results, provenance: &[(String, String)]) -> Report {
     let mut report = match experiment.classification() {
         Some(task) => classifier::report(task, results),
         None => recommenders(experiment, results),
@@ -64,8 +59,7 @@ pub fn headline(report: &Report) -> Option<&Table> {
 
 fn recommenders(experiment: &Experiment, results: &Results) -> Report {
     let (shown, which) = sweep::condensed(experiment, results, sweep::MOST_ROWS);
-    let differences: Vec<Differences> =
-        shown.data.iter().map(|data| Differences::of(experiment, data)).collect();
+    let differences: Vec<Differences> = shown.data.iter().map(|data| Differences::of(experiment, data)).collect();
     let mut report = Report::new(&results.title).subtitle("experiment");
     for ((data, all), differences) in shown.data.iter().zip(&results.data).zip(&differences) {
         let sentences = [
@@ -81,9 +75,7 @@ fn recommenders(experiment: &Experiment, results: &Results) -> Report {
     let sweeps = sweep_plots::sections(experiment, results);
     // Where something is federated, what leaves the device and what it is worth come first.
     let mut parts: Vec<Section> = match disclosure::section(experiment, &shown) {
-        Some(first) => {
-            [first].into_iter().chain(privacy::section(&shown)).chain(sweeps).chain(main).collect()
-        }
+        Some(first) => [first].into_iter().chain(privacy::section(&shown)).chain(sweeps).chain(main).collect(),
         None => main.into_iter().chain(sweeps).collect(),
     };
     parts.extend(closing_sections(experiment, results, &shown));
@@ -168,9 +160,8 @@ fn data_section(
     differences: &Differences,
 ) -> Section {
     let cutoff = experiment.main_cutoff();
-    let mut section = section
-        .table(tables::accuracy(experiment, data, cutoff, differences))
-        .plot(plots::bars(experiment, data));
+    let mut section =
+        section.table(tables::accuracy(experiment, data, cutoff, differences)).plot(plots::bars(experiment, data));
     if let Some(plot) = plots::users(experiment, data) {
         section = section.plot(plot);
     }
@@ -198,12 +189,10 @@ fn how_evaluated(experiment: &Experiment, results: &Results) -> String {
         n => format!("{n} seeds (mean ± standard deviation)"),
     };
     let refit = if selection.refit { "training and validation part together" } else { "the training part" };
-    let mut text = format!(
-        "Ranked: {ranked}. Each row was trained with {seeds} on {refit} and evaluated on the test part."
-    );
+    let mut text =
+        format!("Ranked: {ranked}. Each row was trained with {seeds} on {refit} and evaluated on the test part.");
     if rows(results).any(|(_, row)| !row.tried.is_empty()) {
-        text +=
-            &format!(" Settings were selected by {} on the validation part.", metric_title(selection.metric));
+        text += &format!(" Settings were selected by {} on the validation part.", metric_title(selection.metric));
     }
     text
 }
@@ -284,8 +273,7 @@ fn single_set(experiment: &Experiment, data: &DataResults) -> Vec<KeyFigure> {
     if !figures.is_empty() {
         return figures;
     }
-    let baseline =
-        experiment.compare.as_ref().and_then(|label| ranking.iter().find(|(row, _)| row.label == *label));
+    let baseline = experiment.compare.as_ref().and_then(|label| ranking.iter().find(|(row, _)| row.label == *label));
     if let Some((row, before)) = baseline.filter(|(row, _)| row.label != best.label) {
         let label = format!("against {}", row.label);
         let times = format!("{:.2} ×", value / before);

@@ -103,8 +103,13 @@ fn against_popularity(data: &DataResults, rows: &[(&Row, &[u32])]) -> Option<Plo
     let axis = |title: &str| Axis::new(title).unit(Unit::Percent);
     let title = format!("Share of recommendations by item popularity on {}", data.label);
     Some(
-        Plot::lines(title, axis("items, most popular first").log(), axis("share of recommendations").from_zero(), series)
-            .caption("Above the curve of the training part: popular items are recommended more than people chose them."),
+        Plot::lines(
+            title,
+            axis("items, most popular first").log(),
+            axis("share of recommendations").from_zero(),
+            series,
+        )
+        .caption("Above the curve of the training part: popular items are recommended more than people chose them."),
     )
 }
 
@@ -142,17 +147,14 @@ pub(super) fn bias(data: &DataResults) -> Option<Plot> {
 pub(super) fn differing_categories(data: &DataResults, rows: &[&Row]) -> Option<(Vec<String>, String)> {
     let spread = |category: &String| {
         let values = rows.iter().filter_map(|row| row.bias_disparity.get(category));
-        let (low, high) =
-            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)));
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)));
         high - low
     };
     let all = &rows.first()?.bias_disparity;
     let common = |name: &&String| data.card.categories.get(*name).is_none_or(|share| *share >= COMMON);
-    let mut categories: Vec<(f64, &String)> =
-        all.keys().filter(common).map(|name| (spread(name), name)).collect();
+    let mut categories: Vec<(f64, &String)> = all.keys().filter(common).map(|name| (spread(name), name)).collect();
     categories.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
-    let mut chosen: Vec<String> =
-        categories.into_iter().take(CATEGORIES).map(|(_, name)| name.clone()).collect();
+    let mut chosen: Vec<String> = categories.into_iter().take(CATEGORIES).map(|(_, name)| name.clone()).collect();
     chosen.sort_unstable();
     let which = match all.len() > chosen.len() {
         true => format!(
@@ -251,9 +253,9 @@ pub(super) fn searches(experiment: &Experiment, results: &Results) -> Vec<Plot> 
             .map(|row| {
                 let mut best: Option<f64> = None;
                 let points = row.tried.iter().enumerate().filter_map(|(at, tried)| {
-                    let better = tried.value.filter(|value| {
-                        best.is_none_or(|before| metric.objective(*value) > metric.objective(before))
-                    });
+                    let better = tried
+                        .value
+                        .filter(|value| best.is_none_or(|before| metric.objective(*value) > metric.objective(before)));
                     best = better.or(best);
                     Some(((at + 1) as f64, best?))
                 });

@@ -33,9 +33,8 @@ fn table(data: &DataResults) -> Table {
     }
     for row in data.rows.iter().filter(|row| is_audited(row)) {
         let cell = |name: &str| Cell::maybe(row.figures.get(name).map(|spread| spread.mean));
-        table = table.row(
-            columns.iter().map(|(name, ..)| cell(name)).fold(report::Row::new(&row.label), report::Row::cell),
-        );
+        table = table
+            .row(columns.iter().map(|(name, ..)| cell(name)).fold(report::Row::new(&row.label), report::Row::cell));
     }
     table
 }

@@ -24,11 +24,8 @@ impl Differences {
         // Only metrics that every user has a value of can be tested.
         let key = if Metric::PER_USER.contains(&main.key) { main.key } else { Metric::Ndcg };
         let metric = MetricAt { key, cutoff: main.cutoff };
-        let columns: Vec<(&Row, Vec<f64>)> = data
-            .rows
-            .iter()
-            .filter_map(|row| Some((row, row.per_user(metric.key, metric.cutoff)?.1)))
-            .collect();
+        let columns: Vec<(&Row, Vec<f64>)> =
+            data.rows.iter().filter_map(|row| Some((row, row.per_user(metric.key, metric.cutoff)?.1))).collect();
         let pairs: Vec<(&str, &[f64])> =
             columns.iter().map(|(row, values)| (row.label.as_str(), values.as_slice())).collect();
         let named = experiment.compare.as_deref().filter(|name| pairs.iter().any(|(label, _)| label == name));
@@ -39,9 +36,7 @@ impl Differences {
 
     /// The comparison of two rows, if it was made.
     pub(super) fn between(&self, a: &str, b: &str) -> Option<&Comparison> {
-        self.found
-            .iter()
-            .find(|one| (one.model == a && one.reference == b) || (one.model == b && one.reference == a))
+        self.found.iter().find(|one| (one.model == a && one.reference == b) || (one.model == b && one.reference == a))
     }
 
     /// The mark of a row that differs significantly from the reference.
@@ -49,8 +44,7 @@ impl Differences {
         let one = self.found.iter().find(|one| one.model == label && one.student.p_holm < SIGNIFICANT)?;
         let reference = if self.named { format!("**{}**", one.reference) } else { "the best row".to_owned() };
         let (symbol, direction) = if one.difference > 0.0 { ("▲", "above") } else { ("▼", "below") };
-        let meaning =
-            format!("significantly {direction} {reference} (paired t-test, Holm, p < {SIGNIFICANT})");
+        let meaning = format!("significantly {direction} {reference} (paired t-test, Holm, p < {SIGNIFICANT})");
         Some(Mark::new(symbol, meaning).detail(format!("p = {:.2e}, d = {:.2}", one.student.p_holm, one.d)))
     }
 }

@@ -36,9 +36,7 @@ pub(super) fn families(data: &DataResults) -> Vec<Family<'_>> {
 
 /// The rows that belong to no sweep.
 pub(super) fn single_rows<'a>(data: &'a DataResults, families: &[Family<'_>]) -> Vec<&'a Row> {
-    let swept = |row: &Row| {
-        families.iter().flat_map(|family| &family.rows).any(|(_, other)| other.label == row.label)
-    };
+    let swept = |row: &Row| families.iter().flat_map(|family| &family.rows).any(|(_, other)| other.label == row.label);
     data.rows.iter().filter(|row| !swept(row)).collect()
 }
 
@@ -104,9 +102,8 @@ impl<'a> Family<'a> {
         let tested = |row: &Row| row.metric(metric.key, metric.cutoff).map(|spread| spread.mean);
         let rows = || self.rows.iter().map(|(_, row)| *row).filter(|row| tested(row).is_some());
         let by_validation = rows().all(|row| validated(row).is_some());
-        let objective = |row: &Row| {
-            if by_validation { validated(row) } else { tested(row) }.map(|value| metric.objective(value))
-        };
+        let objective =
+            |row: &Row| if by_validation { validated(row) } else { tested(row) }.map(|value| metric.objective(value));
         let mut best: Option<(&Row, f64)> = None;
         for (row, value) in rows().filter_map(|row| Some((row, objective(row)?))) {
             if best.is_none_or(|(_, before)| value > before) {
@@ -118,11 +115,7 @@ impl<'a> Family<'a> {
 }
 
 /// The results with one row a sweep where there are more than `most` rows; and how that row was selected, in words.
-pub(super) fn condensed<'a>(
-    experiment: &Experiment,
-    results: &'a Results,
-    most: usize,
-) -> (Cow<'a, Results>, String) {
+pub(super) fn condensed<'a>(experiment: &Experiment, results: &'a Results, most: usize) -> (Cow<'a, Results>, String) {
     let mut shown = Cow::Borrowed(results);
     let mut by_validation = true;
     for (at, data) in results.data.iter().enumerate() {
@@ -138,9 +131,7 @@ pub(super) fn condensed<'a>(
     }
     let words = match (&shown, by_validation) {
         (Cow::Borrowed(_), _) => "",
-        (Cow::Owned(_), true) => {
-            " Of each sweep, the row that was best on the validation part is shown here."
-        }
+        (Cow::Owned(_), true) => " Of each sweep, the row that was best on the validation part is shown here.",
         (Cow::Owned(_), false) => " Of each sweep, the row that is best on the test part is shown here.",
     };
     (shown, words.to_owned())

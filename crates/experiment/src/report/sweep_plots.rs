@@ -45,22 +45,19 @@ pub(super) fn summary(experiment: &Experiment, data: &DataResults) -> Option<Str
         let values = family.rows.iter().filter_map(|(_, row)| mean(row)).map(|value| metric.objective(value));
         values.max_by(f64::total_cmp)
     };
-    let family =
-        families.iter().max_by(|a, b| best(a).partial_cmp(&best(b)).unwrap_or(std::cmp::Ordering::Equal))?;
+    let family = families.iter().max_by(|a, b| best(a).partial_cmp(&best(b)).unwrap_or(std::cmp::Ordering::Equal))?;
     let points: Vec<(f64, f64)> = family.rows.iter().filter_map(|(x, row)| Some((*x, mean(row)?))).collect();
     let (&(first, low), &(last, high)) = (points.first()?, points.last()?);
-    let &(top, most) =
-        points.iter().max_by(|a, b| metric.objective(a.1).total_cmp(&metric.objective(b.1)))?;
+    let &(top, most) = points.iter().max_by(|a, b| metric.objective(a.1).total_cmp(&metric.objective(b.1)))?;
     let value_at = |x: f64, y: f64| format!("{y:.4} at {}", sweep::at(family.key, x));
     let peak = match top == first || top == last {
         true => String::new(),
         false => format!(", with a maximum of {}", value_at(top, most)),
     };
     let share = |y: f64| y / most;
-    let enough =
-        points.iter().find(|(x, y)| *x < top && share(*y) >= ENOUGH).map_or_else(String::new, |(x, y)| {
-            format!("; {} suffices for {:.0} % of that", sweep::at(family.key, *x), 100.0 * share(*y))
-        });
+    let enough = points.iter().find(|(x, y)| *x < top && share(*y) >= ENOUGH).map_or_else(String::new, |(x, y)| {
+        format!("; {} suffices for {:.0} % of that", sweep::at(family.key, *x), 100.0 * share(*y))
+    });
     let enough = if metric.key.better() == Better::Higher { enough } else { String::new() };
     Some(format!(
         "Over the sweep of {}, {} of **{}** on {} goes from {} to {}{peak}{enough}.",
@@ -85,8 +82,7 @@ impl Sweeps<'_> {
         let main = self.experiment.selection.metric;
         let f1 = MetricAt { key: Metric::F1, cutoff: main.cutoff };
         let metrics = if main == f1 { vec![main] } else { vec![main, f1] };
-        let mut section =
-            metrics.into_iter().filter_map(|metric| self.against(metric)).fold(section, Section::plot);
+        let mut section = metrics.into_iter().filter_map(|metric| self.against(metric)).fold(section, Section::plot);
         let rest = [self.coverage(), self.front("tcc"), self.front("bytes")];
         section = rest.into_iter().flatten().fold(section, Section::plot);
         section.table(tables::sweep(self.experiment, self.data, &self.families))
@@ -142,10 +138,8 @@ impl Sweeps<'_> {
     /// Precision against the number of items recommended, over the sweep.
     fn coverage(&self) -> Option<Plot> {
         let cutoff = self.experiment.main_cutoff();
-        let series = self.curves(
-            |row| row.metric(Metric::ItemCoverage, cutoff),
-            |row| row.metric(Metric::Precision, cutoff),
-        );
+        let series =
+            self.curves(|row| row.metric(Metric::ItemCoverage, cutoff), |row| row.metric(Metric::Precision, cutoff));
         let axis = |key| Axis::new(metric_title(MetricAt { key, cutoff }));
         let items = Axis::new(format!("distinct items in the top {cutoff} of any user"));
         (!series.is_empty()).then(|| {
@@ -173,9 +167,8 @@ impl Sweeps<'_> {
             Better::Higher => ParetoAxes::low_x_high_y(),
             Better::Lower => ParetoAxes { y: Direction::LowerBetter, ..ParetoAxes::low_x_high_y() },
         };
-        let plot = Plot::pareto(title, x, y, series.clone(), front).caption(
-            "Filled: on the Pareto front. Horizontal lines: centralised models, which send no model.",
-        );
+        let plot = Plot::pareto(title, x, y, series.clone(), front)
+            .caption("Filled: on the Pareto front. Horizontal lines: centralised models, which send no model.");
         let mut singles = sweep::single_rows(self.data, &self.families);
         singles.retain(|row| sent(row, what).is_none());
         Some(plots::with_levels(plot, &series, &singles, value))
@@ -211,7 +204,9 @@ impl Sweeps<'_> {
                 Axis::new("share of all rows sent").unit(Unit::Percent).log(),
                 series,
             )
-            .caption("A flat curve: all items equally often, as when only items outside the history are sent. First seed.")
+            .caption(
+                "A flat curve: all items equally often, as when only items outside the history are sent. First seed.",
+            )
         })
     }
 
@@ -224,8 +219,8 @@ impl Sweeps<'_> {
             return None;
         }
         let popularity: Vec<f64> = self.data.card.popularity.iter().map(|count| f64::from(*count)).collect();
-        let training = frequency("training part", popularity, MOST_RECOMMENDED)
-            .map(|curve| curve.style(Style::Reference));
+        let training =
+            frequency("training part", popularity, MOST_RECOMMENDED).map(|curve| curve.style(Style::Reference));
         series.extend(training);
         let title = format!("Recommendation frequency of items: {} on {}", family.name, self.data.label);
         Some(
@@ -239,12 +234,7 @@ impl Sweeps<'_> {
         )
     }
 
-    fn frequencies(
-        &self,
-        family: &Family<'_>,
-        most: usize,
-        counts: impl Fn(&Row) -> Option<Vec<f64>>,
-    ) -> Vec<Series> {
+    fn frequencies(&self, family: &Family<'_>, most: usize, counts: impl Fn(&Row) -> Option<Vec<f64>>) -> Vec<Series> {
         let curves = family.rows.iter().enumerate().filter_map(|(at, (value, row))| {
             let curve = frequency(&sweep::at(family.key, *value), counts(row)?, most)?;
             Some(curve.style(tone(at, family.rows.len())))
@@ -261,8 +251,7 @@ impl Sweeps<'_> {
         let bars = evenly_spaced(rows.len()).map(|at| {
             let (value, row) = rows[at];
             let value_of = |category: &String| row.bias_disparity.get(category).copied().unwrap_or(f64::NAN);
-            Bars::new(sweep::at(family.key, value), categories.iter().map(value_of))
-                .style(tone(at, rows.len()))
+            Bars::new(sweep::at(family.key, value), categories.iter().map(value_of)).style(tone(at, rows.len()))
         });
         let bars = bars.collect();
         let title = format!(
@@ -329,10 +318,7 @@ mod tests {
         for of in 1..40 {
             let indices: Vec<usize> = evenly_spaced(of).collect();
             assert_eq!((indices[0], indices[indices.len() - 1]), (0, of - 1), "{of}");
-            assert!(
-                indices.windows(2).all(|pair| pair[0] < pair[1]) && indices.len() == of.min(BARS),
-                "{indices:?}"
-            );
+            assert!(indices.windows(2).all(|pair| pair[0] < pair[1]) && indices.len() == of.min(BARS), "{indices:?}");
         }
     }
 

@@ -35,12 +35,7 @@ const BEYOND: [Metric; 7] = [
 const RESAMPLES: usize = 1000;
 
 /// Accuracy at one cutoff, with tests and intervals of the metric of selection.
-pub(super) fn accuracy(
-    experiment: &Experiment,
-    data: &DataResults,
-    cutoff: usize,
-    differences: &Differences,
-) -> Table {
+pub(super) fn accuracy(experiment: &Experiment, data: &DataResults, cutoff: usize, differences: &Differences) -> Table {
     let caption = format!("Accuracy of the top {cutoff} on {}", data.label);
     let metric = experiment.selection.metric;
     let table = metrics(experiment, caption, &ACCURACY, cutoff, &[data], |row, key| {
@@ -89,37 +84,26 @@ pub(super) fn sweep(experiment: &Experiment, data: &DataResults, families: &[Fam
     let keys = [Metric::Ndcg, Metric::Precision, Metric::Recall, Metric::F1, Metric::ItemCoverage, Metric::Gini];
     let figures: Vec<Column> = traffic_columns()
         .into_iter()
-        .filter(|column| {
-            families.iter().flat_map(|f| &f.rows).any(|(_, row)| row.figures.contains_key(&column.key))
-        })
+        .filter(|column| families.iter().flat_map(|f| &f.rows).any(|(_, row)| row.figures.contains_key(&column.key)))
         .collect();
     let named = families.first().map_or("", |family| family.key);
-    let mut table =
-        Table::new(format!("Top {cutoff} over {} on {}", symbol(named), data.label), symbol(named));
-    table = keys
-        .iter()
-        .map(|key| column(*key))
-        .chain(figures.iter().cloned())
-        .fold(table, Table::column)
-        .best_in_group();
+    let mut table = Table::new(format!("Top {cutoff} over {} on {}", symbol(named), data.label), symbol(named));
+    table =
+        keys.iter().map(|key| column(*key)).chain(figures.iter().cloned()).fold(table, Table::column).best_in_group();
     for (family, (value, row)) in families.iter().flat_map(|f| f.rows.iter().map(move |row| (f, row))) {
         let mut line = report::Row::new(value.to_string()).group(&family.name);
         line = keys.iter().map(|key| cell(row.metric(*key, cutoff))).fold(line, report::Row::cell);
         let figure = |column: &Column| Cell::maybe(row.figures.get(&column.key).map(|spread| spread.mean));
         table = table.row(figures.iter().map(figure).fold(line, report::Row::cell));
     }
-    table.note(
-        "TCC counts vectors, as in the papers; bytes are as encoded, over all devices and all of training.",
-    )
+    table.note("TCC counts vectors, as in the papers; bytes are as encoded, over all devices and all of training.")
 }
 
 fn traffic_columns() -> [Column; 4] {
     [
         Column::new("epochs", "Epochs").format(Format::Integer),
         Column::new("tcc", "TCC").format(Format::Si).help("Vectors sent both ways in all of training."),
-        Column::new("bytes_down", "Down")
-            .format(Format::Bytes)
-            .help("Bytes sent to devices in all of training."),
+        Column::new("bytes_down", "Down").format(Format::Bytes).help("Bytes sent to devices in all of training."),
         Column::new("bytes_up", "Up").format(Format::Bytes).help("Bytes sent by devices in all of training."),
     ]
 }
@@ -134,11 +118,8 @@ fn metrics(
     cell: impl Fn(&Row, Metric) -> Cell,
 ) -> Table {
     let rows = || data.iter().flat_map(|data| data.rows.iter().map(move |row| (*data, row)));
-    let keys: Vec<Metric> = keys
-        .iter()
-        .copied()
-        .filter(|key| rows().any(|(_, row)| row.metric(*key, cutoff).is_some()))
-        .collect();
+    let keys: Vec<Metric> =
+        keys.iter().copied().filter(|key| rows().any(|(_, row)| row.metric(*key, cutoff).is_some())).collect();
     let mut table = Table::new(caption, "Model").best_in_group();
     if let Candidates::Sampled { negatives, .. } = experiment.protocol.candidates {
         table = table.label(format!("sampled: {negatives} negatives"));
@@ -217,9 +198,7 @@ pub(super) fn differences(data: &DataResults, differences: &Differences) -> Opti
     let metric = metric_title(differences.metric);
     let caption = format!("{metric} against {} on {}", first.reference, data.label);
     let mut table = Table::new(caption, "Model")
-        .column(
-            Column::new("difference", "Difference").digits(4).help("Mean over users, row minus reference."),
-        )
+        .column(Column::new("difference", "Difference").digits(4).help("Mean over users, row minus reference."))
         .column(Column::new("d", "Cohen's d").digits(2).help("Effect size of the paired values."))
         .column(Column::new("t", "t").digits(2).help("Paired Student t."))
         .column(Column::new("p", "p").format(Format::Text).help("Of the paired t-test, two-sided."))
@@ -252,9 +231,7 @@ fn probability(p: f64) -> String {
 pub(super) fn settings(results: &Results) -> Table {
     let mut table = Table::new("Settings", "Model")
         .column(
-            Column::new("tried", "Tried")
-                .format(Format::Integer)
-                .help("Settings evaluated on the validation part."),
+            Column::new("tried", "Tried").format(Format::Integer).help("Settings evaluated on the validation part."),
         )
         .column(
             Column::new("validation", "On validation")
@@ -295,8 +272,7 @@ pub(super) fn cost(results: &Results) -> Section {
         .note("Times are wall-clock means over the seeds; trials that ran in parallel share the cores.");
     for (data, row) in rows(results) {
         let figure = |name: &str| row.figures.get(name).map(|spread| spread.mean);
-        let memory =
-            row.finals.iter().map(|each| each.run.cost.peak_rss_bytes).max().filter(|bytes| *bytes > 0);
+        let memory = row.finals.iter().map(|each| each.run.cost.peak_rss_bytes).max().filter(|bytes| *bytes > 0);
         let figures = ["epochs", "triples", "train_seconds", "evaluate_seconds"].map(figure);
         let cells = figures.into_iter().chain([memory.map(|bytes| bytes as f64)]).map(Cell::maybe);
         table = table.row(cells.fold(line(results, data, row), report::Row::cell));

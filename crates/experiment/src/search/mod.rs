@@ -57,8 +57,7 @@ impl Searcher<'_> {
     pub(crate) fn propose(&self, history: &[Observation], pending: &[Point]) -> Option<Point> {
         let tried = history.len() + pending.len();
         let mut rng = Rng::new(self.seed).stream("proposal", tried as u64);
-        let is_new =
-            |point: &Point| !history.iter().any(|seen| seen.point == *point) && !pending.contains(point);
+        let is_new = |point: &Point| !history.iter().any(|seen| seen.point == *point) && !pending.contains(point);
         if self.method == Method::Random || tried < self.startup {
             return self.draw_new(&mut rng, &is_new);
         }

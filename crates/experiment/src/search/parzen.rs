@@ -87,10 +87,9 @@ impl<'a> Parzen<'a> {
             }
             (Position::Unit(centre), Position::Unit(x)) => {
                 let inside = self.mass(centre, 0.0, 1.0);
-                range.cell(value).map_or_else(
-                    || self.normal(centre, x) / inside,
-                    |(from, to)| self.mass(centre, from, to) / inside,
-                )
+                range
+                    .cell(value)
+                    .map_or_else(|| self.normal(centre, x) / inside, |(from, to)| self.mass(centre, from, to) / inside)
             }
             _ => 0.0,
         }
@@ -137,16 +136,12 @@ mod tests {
     #[test]
     fn a_density_integrates_to_one_and_is_highest_at_its_points() {
         let space = Space {
-            dimensions: vec![Dimension {
-                key: "x".into(),
-                range: Range::Real { low: 0.0, high: 1.0, log: false },
-            }],
+            dimensions: vec![Dimension { key: "x".into(), range: Range::Real { low: 0.0, high: 1.0, log: false } }],
         };
         let seen = [vec![Value::Real(0.02)], vec![Value::Real(0.7)]];
         let parzen = Parzen::new(&space, &seen.iter().collect::<Vec<_>>());
         let density = |x: f64| parzen.log_density(&vec![Value::Real(x)]).exp();
-        let total: f64 =
-            (0..10_000).map(|i| density((f64::from(i) + 0.5) / 10_000.0)).sum::<f64>() / 10_000.0;
+        let total: f64 = (0..10_000).map(|i| density((f64::from(i) + 0.5) / 10_000.0)).sum::<f64>() / 10_000.0;
         assert!((total - 1.0).abs() < 1e-6, "{total}");
         assert!(density(0.02) > density(0.35) && density(0.7) > density(0.35));
     }

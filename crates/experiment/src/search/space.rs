@@ -44,15 +44,11 @@ impl Range {
     pub fn of(setting: &Setting) -> Range {
         match setting.domain {
             // A logarithmic scale cannot reach 0: the search then starts at 1, or a millionth of the range.
-            Domain::Integer { low, high, log } => {
-                Range::Integer { low: if log { low.max(1) } else { low }, high, log }
-            }
+            Domain::Integer { low, high, log } => Range::Integer { low: if log { low.max(1) } else { low }, high, log },
             Domain::Real { low, high, log } => {
                 Range::Real { low: if log && low <= 0.0 { high * 1e-6 } else { low }, high, log }
             }
-            Domain::Choice(words) => {
-                Range::Choice(words.iter().map(|word| Value::Word((*word).to_owned())).collect())
-            }
+            Domain::Choice(words) => Range::Choice(words.iter().map(|word| Value::Word((*word).to_owned())).collect()),
             Domain::Switch => Range::Choice(vec![Value::Switch(false), Value::Switch(true)]),
             // Texts cannot be thought up: a search keeps the one that is there.
             Domain::Text => Range::Choice(vec![setting.default.clone()]),
@@ -72,9 +68,7 @@ impl Range {
     fn ends(&self) -> (f64, f64) {
         let scale = |x: f64, log: bool| if log { math::ln(x) } else { x };
         match *self {
-            Range::Integer { low, high, log } => {
-                (scale(low as f64 - 0.5, log), scale(high as f64 + 0.5, log))
-            }
+            Range::Integer { low, high, log } => (scale(low as f64 - 0.5, log), scale(high as f64 + 0.5, log)),
             Range::Real { low, high, log } => (scale(low, log), scale(high, log)),
             Range::Choice(_) => (0.0, 1.0),
         }
@@ -194,9 +188,8 @@ mod tests {
     fn a_logarithmic_range_gives_each_decade_its_share() {
         let range = Range::Real { low: 1e-4, high: 1.0, log: true };
         let mut rng = Rng::new(5);
-        let small = (0..4000)
-            .filter(|_| matches!(range.value(range.random(&mut rng)), Value::Real(x) if x < 1e-2))
-            .count();
+        let small =
+            (0..4000).filter(|_| matches!(range.value(range.random(&mut rng)), Value::Real(x) if x < 1e-2)).count();
         assert!((1850..2150).contains(&small), "{small}");
     }
 

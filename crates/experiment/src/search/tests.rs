@@ -45,10 +45,7 @@ fn tuning_space() -> Space {
             real("rate", 1e-5, 1.0, true),
             Dimension { key: "factors".into(), range: Range::Integer { low: 1, high: 512, log: true } },
             Dimension { key: "word".into(), range: Range::Choice(words) },
-            Dimension {
-                key: "bias".into(),
-                range: Range::Choice(vec![Value::Switch(false), Value::Switch(true)]),
-            },
+            Dimension { key: "bias".into(), range: Range::Choice(vec![Value::Switch(false), Value::Switch(true)]) },
             real("nothing", 0.0, 1.0, false),
         ],
     }
@@ -72,28 +69,22 @@ fn median(space: &Space, method: Method, trials: usize, f: fn(&Point) -> Option<
 
 #[test]
 fn tpe_beats_chance_on_branin() {
-    let (tpe, random) = (
-        median(&branin_space(), Method::Tpe, 60, branin),
-        median(&branin_space(), Method::Random, 60, branin),
-    );
+    let (tpe, random) =
+        (median(&branin_space(), Method::Tpe, 60, branin), median(&branin_space(), Method::Random, 60, branin));
     assert!(tpe > -0.6 && -0.398 - tpe < 0.35 * (-0.398 - random), "tpe {tpe}, random {random}");
 }
 
 #[test]
 fn tpe_beats_chance_on_a_mixed_space_with_failures() {
-    let (tpe, random) = (
-        median(&tuning_space(), Method::Tpe, 50, tuning),
-        median(&tuning_space(), Method::Random, 50, tuning),
-    );
+    let (tpe, random) =
+        (median(&tuning_space(), Method::Tpe, 50, tuning), median(&tuning_space(), Method::Random, 50, tuning));
     assert!(tpe > 0.4 * random, "tpe {tpe}, random {random}");
 }
 
 #[test]
 fn a_small_budget_is_not_wasted_either() {
-    let (tpe, random) = (
-        median(&tuning_space(), Method::Tpe, 20, tuning),
-        median(&tuning_space(), Method::Random, 20, tuning),
-    );
+    let (tpe, random) =
+        (median(&tuning_space(), Method::Tpe, 20, tuning), median(&tuning_space(), Method::Random, 20, tuning));
     assert!(tpe > random, "tpe {tpe}, random {random}");
 }
 
@@ -144,10 +135,7 @@ fn a_finite_space_is_tried_without_repetition_and_then_ends() {
     let space = Space {
         dimensions: vec![
             Dimension { key: "n".into(), range: Range::Integer { low: 1, high: 4, log: false } },
-            Dimension {
-                key: "w".into(),
-                range: Range::Choice(vec![Value::Switch(false), Value::Switch(true)]),
-            },
+            Dimension { key: "w".into(), range: Range::Choice(vec![Value::Switch(false), Value::Switch(true)]) },
         ],
     };
     for method in [Method::Tpe, Method::Random] {

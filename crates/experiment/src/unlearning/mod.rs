@@ -12,8 +12,8 @@ use sottovoce_core::{Histories, Rng};
 use sottovoce_data::DataSplit;
 use sottovoce_evaluate::{EvaluateError, EvaluationInput, Protocol, evaluate};
 use sottovoce_federation::Simulation;
-use sottovoce_models::{ModelError, Recommender as _};
 use sottovoce_models::settings::Value;
+use sottovoce_models::{ModelError, Recommender as _};
 use thiserror::Error;
 use training::{TrainedState, Training};
 
@@ -155,8 +155,7 @@ impl Groups {
         let mut lists: Vec<&[u32]> = all.iter().collect();
         let left_out = self.withdrew.iter().filter(|_| !with_withdrawn);
         left_out.chain(&self.controls).for_each(|&user| lists[user] = &[]);
-        Histories::from_lists(&lists, all.catalog_size())
-            .map_err(|error| ModelError::Data(error.to_string()).into())
+        Histories::from_lists(&lists, all.catalog_size()).map_err(|error| ModelError::Data(error.to_string()).into())
     }
 }
 
@@ -165,11 +164,7 @@ impl Groups {
 ///
 /// # Errors
 /// If a value of the plan is out of range, or training or evaluation fails.
-pub fn measure(
-    plan: &Plan,
-    parts: &DataSplit,
-    on_training: &mut dyn FnMut(&str),
-) -> Result<Findings, UnlearningError> {
+pub fn measure(plan: &Plan, parts: &DataSplit, on_training: &mut dyn FnMut(&str)) -> Result<Findings, UnlearningError> {
     let rng = Rng::new(plan.seed).stream("unlearning", 0);
     let groups = Groups::draw(&parts.train, plan.share, &mut rng.stream("groups", 0))?;
     let (everyone, rest) = (groups.of(&parts.train, true)?, groups.of(&parts.train, false)?);
@@ -204,9 +199,7 @@ pub fn measure(
         let after = match method {
             Method::Nothing => None,
             Method::Retrain => Some(training.run(&rest, epochs, joined.as_ref(), plan.seed)?),
-            Method::FineTune => {
-                Some(training.run(&rest, epochs + plan.fine_tune, Some(&before), plan.seed)?)
-            }
+            Method::FineTune => Some(training.run(&rest, epochs + plan.fine_tune, Some(&before), plan.seed)?),
         };
         let from = if method == Method::Retrain { joined.as_ref() } else { Some(&before) };
         let before_it = from.map_or((0, 0), |from| (from.epochs, from.rounds));
@@ -268,9 +261,7 @@ mod tests {
     fn plan() -> Plan {
         Plan {
             model: "fpl".to_owned(),
-            settings: [("epochs", 3), ("factors", 2)]
-                .map(|(key, n)| (key.to_owned(), Value::Integer(n)))
-                .into(),
+            settings: [("epochs", 3), ("factors", 2)].map(|(key, n)| (key.to_owned(), Value::Integer(n))).into(),
             share: 0.1,
             joined: 0,
             fine_tune: 2,
@@ -303,10 +294,7 @@ mod tests {
     fn rejects_values_out_of_range() {
         let wrong = |plan: Plan| measure(&plan, &town(), &mut |_| ()).unwrap_err().to_string();
         assert!(wrong(Plan { share: 0.6, ..plan() }).starts_with("share is 0.6, expected"));
-        assert_eq!(
-            wrong(Plan { joined: 3, ..plan() }),
-            "joined is 3, expected fewer than the 3 epochs of training"
-        );
+        assert_eq!(wrong(Plan { joined: 3, ..plan() }), "joined is 3, expected fewer than the 3 epochs of training");
         assert!(wrong(Plan { model: "bpr-mf".to_owned(), ..plan() }).contains("fpl"));
     }
 }

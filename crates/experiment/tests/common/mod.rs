@@ -17,8 +17,8 @@ use sottovoce_models::settings::{Config, Settings};
 use sottovoce_models::{choices, config};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{LazyLock, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
 
 choices! {
     /// For the toy model.
@@ -153,8 +153,7 @@ fn outcome(trial: &Trial, number: usize) -> Result<Outcome, TrialError> {
         return Err(TrialError::Failed("training diverged in epoch 9: lower the learning rate".into()));
     }
     let (epochs, factors) = (config.epochs, config.factors as f64);
-    let value = 0.4 - (rate.log10() + 1.5).powi(2) / 20.0 - (factors.ln() - 3.0).powi(2) / 40.0
-        + 0.05 * config.pi;
+    let value = 0.4 - (rate.log10() + 1.5).powi(2) / 20.0 - (factors.ln() - 3.0).powi(2) / 40.0 + 0.05 * config.pi;
     Ok(evaluated(trial, value, epochs, number))
 }
 

@@ -120,8 +120,7 @@ impl Attention {
 
     /// Values that forward and backward together take from the arena.
     pub fn space(&self, batch: usize, queries: usize, source: usize) -> usize {
-        let rows =
-            queries.saturating_mul(5).saturating_add(source.saturating_mul(4)).saturating_mul(self.width);
+        let rows = queries.saturating_mul(5).saturating_add(source.saturating_mul(4)).saturating_mul(self.width);
         let weights = queries.saturating_mul(source).saturating_mul(self.heads);
         let scores = queries.saturating_mul(source);
         batch.saturating_mul(rows.saturating_add(weights)).saturating_add(scores)
@@ -179,11 +178,8 @@ impl Attention {
         let mut space = space.scratch();
         let dcontext = space.zeros(tape.x.len())?;
         self.output.backward(parameters, tape.context, dy.output, gradients, Some(dcontext))?;
-        let mut d = Projections {
-            q: space.zeros(tape.q.len())?,
-            k: space.zeros(tape.k.len())?,
-            v: space.zeros(tape.v.len())?,
-        };
+        let mut d =
+            Projections { q: space.zeros(tape.q.len())?, k: space.zeros(tape.k.len())?, v: space.zeros(tape.v.len())? };
         let scores = space.take(tape.shape.scores())?;
         for at in self.head_offsets(tape.shape) {
             match dy.weights {
@@ -233,10 +229,7 @@ impl Attention {
             source: steps("source of attention", source)?,
         };
         if self.mask == Mask::Causal && shape.queries != shape.source {
-            return Err(setting(format!(
-                "causal attention: {} steps cannot look at {}",
-                shape.queries, shape.source
-            )));
+            return Err(setting(format!("causal attention: {} steps cannot look at {}", shape.queries, shape.source)));
         }
         Ok(shape)
     }
@@ -264,12 +257,7 @@ impl Attention {
         Matrix::strided(&values[start..], steps, self.width / self.heads, self.width)
     }
 
-    fn head_mut<'v, R: Real>(
-        &self,
-        values: &'v mut [R],
-        start: usize,
-        steps: usize,
-    ) -> Result<MatrixMut<'v, R>> {
+    fn head_mut<'v, R: Real>(&self, values: &'v mut [R], start: usize, steps: usize) -> Result<MatrixMut<'v, R>> {
         MatrixMut::strided(&mut values[start..], steps, self.width / self.heads, self.width)
     }
 }

@@ -149,12 +149,7 @@ impl Conv2d {
     ///
     /// # Errors
     /// If x is not whole images, or the arena or the parameters are too small.
-    pub fn forward<'a, R: Real>(
-        &self,
-        parameters: &[R],
-        x: &[R],
-        space: &mut Space<'a, R>,
-    ) -> Result<&'a mut [R]> {
+    pub fn forward<'a, R: Real>(&self, parameters: &[R], x: &[R], space: &mut Space<'a, R>) -> Result<&'a mut [R]> {
         let batch = rows_of("input of a convolution", x.len(), self.inputs())?;
         let weight = Matrix::new(self.weight.of(parameters)?, self.patch())?;
         let bias = self.bias.of(parameters)?;
@@ -166,8 +161,7 @@ impl Conv2d {
                 y.fill(bias);
             }
             self.gather(x, patches);
-            let (patches, y) =
-                (Matrix::new(patches, self.positions())?, MatrixMut::new(y, self.positions())?);
+            let (patches, y) = (Matrix::new(patches, self.positions())?, MatrixMut::new(y, self.positions())?);
             add_product(self.arithmetic, weight, patches, y)?;
         }
         Ok(y)
@@ -214,13 +208,7 @@ impl Conv2d {
         Ok(())
     }
 
-    fn add_input<R: Real>(
-        &self,
-        parameters: &[R],
-        dy: &[R],
-        dx: &mut [R],
-        space: &mut Space<'_, R>,
-    ) -> Result<()> {
+    fn add_input<R: Real>(&self, parameters: &[R], dy: &[R], dx: &mut [R], space: &mut Space<'_, R>) -> Result<()> {
         let dpatches = space.zeros(self.patch() * self.positions())?;
         let weight = Matrix::new(self.weight.of(parameters)?, self.patch())?;
         let into = MatrixMut::new(dpatches, self.positions())?;
@@ -238,9 +226,7 @@ impl Conv2d {
             if stride == 1 {
                 into.copy_from_slice(&image[run.image..][..run.len]);
             } else {
-                into.iter_mut()
-                    .zip(image[run.image..].iter().step_by(stride))
-                    .for_each(|(to, &from)| *to = from);
+                into.iter_mut().zip(image[run.image..].iter().step_by(stride)).for_each(|(to, &from)| *to = from);
             }
         });
     }

@@ -32,12 +32,7 @@ impl Dropout {
     ///
     /// # Errors
     /// If the arena has not as many values left as x.
-    pub fn forward<'a, R: Real>(
-        &self,
-        x: &mut [R],
-        rng: &mut Rng,
-        space: &mut Space<'a, R>,
-    ) -> Result<&'a mut [R]> {
+    pub fn forward<'a, R: Real>(&self, x: &mut [R], rng: &mut Rng, space: &mut Space<'a, R>) -> Result<&'a mut [R]> {
         let mask = space.take(x.len())?;
         let threshold = (self.probability * 4_294_967_296.0) as u64;
         let kept = R::of(1.0 / (1.0 - self.probability));

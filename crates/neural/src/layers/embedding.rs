@@ -72,12 +72,7 @@ impl Embedding {
     ///
     /// # Errors
     /// If an index is not in the table or lengths contradict each other.
-    pub fn backward_rows<R: Real>(
-        &self,
-        indices: &[u32],
-        dy: &[R],
-        rows: &mut RowGradients<R>,
-    ) -> Result<()> {
+    pub fn backward_rows<R: Real>(&self, indices: &[u32], dy: &[R], rows: &mut RowGradients<R>) -> Result<()> {
         self.check_gradient(indices, dy)?;
         expect_len("rows of an embedding", rows.table_rows(), self.rows)?;
         for (dy, &index) in dy.chunks_exact(self.width).zip(indices) {
@@ -100,11 +95,9 @@ impl Embedding {
         }
         match indices.iter().find(|&&index| index as usize >= self.rows) {
             None => Ok(()),
-            Some(&index) => Err(NeuralError::Index {
-                what: "row of an embedding",
-                index: index as usize,
-                below: self.rows,
-            }),
+            Some(&index) => {
+                Err(NeuralError::Index { what: "row of an embedding", index: index as usize, below: self.rows })
+            }
         }
     }
 

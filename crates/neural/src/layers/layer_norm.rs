@@ -60,11 +60,8 @@ impl LayerNorm {
     ) -> Result<LayerNormTape<'a, R>> {
         let rows = rows_of("input of LayerNorm", x.len(), self.width)?;
         let (weight, bias) = (self.weight.of(parameters)?, self.bias.of(parameters)?);
-        let mut tape = LayerNormTape {
-            output: space.take(x.len())?,
-            normalised: space.copy(x)?,
-            scales: space.take(rows)?,
-        };
+        let mut tape =
+            LayerNormTape { output: space.take(x.len())?, normalised: space.copy(x)?, scales: space.take(rows)? };
         simd_dispatch(Forward { weight, bias, tape: &mut tape });
         Ok(tape)
     }
@@ -154,8 +151,7 @@ impl<R: Real> SimdKernel for Back<'_, '_, R> {
         let width = self.weight.len();
         let share = R::of(1.0 / width as f64);
         let rows = self.tape.normalised.chunks_exact(width).zip(self.dy.chunks_exact(width));
-        for ((n, dy), (dx, &scale)) in rows.zip(self.dx.chunks_exact_mut(width).zip(self.tape.scales.iter()))
-        {
+        for ((n, dy), (dx, &scale)) in rows.zip(self.dx.chunks_exact_mut(width).zip(self.tape.scales.iter())) {
             let (mut mean, mut along) = (R::ZERO, R::ZERO);
             for k in 0..width {
                 let q = dy[k] * self.weight[k];

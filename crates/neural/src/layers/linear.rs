@@ -36,13 +36,7 @@ impl Linear {
     ///
     /// # Errors
     /// If a size is 0 or the name is taken.
-    pub fn with_init(
-        layout: &mut Layout,
-        name: &str,
-        inputs: usize,
-        outputs: usize,
-        init: Init,
-    ) -> Result<Self> {
+    pub fn with_init(layout: &mut Layout, name: &str, inputs: usize, outputs: usize, init: Init) -> Result<Self> {
         let mut linear = Self::without_bias(layout, name, inputs, outputs, init)?;
         linear.bias = Some(layout.add(format!("{name}.bias"), &[outputs], Role::Bias, init)?);
         Ok(linear)
@@ -52,13 +46,7 @@ impl Linear {
     ///
     /// # Errors
     /// If a size is 0 or the name is taken.
-    pub fn without_bias(
-        layout: &mut Layout,
-        name: &str,
-        inputs: usize,
-        outputs: usize,
-        init: Init,
-    ) -> Result<Self> {
+    pub fn without_bias(layout: &mut Layout, name: &str, inputs: usize, outputs: usize, init: Init) -> Result<Self> {
         let weight = layout.add(format!("{name}.weight"), &[inputs, outputs], Role::Weight, init)?;
         Ok(Self { weight, bias: None, inputs, outputs, arithmetic: layout.arithmetic() })
     }
@@ -87,12 +75,7 @@ impl Linear {
     ///
     /// # Errors
     /// If x is not whole rows, or the arena or the parameters are too small.
-    pub fn forward<'a, R: Real>(
-        &self,
-        parameters: &[R],
-        x: &[R],
-        space: &mut Space<'a, R>,
-    ) -> Result<&'a mut [R]> {
+    pub fn forward<'a, R: Real>(&self, parameters: &[R], x: &[R], space: &mut Space<'a, R>) -> Result<&'a mut [R]> {
         let batch = rows_of("input of Linear", x.len(), self.inputs)?;
         let y = self.biased(parameters, batch, space)?;
         self.add_rows(parameters, Matrix::new(x, self.inputs)?, MatrixMut::new(y, self.outputs)?)?;
@@ -100,12 +83,7 @@ impl Linear {
     }
 
     /// Adds x W to rows that hold the bias already.
-    pub(crate) fn add_rows<R: Real>(
-        &self,
-        parameters: &[R],
-        x: Matrix<'_, R>,
-        y: MatrixMut<'_, R>,
-    ) -> Result<()> {
+    pub(crate) fn add_rows<R: Real>(&self, parameters: &[R], x: Matrix<'_, R>, y: MatrixMut<'_, R>) -> Result<()> {
         let weight = Matrix::new(self.weight.of(parameters)?, self.outputs)?;
         add_product(self.arithmetic, x, weight, y)
     }
@@ -211,12 +189,7 @@ impl Linear {
     ///
     /// # Errors
     /// If lengths contradict each other.
-    pub fn backward_sparse<R: Real>(
-        &self,
-        x: &SparseRows<'_, R>,
-        dy: &[R],
-        gradients: &mut [R],
-    ) -> Result<()> {
+    pub fn backward_sparse<R: Real>(&self, x: &SparseRows<'_, R>, dy: &[R], gradients: &mut [R]) -> Result<()> {
         let dy = self.sparse_gradient(x, dy)?;
         let weight = self.weight.of_mut(gradients)?;
         simd_dispatch(SparseBackward { x, dy, weight, outputs: self.outputs });

@@ -125,9 +125,7 @@ impl Pool {
     /// Whether this is the commonest pooling, which has loops of its own: the largest of two by two, and nothing left over.
     fn halves(&self) -> bool {
         let PoolShape { image, window, stride, .. } = self.shape;
-        self.pooling == Pooling::Max
-            && [window, stride] == [[2; 2]; 2]
-            && image.iter().all(|side| side % 2 == 0)
+        self.pooling == Pooling::Max && [window, stride] == [[2; 2]; 2] && image.iter().all(|side| side % 2 == 0)
     }
 
     fn scale<R: Real>(&self) -> R {

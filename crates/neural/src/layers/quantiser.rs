@@ -115,11 +115,7 @@ impl<R: Real> SimdKernel for Nearest<'_, R> {
     #[inline(always)]
     fn run(self) -> (usize, R) {
         let distance = |code: &[R]| {
-            self.z
-                .iter()
-                .zip(code)
-                .map(|(&z, &e)| (z - e) * (z - e))
-                .fold(R::ZERO, |sum, square| sum + square)
+            self.z.iter().zip(code).map(|(&z, &e)| (z - e) * (z - e)).fold(R::ZERO, |sum, square| sum + square)
         };
         let mut codes = self.codebook.chunks_exact(self.z.len()).map(distance).enumerate();
         let first = codes.next().unwrap_or((0, R::ZERO));

@@ -143,13 +143,7 @@ impl Recurrent {
     ///
     /// # Errors
     /// If a size is 0 or the name is taken.
-    pub fn new(
-        layout: &mut Layout,
-        name: &str,
-        cell: RecurrentCell,
-        inputs: usize,
-        units: usize,
-    ) -> Result<Self> {
+    pub fn new(layout: &mut Layout, name: &str, cell: RecurrentCell, inputs: usize, units: usize) -> Result<Self> {
         let gates = match cell {
             RecurrentCell::Rnn => 1,
             RecurrentCell::Gru => 3,
@@ -170,9 +164,7 @@ impl Recurrent {
             RecurrentCell::Lstm => 11,
         };
         let steps = batch.saturating_mul(time).saturating_mul(of_step * self.units);
-        steps.saturating_add(
-            batch.saturating_mul(self.start_rows()).saturating_add(1).saturating_mul(self.units),
-        )
+        steps.saturating_add(batch.saturating_mul(self.start_rows()).saturating_add(1).saturating_mul(self.units))
     }
 
     /// Rows of the start of a sequence.

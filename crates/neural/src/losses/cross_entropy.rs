@@ -35,12 +35,7 @@ pub fn cross_entropy<R: Real>(
 ///
 /// # Errors
 /// If the logits are not as many rows of the same width as the counts.
-pub fn multinomial<R: Real>(
-    x: &[R],
-    counts: &SparseRows<'_, R>,
-    factor: f64,
-    mut dx: Option<&mut [R]>,
-) -> Result<f64> {
+pub fn multinomial<R: Real>(x: &[R], counts: &SparseRows<'_, R>, factor: f64, mut dx: Option<&mut [R]>) -> Result<f64> {
     let width = counts.width();
     expect_len("rows of logits", rows_of("logits", x.len(), width)?, counts.rows())?;
     expect_gradient(dx.as_deref_mut(), x.len())?;
@@ -72,8 +67,7 @@ fn row_loss<R: Real>(
     let (most, sum) = simd_dispatch(Exponentials(x));
     let logarithm = R::to_f64(most) + math::ln(R::to_f64(sum));
     let total = counts.clone().map(|(_, count)| count).sum::<R>();
-    let loss =
-        counts.clone().map(|(column, count)| R::to_f64(count) * (logarithm - R::to_f64(x[column]))).sum();
+    let loss = counts.clone().map(|(column, count)| R::to_f64(count) * (logarithm - R::to_f64(x[column]))).sum();
     if let Some(dx) = dx {
         let factor = R::of(factor);
         simd_dispatch(AddSoftmax { x, most, scale: factor * total / sum, dx });

@@ -30,14 +30,7 @@ impl<R: Real> Adam<R> {
     /// The usual constants (0.9, 0.999, 1e-8), for so many parameters.
     pub fn new(learning_rate: f64, parameters: usize) -> Self {
         let zeros = vec![R::ZERO; parameters];
-        Self {
-            learning_rate,
-            betas: [0.9, 0.999],
-            epsilon: 1e-8,
-            steps: 0,
-            first: zeros.clone(),
-            second: zeros,
-        }
+        Self { learning_rate, betas: [0.9, 0.999], epsilon: 1e-8, steps: 0, first: zeros.clone(), second: zeros }
     }
 
     /// Other constants.

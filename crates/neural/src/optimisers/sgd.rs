@@ -73,9 +73,7 @@ impl<R: Real> Sgd<R> {
     /// If the table has another size, or there is momentum: it would move rows that were not touched.
     pub fn step_rows(&mut self, table: Slot, parameters: &mut [R], rows: &mut RowGradients<R>) -> Result<()> {
         if !self.velocity.is_empty() {
-            return Err(setting(
-                "momentum moves all rows: add the rows to the flat buffer, or step without it",
-            ));
+            return Err(setting("momentum moves all rows: add the rows to the flat buffer, or step without it"));
         }
         let table = table.of_mut(parameters)?;
         check_table(table.len(), rows)?;

@@ -1,8 +1,8 @@
 //! PrivacyConfig as round terms say it.
 
 use super::{
-    ANONYMOUS, ENCRYPTION, NOISE, Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig,
-    PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
+    ANONYMOUS, ENCRYPTION, NOISE, Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig, PrivacyError,
+    QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
 };
 use crate::quantize::RowLayout;
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, Settings};
@@ -21,9 +21,7 @@ impl PrivacyConfig {
             }
             layers.push(PrivacyLayer { name: QUANTIZATION.to_owned(), settings });
         }
-        if let Some(Noise { placement, distribution, multiplier, shares, count_noise, per_example }) =
-            &self.noise
-        {
+        if let Some(Noise { placement, distribution, multiplier, shares, count_noise, per_example }) = &self.noise {
             let mut settings = Settings::from([
                 setting("placement", placement.name()),
                 setting("shape", distribution.name()),
@@ -33,11 +31,8 @@ impl PrivacyConfig {
                 settings.extend([setting("shares", shares)]);
             }
             settings.extend(count_noise.as_ref().map(|deviation| setting("votes", deviation)));
-            settings.extend(
-                per_example
-                    .iter()
-                    .flat_map(|of| [setting("clip", of.clip), setting("interactions", of.rate)]),
-            );
+            settings
+                .extend(per_example.iter().flat_map(|of| [setting("clip", of.clip), setting("interactions", of.rate)]));
             layers.push(PrivacyLayer { name: NOISE.to_owned(), settings });
         }
         if let Some(seal) = &self.seal {
@@ -61,14 +56,10 @@ impl PrivacyConfig {
     /// If a layer is unknown, a setting is wrong, or layers are incompatible.
     pub fn read(terms: &PrivacyTerms) -> Result<Self, PrivacyError> {
         let mut found = Self::default();
-        for layer in
-            terms.layers.iter().filter(|layer| ![ANONYMOUS, UPLOAD_RETENTION].contains(&&*layer.name))
-        {
+        for layer in terms.layers.iter().filter(|layer| ![ANONYMOUS, UPLOAD_RETENTION].contains(&&*layer.name)) {
             let unknown = || PrivacyError::Unknown(layer.name.clone());
             match layer.name.as_str() {
-                QUANTIZATION if found.is_none() => {
-                    found.quantization = Some(read_quantization(&layer.settings)?)
-                }
+                QUANTIZATION if found.is_none() => found.quantization = Some(read_quantization(&layer.settings)?),
                 NOISE if found.noise.is_none() && found.seal.is_none() => {
                     found.noise = Some(read_noise(&layer.settings)?);
                 }
@@ -190,10 +181,7 @@ mod tests {
         let integers = Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense };
         let clipped = Quantization { clip: Some(0.5), ..integers };
         let noise = |placement, shares| Some(Noise { shares, ..Noise::new(placement, 1.5) });
-        let sgd = Noise {
-            per_example: Some(PerExample { clip: 0.25, rate: 0.1 }),
-            ..Noise::new(Placement::Sgd, 2.0)
-        };
+        let sgd = Noise { per_example: Some(PerExample { clip: 0.25, rate: 0.1 }), ..Noise::new(Placement::Sgd, 2.0) };
         let masks = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities: false };
         let known = Seal::SecureAggregation { dropout: 0.2, colluding: 0.1, identities: true };
         let encrypted = Seal::Encryption { scheme: Scheme::Bfv, key: "0a".repeat(32) };
@@ -202,11 +190,7 @@ mod tests {
             PrivacyConfig::default(),
             PrivacyConfig { quantization: Some(integers), seal: Some(masks.clone()), noise: None },
             PrivacyConfig { quantization: Some(buckets), seal: Some(encrypted.clone()), noise: None },
-            PrivacyConfig {
-                quantization: Some(clipped),
-                noise: noise(Placement::Central, 1),
-                seal: Some(encrypted),
-            },
+            PrivacyConfig { quantization: Some(clipped), noise: noise(Placement::Central, 1), seal: Some(encrypted) },
             PrivacyConfig { quantization: Some(clipped), noise: noise(Placement::Local, 1), seal: None },
             PrivacyConfig {
                 quantization: Some(clipped),
@@ -216,20 +200,13 @@ mod tests {
             PrivacyConfig { quantization: Some(integers), noise: Some(sgd), seal: None },
             PrivacyConfig {
                 quantization: Some(clipped),
-                noise: Some(Noise {
-                    count_noise: Some(9.5),
-                    shares: 70,
-                    ..Noise::new(Placement::Distributed, 1.5)
-                }),
+                noise: Some(Noise { count_noise: Some(9.5), shares: 70, ..Noise::new(Placement::Distributed, 1.5) }),
                 seal: Some(masks),
             },
             PrivacyConfig { quantization: Some(integers), seal: Some(known), noise: None },
             PrivacyConfig {
                 quantization: Some(clipped),
-                noise: Some(Noise {
-                    distribution: NoiseDistribution::Laplace,
-                    ..Noise::new(Placement::Local, 1.5)
-                }),
+                noise: Some(Noise { distribution: NoiseDistribution::Laplace, ..Noise::new(Placement::Local, 1.5) }),
                 seal: None,
             },
         ]
@@ -258,9 +235,7 @@ mod tests {
             (PrivacyConfig { seal: None, ..distributed.clone() }, "needs a seal"),
             (
                 PrivacyConfig {
-                    quantization: bucketed
-                        .quantization
-                        .map(|integers| Quantization { clip: Some(1.0), ..integers }),
+                    quantization: bucketed.quantization.map(|integers| Quantization { clip: Some(1.0), ..integers }),
                     ..central.clone()
                 },
                 "do not go with noise",

@@ -139,9 +139,7 @@ mod tests {
         let adaptive = AdaptiveClip::new(0.37, 0.6, 0.2, 3.0).unwrap();
         let bytes = adaptive.to_bytes();
         assert_eq!(AdaptiveClip::from_bytes(&bytes).unwrap(), adaptive);
-        assert!(
-            AdaptiveClip::from_bytes(&bytes[1..]).unwrap_err().to_string().contains("36 bytes instead of 37")
-        );
+        assert!(AdaptiveClip::from_bytes(&bytes[1..]).unwrap_err().to_string().contains("36 bytes instead of 37"));
         let mut broken = bytes.clone();
         broken[4] = 9;
         assert!(AdaptiveClip::from_bytes(&broken).is_err());

@@ -69,8 +69,7 @@ impl DiscreteLaplace {
     /// If the scale is not from 2^-10 to 2^40.
     pub fn new(scale: f64) -> Result<Self, DpError> {
         let Scale { mantissa, exponent } = Scale::at_least("the scale of Laplace noise", scale)?;
-        let (above, under) =
-            if exponent >= 0 { (mantissa << exponent, 1) } else { (mantissa, 1 << -exponent) };
+        let (above, under) = if exponent >= 0 { (mantissa << exponent, 1) } else { (mantissa, 1 << -exponent) };
         Ok(Self { above, under })
     }
 

@@ -54,8 +54,7 @@ impl Parameters {
     /// If there are none.
     pub fn choose(clients: u32, range: f64, tolerance: f64, publishable: u64) -> Result<Self, HeError> {
         let none = |why| HeError::Headroom { clients, range, why };
-        let sensible =
-            clients > 0 && publishable > 0 && [range, tolerance].iter().all(|x| x.is_finite() && *x > 0.0);
+        let sensible = clients > 0 && publishable > 0 && [range, tolerance].iter().all(|x| x.is_finite() && *x > 0.0);
         if !sensible {
             return Err(none("all must be above 0"));
         }
@@ -350,10 +349,8 @@ mod tests {
         let mut decryptor = Decryptor::new(&parameters, [1; 32], 0).unwrap();
         let mut source = SecureRng::new([2; 32]);
         let ciphertext = decryptor.public_key().unwrap().encrypt(&[0.0; 2 * DEGREE], &mut source).unwrap();
-        let deviation =
-            |values: &[f64]| (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt();
-        let noise =
-            deviation(&decryptor.decrypt_unflooded(&ciphertext).unwrap()) * scale(parameters.scale_bits);
+        let deviation = |values: &[f64]| (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt();
+        let noise = deviation(&decryptor.decrypt_unflooded(&ciphertext).unwrap()) * scale(parameters.scale_bits);
         assert!((noise / variance().sqrt() - 1.0).abs() < 0.05, "{noise}");
         let flooded = deviation(&decryptor.decrypt(&ciphertext, &mut source).unwrap());
         assert!((flooded / parameters.flooding() - 1.0).abs() < 0.05, "{flooded}");
@@ -366,10 +363,7 @@ mod tests {
         let mut source = SecureRng::new([2; 32]);
         let ciphertext = decryptor.public_key().unwrap().encrypt(&[0.5; 60], &mut source).unwrap();
         assert!(decryptor.decrypt(&ciphertext, &mut source).is_ok());
-        assert_eq!(
-            decryptor.decrypt(&ciphertext, &mut source),
-            Err(HeError::Published { published: 150, most: 100 })
-        );
+        assert_eq!(decryptor.decrypt(&ciphertext, &mut source), Err(HeError::Published { published: 150, most: 100 }));
         assert_eq!(decryptor.published(), 90);
     }
 }

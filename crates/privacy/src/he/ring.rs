@@ -68,8 +68,7 @@ impl Ring {
                 bits >>= 2;
             }
         }
-        let mut small =
-            Poly::try_convert_from(drawn.as_slice(), &self.context, false, Representation::PowerBasis)?;
+        let mut small = Poly::try_convert_from(drawn.as_slice(), &self.context, false, Representation::PowerBasis)?;
         small.change_representation(Representation::Ntt);
         Ok(small)
     }
@@ -115,9 +114,7 @@ impl Ring {
             let (at, length) = (from.at(), modulus.serialization_length(self.degree));
             let row = modulus.deserialize_vec(from.bytes("coefficients", length as u64)?);
             if let Some(&found) = row.iter().find(|value| **value >= **modulus) {
-                return Err(
-                    DecodeError::Limit { field: "coefficient", at, found, most: **modulus - 1 }.into()
-                );
+                return Err(DecodeError::Limit { field: "coefficient", at, found, most: **modulus - 1 }.into());
             }
             coefficients.extend(row.iter().take(self.degree));
         }

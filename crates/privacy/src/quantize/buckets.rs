@@ -75,11 +75,7 @@ impl Buckets {
     }
 
     /// Decodes all rows: calls `each` with row, number of updates and sum. Leaves `words` zero.
-    pub(super) fn read(
-        &self,
-        words: &mut [u32],
-        mut each: impl FnMut(u32, u32, &[u32]),
-    ) -> Result<(), BucketOverflow> {
+    pub(super) fn read(&self, words: &mut [u32], mut each: impl FnMut(u32, u32, &[u32])) -> Result<(), BucketOverflow> {
         let cell = self.cell();
         let mut looked_at: Vec<usize> = (0..words.len()).step_by(cell).collect();
         let (mut read, mut sums) = (0, vec![0; self.cols]);

@@ -170,10 +170,7 @@ mod tests {
         assert!(100.0 * grid.steps() < ROOM && 200.0 * grid.steps() > ROOM);
         let noisy = Grid::choose(1.0, Some(1.0), 100, 120.0).unwrap();
         assert!(noisy.steps() < grid.steps());
-        assert_eq!(
-            Grid::choose(1e6, None, 1 << 31, 0.0),
-            Err(GridError::NoRoom { devices: 1 << 31, range: 1e6 })
-        );
+        assert_eq!(Grid::choose(1e6, None, 1 << 31, 0.0), Err(GridError::NoRoom { devices: 1 << 31, range: 1e6 }));
         let error = Grid::choose(f32::NAN, None, 1, 0.0).unwrap_err();
         assert_eq!(error.to_string(), "range = NaN: expected a number above 0");
     }

@@ -41,9 +41,7 @@ pub struct Form {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum FormError {
     /// Buckets are decoded by their counts.
-    #[error(
-        "rows in buckets are read by their counts: they do not go with noise, only whole tables (buckets = 0) do"
-    )]
+    #[error("rows in buckets are read by their counts: they do not go with noise, only whole tables (buckets = 0) do")]
     BucketsWithoutCounts,
     /// Two rows with the same buckets.
     #[error(
@@ -156,13 +154,10 @@ impl Quantizer {
             return Ok(());
         };
         let RowLayout::Buckets(cells) = self.form.rows else { return Ok(()) };
-        let fits = |cells: &u32| {
-            tables.iter().all(|&(_, rows)| Buckets::new(*cells as usize, 0).collision(rows).is_none())
-        };
-        let (near, far) = (
-            (1..16).map(|more| cells.saturating_add(3 * more)),
-            (1..16).map(|n| cells.saturating_mul(1 << n)),
-        );
+        let fits =
+            |cells: &u32| tables.iter().all(|&(_, rows)| Buckets::new(*cells as usize, 0).collision(rows).is_none());
+        let (near, far) =
+            ((1..16).map(|more| cells.saturating_add(3 * more)), (1..16).map(|n| cells.saturating_mul(1 << n)));
         let better = near.chain(far).find(fits).unwrap_or(u32::MAX);
         Err(FormError::AlikeRows { rows, better })
     }
@@ -229,8 +224,7 @@ impl Quantizer {
                 _ => {
                     for index in 0..place.rows {
                         let (start, count) = place.row(index, counts);
-                        let count =
-                            count.map_or(updates, |count| sum[count].clamp(0, u32::MAX.into()) as u32);
+                        let count = count.map_or(updates, |count| sum[count].clamp(0, u32::MAX.into()) as u32);
                         if count > 0 {
                             row(index, count, &mut sum[start..][..place.cols].iter().copied());
                         }
@@ -246,9 +240,7 @@ impl TableLayout {
     /// Position of a row's values, and of its count if there is one.
     fn row(&self, row: usize, counts: bool) -> (usize, Option<usize>) {
         match self.how {
-            How::Whole => {
-                (self.start + row * self.cols, counts.then_some(self.start + self.rows * self.cols))
-            }
+            How::Whole => (self.start + row * self.cols, counts.then_some(self.start + self.rows * self.cols)),
             _ => {
                 let start = self.start + row * (self.cols + usize::from(counts));
                 (start, counts.then_some(start + self.cols))
@@ -305,16 +297,10 @@ mod tests {
         let error = Quantizer::new(&layout(), form(RowLayout::Buckets(30), false)).unwrap_err();
         assert_eq!(error, FormError::BucketsWithoutCounts);
         let large = Layout::new(vec![Shape::new("items", 1 << 22, 60, Keyed::Items)]).unwrap();
-        assert!(matches!(
-            Quantizer::new(&large, form(RowLayout::Dense, true)),
-            Err(FormError::TooLong { .. })
-        ));
+        assert!(matches!(Quantizer::new(&large, form(RowLayout::Dense, true)), Err(FormError::TooLong { .. })));
         assert_eq!(Quantizer::new(&layout(), form(RowLayout::Dense, true)).unwrap().length(), 40 * 4 + 5);
         assert_eq!(Quantizer::new(&layout(), form(RowLayout::Dense, false)).unwrap().length(), 40 * 3 + 4);
-        assert_eq!(
-            Quantizer::new(&layout(), form(RowLayout::Buckets(30), true)).unwrap().length(),
-            30 * 7 + 5
-        );
+        assert_eq!(Quantizer::new(&layout(), form(RowLayout::Buckets(30), true)).unwrap().length(), 30 * 7 + 5);
     }
 
     #[test]
@@ -377,8 +363,7 @@ mod tests {
     fn clip_indicator_is_the_last_integer() {
         let grid = Grid::choose(2.0, Some(1.0), 100, 0.0).unwrap();
         let quantizer =
-            Quantizer::new(&layout(), Form { grid, rows: RowLayout::Dense, counts: false, votes: true })
-                .unwrap();
+            Quantizer::new(&layout(), Form { grid, rows: RowLayout::Dense, counts: false, votes: true }).unwrap();
         assert_eq!((quantizer.length(), quantizer.indicator()), (40 * 3 + 4 + 1, Some(124)));
         for (value, vote) in [(0.5, 1), (1.5, -1)] {
             let words = quantizer.words(update(&BTreeMap::from([(7, [value, 0.0, 0.0])]), [0.0; 4]).update());

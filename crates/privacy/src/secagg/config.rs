@@ -56,17 +56,7 @@ impl Config {
     pub fn new(federation: FederationId, round: RoundId, devices: u32, length: u32) -> Self {
         let dropout = 0.3;
         let least = (devices - devices_in(dropout, devices)).max(3);
-        Self {
-            federation,
-            round,
-            devices,
-            least,
-            length,
-            dropout,
-            colluding: 0.1,
-            threat_model: None,
-            signed: false,
-        }
+        Self { federation, round, devices, least, length, dropout, colluding: 0.1, threat_model: None, signed: false }
     }
 
     /// The same with identities, which are asked for against a malicious server: so there must be parameters against one.
@@ -104,9 +94,7 @@ impl Config {
         }
         out.extend(self.dropout.to_le_bytes());
         out.extend(self.colluding.to_le_bytes());
-        out.push(
-            self.threat_model.map_or(0, |against| if against == ThreatModel::SemiHonest { 1 } else { 2 }),
-        );
+        out.push(self.threat_model.map_or(0, |against| if against == ThreatModel::SemiHonest { 1 } else { 2 }));
         out.push(self.signed.into());
     }
 

@@ -4,8 +4,8 @@ use super::identity::{Identity, IdentityKey, signed};
 use super::keys::{self, Secrets};
 use super::mask::{Sign, apply, digest};
 use super::messages::{
-    Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys,
-    RevealedShare, Shares, Survivors, Unmask,
+    Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys, RevealedShare,
+    Shares, Survivors, Unmask,
 };
 use super::shamir::{self, Share};
 use super::{ClientIndex, Config, ConfigError, Malformed, Parameters};
@@ -65,9 +65,7 @@ pub enum DeviceError {
     #[error("the key of client {0} is also another device's, or is not a key")]
     Key(ClientIndex),
     /// Keys without an identity's signature, or with a false one.
-    #[error(
-        "the keys of client {0} are not signed by the identity that they name for the configuration of this round"
-    )]
+    #[error("the keys of client {0} are not signed by the identity that they name for the configuration of this round")]
     Unsigned(ClientIndex),
     /// An identity that is not in this device's roster.
     #[error("client {client} has the identity {}, which is not in this device's roster: not listed yet, or invented", to_hex(.identity))]
@@ -138,16 +136,7 @@ impl Device {
         if config.signed {
             return Err(DeviceError::Identity);
         }
-        Ok(Self {
-            config,
-            client,
-            seed,
-            identity: None,
-            neighbours: None,
-            held: None,
-            input: None,
-            survivors: None,
-        })
+        Ok(Self { config, client, seed, identity: None, neighbours: None, held: None, input: None, survivors: None })
     }
 
     /// The same where the configuration asks for signatures.
@@ -218,10 +207,7 @@ impl Device {
         let mut identities: BTreeSet<_> = own.signed.map(|(identity, _)| identity).into_iter().collect();
         let mut last = None;
         for (client, keys) in &neighbours.peers {
-            if *client == self.client
-                || *client >= self.config.devices
-                || last.is_some_and(|last| last >= *client)
-            {
+            if *client == self.client || *client >= self.config.devices || last.is_some_and(|last| last >= *client) {
                 return Err(DeviceError::Unexpected { client: *client, list: "neighbours" });
             }
             last = Some(*client);
@@ -260,14 +246,12 @@ impl Device {
         let (secrets, header) = (Secrets::new(self.seed), self.header());
         let (threshold, count) = (parameters.threshold as usize, peers.len());
         let split = |secret: &[u8; 32], which| {
-            let wrong =
-                DeviceError::TooFew { what: "are there", found: count, threshold: parameters.threshold };
+            let wrong = DeviceError::TooFew { what: "are there", found: count, threshold: parameters.threshold };
             shamir::split(secret, threshold, count, &mut secrets.polynomial(which)).ok_or(wrong)
         };
         let (self_masks, mask_keys) = (split(&secrets.self_mask, 0)?, split(secrets.masks.as_bytes(), 1)?);
         let encrypt = |((to, keys), shares): (&(ClientIndex, PublicKeys), (&Share, &Share))| {
-            let encrypted =
-                keys::encrypt(&header, &secrets.encryption, self.client, (*to, &keys.encryption), shares);
+            let encrypted = keys::encrypt(&header, &secrets.encryption, self.client, (*to, &keys.encryption), shares);
             encrypted.map(|encrypted| (*to, encrypted)).ok_or(DeviceError::Key(*to))
         };
         let encrypted = peers.iter().zip(self_masks.iter().zip(&mask_keys)).map(encrypt);
@@ -315,8 +299,7 @@ impl Device {
             let (self_mask, mask_key) = shares.ok_or(DeviceError::Decryption(client))?;
             Ok(HeldShares { client, self_mask, mask_key })
         };
-        let held: Vec<HeldShares> =
-            received.encrypted.iter().map(decrypt).collect::<Result<_, DeviceError>>()?;
+        let held: Vec<HeldShares> = received.encrypted.iter().map(decrypt).collect::<Result<_, DeviceError>>()?;
         if let Some(twice) = held.windows(2).find(|pair| pair[0].client >= pair[1].client) {
             return Err(DeviceError::Unexpected { client: twice[1].client, list: "encrypted shares" });
         }
@@ -350,9 +333,7 @@ impl Device {
         let Some(identity) = self.identity.clone() else { return Err(DeviceError::Identity) };
         self.accept(survivors)?;
         let header = self.header();
-        let sign = |&client: &ClientIndex| {
-            (client, identity.sign(&keys::included_text(&header, self.client, client)))
-        };
+        let sign = |&client: &ClientIndex| (client, identity.sign(&keys::included_text(&header, self.client, client)));
         Ok(Confirm { header, signatures: survivors.survived.iter().map(sign).collect() })
     }
 
@@ -378,12 +359,9 @@ impl Device {
             let by = self.peer(*client, "confirmations").ok().and_then(|keys| keys.signed);
             let among = survivors.survived.binary_search(client).is_ok();
             among
-                && by.is_some_and(|(by, _)| {
-                    signed(&by, &keys::included_text(&header, *client, self.client), signature)
-                })
+                && by.is_some_and(|(by, _)| signed(&by, &keys::included_text(&header, *client, self.client), signature))
         };
-        let by: BTreeSet<ClientIndex> =
-            confirmed.signatures.iter().filter(valid).map(|(client, _)| *client).collect();
+        let by: BTreeSet<ClientIndex> = confirmed.signatures.iter().filter(valid).map(|(client, _)| *client).collect();
         enough(
             "confirmed that they count this device in",
             by.len(),
@@ -399,18 +377,13 @@ impl Device {
         if self.survivors.as_ref().is_some_and(|before| before != survivors) {
             return Err(DeviceError::Changed("the list of survivors"));
         }
-        let mut named: Vec<ClientIndex> =
-            survivors.survived.iter().chain(&survivors.dropped).copied().collect();
+        let mut named: Vec<ClientIndex> = survivors.survived.iter().chain(&survivors.dropped).copied().collect();
         named.sort_unstable();
         let shared: Vec<ClientIndex> = held.iter().map(|held| held.client).collect();
         if named != shared || !survivors.survived.is_sorted() || !survivors.dropped.is_sorted() {
             return Err(DeviceError::Changed("who shared, by the list of survivors,"));
         }
-        enough(
-            "survived",
-            survivors.survived.len(),
-            self.neighbourhood("the list of survivors")?.1.threshold,
-        )?;
+        enough("survived", survivors.survived.len(), self.neighbourhood("the list of survivors")?.1.threshold)?;
         self.survivors = Some(survivors.clone());
         Ok(())
     }
@@ -423,11 +396,7 @@ impl Device {
             let survived = survivors.survived.binary_search(&held.client).is_ok();
             (
                 held.client,
-                if survived {
-                    RevealedShare::SelfMask(held.self_mask)
-                } else {
-                    RevealedShare::MaskKey(held.mask_key)
-                },
+                if survived { RevealedShare::SelfMask(held.self_mask) } else { RevealedShare::MaskKey(held.mask_key) },
             )
         };
         Ok(Unmask { header: self.header(), shares: held.iter().map(one).collect() })

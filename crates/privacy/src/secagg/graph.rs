@@ -11,8 +11,7 @@ impl Graph {
     /// The clients on a ring in random order, each joined to `k/2` on both sides; or the complete graph.
     pub(crate) fn new(clients: &[ClientIndex], parameters: &Parameters, mut rng: SecureRng) -> Self {
         if parameters.complete() {
-            let others =
-                |client: ClientIndex| clients.iter().copied().filter(|&other| other != client).collect();
+            let others = |client: ClientIndex| clients.iter().copied().filter(|&other| other != client).collect();
             return Self(clients.iter().map(|&client| (client, others(client))).collect());
         }
         let mut ring = clients.to_vec();
@@ -58,8 +57,7 @@ mod tests {
     #[test]
     fn graph_is_regular_and_symmetric() {
         let clients: Vec<ClientIndex> = (0..1200).filter(|client| client % 6 != 0).collect();
-        let parameters =
-            Parameters::choose(clients.len() as u32, 0.3, 0.1, Some(ThreatModel::SemiHonest)).unwrap();
+        let parameters = Parameters::choose(clients.len() as u32, 0.3, 0.1, Some(ThreatModel::SemiHonest)).unwrap();
         let graph = Graph::new(&clients, &parameters, SecureRng::new([1; 32]));
         for &client in &clients {
             assert_eq!(graph.of(client).len(), parameters.neighbours as usize);

@@ -83,8 +83,7 @@ impl std::fmt::Debug for Identity {
 }
 
 pub(crate) fn signed(by: &IdentityKey, text: &[u8], signature: &[u8; 64]) -> bool {
-    VerifyingKey::from_bytes(by)
-        .is_ok_and(|key| key.verify_strict(text, &Signature::from_bytes(signature)).is_ok())
+    VerifyingKey::from_bytes(by).is_ok_and(|key| key.verify_strict(text, &Signature::from_bytes(signature)).is_ok())
 }
 
 #[cfg(test)]

@@ -108,8 +108,8 @@ fn derive(
 fn expand(secret: &[u8; 32], purpose: &str, header: &Header, a: ClientIndex, b: ClientIndex) -> [u8; 32] {
     let mut key = [0; 32];
     // HKDF fails only for outputs far longer than 32 bytes.
-    let enough = Hkdf::<Sha256>::new(Some(b"sottovoce secagg 1"), secret)
-        .expand(&context(purpose, header, a, b), &mut key);
+    let enough =
+        Hkdf::<Sha256>::new(Some(b"sottovoce secagg 1"), secret).expand(&context(purpose, header, a, b), &mut key);
     debug_assert!(enough.is_ok());
     key
 }

@@ -97,12 +97,8 @@ mod tests {
         for length in [0, 1, 15, 16, 17, WORDS - 1, WORDS, WORDS + 5, 3 * WORDS] {
             let mut bytes = vec![0; 4 * length];
             ChaCha20::new(&[5; 32].into(), &[0; 12].into()).apply_keystream(&mut bytes);
-            let expected: Vec<u32> = bytes
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|word| u32::from_le_bytes(*word).wrapping_add(9))
-                .collect();
+            let expected: Vec<u32> =
+                bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word).wrapping_add(9)).collect();
             let mut words = vec![9; length];
             apply(&[5; 32], Sign::Plus, &mut words);
             assert_eq!(words, expected);

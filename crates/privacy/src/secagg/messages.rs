@@ -95,11 +95,7 @@ pub trait Message: Sized {
 }
 
 /// Reads a byte that must have this value.
-pub(crate) fn expect_byte(
-    from: &mut Reader<'_>,
-    field: &'static str,
-    expected: u8,
-) -> Result<(), DecodeError> {
+pub(crate) fn expect_byte(from: &mut Reader<'_>, field: &'static str, expected: u8) -> Result<(), DecodeError> {
     let at = from.at();
     let found = from.byte(field)?;
     if found == expected { Ok(()) } else { Err(DecodeError::Code { field, at, found }) }

@@ -56,8 +56,8 @@ pub use mask::add_keystream;
 #[cfg(feature = "he")]
 pub(crate) use messages::expect_byte;
 pub use messages::{
-    Advertise, Confirm, Confirmations, EncryptedShares, Header, Kind, Masked, Message, Neighbours,
-    PublicKeys, RevealedShare, Shares, Survivors, Unmask,
+    Advertise, Confirm, Confirmations, EncryptedShares, Header, Kind, Masked, Message, Neighbours, PublicKeys,
+    RevealedShare, Shares, Survivors, Unmask,
 };
 pub use parameters::{Parameters, ParametersError, ThreatModel};
 pub use server::Server;

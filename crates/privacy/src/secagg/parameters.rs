@@ -108,8 +108,7 @@ impl Parameters {
                 return Err(ParametersError::Share { name, value });
             }
         }
-        let cohort =
-            Cohort { n, dropped: devices_in(dropout, n), colluding: devices_in(colluding, n), threat_model };
+        let cohort = Cohort { n, dropped: devices_in(dropout, n), colluding: devices_in(colluding, n), threat_model };
         let Cohort { dropped, colluding, .. } = cohort;
         let none = ParametersError::None { n, dropped, colluding, threat_model };
         degrees(n).find_map(|k| cohort.with(k)).ok_or(none)
@@ -147,11 +146,8 @@ impl Cohort {
             ThreatModel::SemiHonest => threshold,
             ThreatModel::Malicious => (2 * threshold).saturating_sub(k),
         };
-        let colluders = if too_many == 0 {
-            1.0
-        } else {
-            n * Tail::new(self.n - 1, self.colluding, k).above(too_many - 1)
-        };
+        let colluders =
+            if too_many == 0 { 1.0 } else { n * Tail::new(self.n - 1, self.colluding, k).above(too_many - 1) };
         let exposure = (colluders + self.disconnected(k)).min(1.0);
         (threshold >= 2 && exposure <= EXPOSURE).then(|| Parameters {
             n: self.n,
@@ -171,8 +167,7 @@ impl Cohort {
             return 0.0;
         }
         let bad = (self.dropped + self.colluding).min(self.n);
-        let run = (0..k / 2)
-            .fold(1.0, |chance, i| chance * f64::from(bad.saturating_sub(i)) / f64::from(self.n - i));
+        let run = (0..k / 2).fold(1.0, |chance, i| chance * f64::from(bad.saturating_sub(i)) / f64::from(self.n - i));
         f64::from(self.n) * run
     }
 }
@@ -234,26 +229,17 @@ mod tests {
         let five = Parameters::choose(5, 0.3, 0.1, None).unwrap();
         assert_eq!((five.neighbours, five.threshold, five.threat_model), (4, 3, ThreatModel::Malicious));
         let hundred = Parameters::choose(100, 0.3, 0.1, None).unwrap();
-        assert_eq!(
-            (hundred.neighbours, hundred.threshold, hundred.threat_model),
-            (72, 42, ThreatModel::Malicious)
-        );
+        assert_eq!((hundred.neighbours, hundred.threshold, hundred.threat_model), (72, 42, ThreatModel::Malicious));
         let thousand = Parameters::choose(1000, 0.3, 0.1, None).unwrap();
         assert_eq!(thousand.threat_model, ThreatModel::SemiHonest);
         let many = Parameters::choose(100_000, 0.3, 0.1, None).unwrap();
-        assert!(
-            thousand.neighbours < 120 && many.neighbours < 2 * thousand.neighbours,
-            "{thousand:?} {many:?}"
-        );
+        assert!(thousand.neighbours < 120 && many.neighbours < 2 * thousand.neighbours, "{thousand:?} {many:?}");
     }
 
     #[test]
     fn rejects_impossible_shares() {
         assert_eq!(Parameters::choose(2, 0.0, 0.0, None), Err(ParametersError::TooFew(2)));
-        assert!(matches!(
-            Parameters::choose(9, 1.0, 0.0, None),
-            Err(ParametersError::Share { name: "drop-out", .. })
-        ));
+        assert!(matches!(Parameters::choose(9, 1.0, 0.0, None), Err(ParametersError::Share { name: "drop-out", .. })));
         assert!(matches!(Parameters::choose(9, 0.0, f64::NAN, None), Err(ParametersError::Share { .. })));
         assert!(matches!(Parameters::choose(100, 0.6, 0.5, None), Err(ParametersError::None { .. })));
     }

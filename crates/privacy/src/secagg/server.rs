@@ -5,8 +5,8 @@ use super::identity::signed;
 use super::keys;
 use super::mask::{add_words, digest};
 use super::messages::{
-    Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys,
-    RevealedShare, Shares, Survivors, Unmask,
+    Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys, RevealedShare,
+    Shares, Survivors, Unmask,
 };
 use super::step::{AbortReason, Receipt, RejectedMessage, Step, Sum};
 use super::unmasking;
@@ -130,11 +130,7 @@ impl Server {
     fn decode<M: Message>(&self, client: ClientIndex, bytes: &[u8]) -> Result<M, RejectedMessage> {
         let message = M::decode(bytes).map_err(|why| RejectedMessage::Malformed { step: self.step, why })?;
         let (found, expected) = (message.header(), Header::new(&self.config, client));
-        if found == expected {
-            Ok(message)
-        } else {
-            Err(RejectedMessage::WrongSender { found, client, expected })
-        }
+        if found == expected { Ok(message) } else { Err(RejectedMessage::WrongSender { found, client, expected }) }
     }
 
     fn advertise(&mut self, message: Advertise) -> Result<Receipt, RejectedMessage> {
@@ -144,9 +140,7 @@ impl Server {
         }
         self.check_identity(client, &keys)?;
         let both = [keys.encryption, keys.masks];
-        if both[0] == both[1]
-            || both.iter().any(|key| self.owners.get(key).is_some_and(|owner| *owner != client))
-        {
+        if both[0] == both[1] || both.iter().any(|key| self.owners.get(key).is_some_and(|owner| *owner != client)) {
             return Err(RejectedMessage::Key(client));
         }
         let identity = keys.signed.map(|(identity, _)| identity);
@@ -220,11 +214,7 @@ impl Server {
         self.graph.as_ref().map_or(&[], |graph| graph.of(client))
     }
 
-    pub(crate) fn neighbours_in<T>(
-        &self,
-        client: ClientIndex,
-        those: &BTreeMap<ClientIndex, T>,
-    ) -> Vec<ClientIndex> {
+    pub(crate) fn neighbours_in<T>(&self, client: ClientIndex, those: &BTreeMap<ClientIndex, T>) -> Vec<ClientIndex> {
         self.neighbours(client).iter().copied().filter(|other| those.contains_key(other)).collect()
     }
 
@@ -269,8 +259,7 @@ impl Server {
         let clients: Vec<ClientIndex> = self.keys.keys().copied().collect();
         let error = |why| AbortReason::Config { step: Step::Advertise, why };
         let parameters = self.config.parameters(clients.len() as u32).map_err(error)?;
-        self.graph =
-            Some(Graph::new(&clients, &parameters, SecureRng::new(self.seed).stream("secagg ring", 0)));
+        self.graph = Some(Graph::new(&clients, &parameters, SecureRng::new(self.seed).stream("secagg ring", 0)));
         self.parameters = Some(parameters);
         Ok(Step::Share)
     }
@@ -283,8 +272,7 @@ impl Server {
     ) -> Result<(), AbortReason> {
         let threshold = self.threshold();
         let count = |client| self.neighbours(client).iter().filter(|other| left.contains_key(other)).count();
-        let poor =
-            whose.keys().map(|&client| (client, count(client))).find(|(_, left)| *left < threshold as usize);
+        let poor = whose.keys().map(|&client| (client, count(client))).find(|(_, left)| *left < threshold as usize);
         // With nobody in `whose` no neighbourhood is too small, but there is no sum either.
         match poor.or(left.is_empty().then_some((0, 0))) {
             Some((client, left)) => Err(AbortReason::TooFew { step: self.step, client, left, threshold }),

@@ -7,12 +7,7 @@ pub(crate) type Share = [u8; 32];
 
 /// `count` shares of a secret, any `threshold` of which reconstruct it, at the points 1, 2 and so on. `None` unless
 /// 2 <= `threshold` <= `count` <= 255.
-pub(crate) fn split(
-    secret: &[u8; 32],
-    threshold: usize,
-    count: usize,
-    rng: &mut SecureRng,
-) -> Option<Vec<Share>> {
+pub(crate) fn split(secret: &[u8; 32], threshold: usize, count: usize, rng: &mut SecureRng) -> Option<Vec<Share>> {
     if threshold < 2 || threshold > count {
         return None;
     }
@@ -36,8 +31,7 @@ pub(crate) fn combine(shares: &[(u8, Share)]) -> Option<[u8; 32]> {
     let mut secret = [0; 32];
     for (own, (x, share)) in shares.iter().enumerate() {
         let others = shares.iter().enumerate().filter(|(other, _)| *other != own).map(|(_, (x, _))| *x);
-        let (above, below) =
-            others.fold((1, 1), |(a, b), other| (multiply(a, other), multiply(b, other ^ x)));
+        let (above, below) = others.fold((1, 1), |(a, b), other| (multiply(a, other), multiply(b, other ^ x)));
         if shares.len() < 2 || *x == 0 || below == 0 {
             return None;
         }
@@ -55,9 +49,8 @@ pub(crate) fn recover(
     is_right: impl Fn(&[u8; 32]) -> bool,
 ) -> Option<[u8; 32]> {
     let windows = if shares.len() > threshold { shares.len() } else { 1 };
-    let from = |start: usize| -> Vec<(u8, Share)> {
-        shares.iter().cycle().skip(start).take(threshold).copied().collect()
-    };
+    let from =
+        |start: usize| -> Vec<(u8, Share)> { shares.iter().cycle().skip(start).take(threshold).copied().collect() };
     (0..windows).filter_map(|start| combine(&from(start))).find(|secret| is_right(secret))
 }
 
@@ -132,8 +125,7 @@ mod tests {
         for (threshold, count) in [(1, 4), (5, 4), (5, 256)] {
             assert!(split(&[0; 32], threshold, count, &mut SecureRng::new([1; 32])).is_none());
         }
-        for shares in [&[][..], &[(1, [5; 32])], &[(0, [5; 32]), (1, [6; 32])], &[(2, [5; 32]), (2, [5; 32])]]
-        {
+        for shares in [&[][..], &[(1, [5; 32])], &[(0, [5; 32]), (1, [6; 32])], &[(2, [5; 32]), (2, [5; 32])]] {
             assert_eq!(combine(shares), None);
         }
     }

@@ -115,9 +115,7 @@ pub enum AbortReason {
         why: ConfigError,
     },
     /// A device has too few neighbours left.
-    #[error(
-        "after the step {step:?}, {left} neighbours of client {client} are left, but {threshold} are needed"
-    )]
+    #[error("after the step {step:?}, {left} neighbours of client {client} are left, but {threshold} are needed")]
     TooFew {
         /// Which step was closed.
         step: Step,

@@ -109,8 +109,7 @@ impl Transcript {
     }
 
     fn opens(&self, known: &KnownShares, owner: ClientIndex) -> Option<[u8; 32]> {
-        let shares: Vec<(u8, Share)> =
-            known.get(&owner)?.iter().map(|(point, share)| (*point, *share)).collect();
+        let shares: Vec<(u8, Share)> = known.get(&owner)?.iter().map(|(point, share)| (*point, *share)).collect();
         (shares.len() >= self.threshold()).then(|| shamir::combine(&shares[..self.threshold()]))?
     }
 
@@ -122,9 +121,8 @@ impl Transcript {
     /// first of each group, each with the one it was found from.
     fn groups(&self) -> Vec<Vec<(ClientIndex, Option<ClientIndex>)>> {
         let mut left: BTreeSet<ClientIndex> = self.honest_counted().into_iter().collect();
-        let hidden = |a: ClientIndex, b: ClientIndex| {
-            self.opens(&self.keys, a).is_none() && self.opens(&self.keys, b).is_none()
-        };
+        let hidden =
+            |a: ClientIndex, b: ClientIndex| self.opens(&self.keys, a).is_none() && self.opens(&self.keys, b).is_none();
         let mut groups = Vec::new();
         while let Some(first) = left.pop_first() {
             let mut group = vec![(first, None)];
@@ -221,13 +219,9 @@ fn others(round: &Transcript, source: &mut SecureRng) -> Vec<Input> {
     let mut inputs = round.inputs.clone();
     for group in round.groups() {
         let clients: Vec<usize> = group.iter().map(|(client, _)| *client as usize).collect();
-        clients
-            .iter()
-            .for_each(|&client| inputs[client].iter_mut().for_each(|word| *word = source.next_u32()));
-        let missing = difference(
-            &sum(clients.iter().map(|&s| &round.inputs[s])),
-            &sum(clients.iter().map(|&s| &inputs[s])),
-        );
+        clients.iter().for_each(|&client| inputs[client].iter_mut().for_each(|word| *word = source.next_u32()));
+        let missing =
+            difference(&sum(clients.iter().map(|&s| &round.inputs[s])), &sum(clients.iter().map(|&s| &inputs[s])));
         add(&mut inputs[clients[0]], &missing);
     }
     inputs
@@ -243,8 +237,7 @@ fn other_shares(known: &BTreeMap<u8, Share>, secret: [u8; 32], threshold: usize,
     let at = |x: u8| match points.iter().find(|(point, _)| *point == x) {
         Some((_, share)) => *share,
         // The field has characteristic 2: f(x) is the value at 0 of the same points moved by x.
-        None => shamir::combine(&points.iter().map(|(point, share)| (point ^ x, *share)).collect::<Vec<_>>())
-            .unwrap(),
+        None => shamir::combine(&points.iter().map(|(point, share)| (point ^ x, *share)).collect::<Vec<_>>()).unwrap(),
     };
     (1..=count).map(at).collect()
 }
@@ -389,11 +382,8 @@ fn late_inputs_stay_hidden_by_the_self_mask() {
     let inputs = random_inputs(8, &mut source.stream("test", 0));
     let dropped = BTreeSet::from([late]);
     let mut round = Transcript::new(&config, inputs.clone(), &dropped, BTreeSet::from([5, 6]), &source);
-    let received =
-        EncryptedShares { header: Header::new(&config, late), encrypted: encrypted_for(&round, late) };
-    round
-        .masked
-        .insert(late, round.devices[late as usize].mask(&received, &inputs[late as usize]).unwrap().words);
+    let received = EncryptedShares { header: Header::new(&config, late), encrypted: encrypted_for(&round, late) };
+    round.masked.insert(late, round.devices[late as usize].mask(&received, &inputs[late as usize]).unwrap().words);
     assert!(round.opens(&round.keys, late).is_some() && round.opens(&round.own, late).is_none());
     let found = round.attack(late);
     assert_ne!(found, inputs[late as usize]);
@@ -425,8 +415,7 @@ fn masked_inputs_are_uniform() {
     let config = Config::new(FederationId(1), RoundId(2), 6, 20_000);
     for value in [0, 1, u32::MAX] {
         let inputs = vec![vec![value; 20_000]; 6];
-        let round =
-            Transcript::new(&config, inputs, &BTreeSet::new(), BTreeSet::new(), &SecureRng::new([2; 32]));
+        let round = Transcript::new(&config, inputs, &BTreeSet::new(), BTreeSet::new(), &SecureRng::new([2; 32]));
         for words in round.masked.values() {
             // Five standard deviations of 22.6.
             assert!((unevenness(words.iter().copied()) - 255.0).abs() < 113.0);

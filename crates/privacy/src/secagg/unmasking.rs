@@ -15,11 +15,7 @@ pub(crate) fn unmasked(server: &Server) -> Result<Vec<u32>, AbortReason> {
     let mut sum = server.sum.clone();
     for &client in server.shares.keys() {
         if server.masked.contains_key(&client) {
-            let key = keys::self_mask_key(
-                &Header::new(&server.config, client),
-                client,
-                &self_mask(server, client)?,
-            );
+            let key = keys::self_mask_key(&Header::new(&server.config, client), client, &self_mask(server, client)?);
             apply(&key, Sign::Minus, &mut sum);
         } else {
             remove_pairs(server, client, &mask_key(server, client)?, &mut sum)?;
@@ -39,11 +35,7 @@ fn mask_key(server: &Server, client: ClientIndex) -> Result<StaticSecret, AbortR
     recover(server, client, fits).map(StaticSecret::from)
 }
 
-fn recover(
-    server: &Server,
-    client: ClientIndex,
-    fits: impl Fn(&[u8; 32]) -> bool,
-) -> Result<[u8; 32], AbortReason> {
+fn recover(server: &Server, client: ClientIndex, fits: impl Fn(&[u8; 32]) -> bool) -> Result<[u8; 32], AbortReason> {
     let (shares, threshold) = (shares_of(server, client), server.threshold());
     if shares.len() < threshold as usize {
         return Err(AbortReason::TooFew { step: Step::Unmask, client, left: shares.len(), threshold });
@@ -72,8 +64,7 @@ fn remove_pairs(
     let header = Header::new(&server.config, dropped);
     for peer in server.neighbours_in(dropped, &server.masked) {
         let public = server.keys.get(&peer).map(|keys| keys.masks).unwrap_or_default();
-        let key =
-            keys::pair_key(&header, (dropped, secret), (peer, &public)).ok_or(AbortReason::Shares(peer))?;
+        let key = keys::pair_key(&header, (dropped, secret), (peer, &public)).ok_or(AbortReason::Shares(peer))?;
         let added = if peer < dropped { Sign::Plus } else { Sign::Minus };
         apply(&key, added.flipped(), sum);
     }

@@ -36,10 +36,7 @@ fn tokens_of_another_round_are_rejected() {
     assert_eq!(third.key(), Issuer::new(MASTER, scope(3)).key(), "a restart changes nothing");
     let token = obtain(&third, rng).unwrap();
     let problem = fourth.check(&token).unwrap_err();
-    assert_eq!(
-        problem.to_string(),
-        "the token is for round 3 of federation 9, not for round 4 of federation 9"
-    );
+    assert_eq!(problem.to_string(), "the token is for round 3 of federation 9, not for round 4 of federation 9");
     // Relabelled it is a forgery.
     let relabelled = Token { scope: scope(4), ..token };
     assert_eq!(fourth.check(&relabelled), Err(TokenError::Forged));

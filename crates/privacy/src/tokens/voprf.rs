@@ -88,11 +88,8 @@ fn composite(key: &RistrettoPoint, blinded: &RistrettoPoint, evaluated: &Ristret
     let label = [b"Seed-", CONTEXT].concat();
     let length = (label.len() as u16).to_be_bytes();
     let key = key.compress().to_bytes();
-    let seed: [u8; 64] = [&[0, 32][..], &key, &length, &label]
-        .into_iter()
-        .fold(Sha512::new(), Digest::chain_update)
-        .finalize()
-        .into();
+    let seed: [u8; 64] =
+        [&[0, 32][..], &key, &length, &label].into_iter().fold(Sha512::new(), Digest::chain_update).finalize().into();
     let (c, d) = (blinded.compress().to_bytes(), evaluated.compress().to_bytes());
     let transcript = [&[0, 64][..], &seed, &[0, 0], &[0, 32], &c, &[0, 32], &d, b"Composite"];
     to_scalar(&transcript, b"HashToScalar-")
@@ -109,12 +106,7 @@ fn challenge(elements: [&RistrettoPoint; 5]) -> Scalar {
 }
 
 /// GenerateProof, with the random scalar given.
-pub(super) fn prove(
-    secret: &Scalar,
-    blinded: &RistrettoPoint,
-    evaluated: &RistrettoPoint,
-    random: &Scalar,
-) -> Proof {
+pub(super) fn prove(secret: &Scalar, blinded: &RistrettoPoint, evaluated: &RistrettoPoint, random: &Scalar) -> Proof {
     let key = public_key(secret);
     let m = composite(&key, blinded, evaluated) * blinded;
     let z = secret * m;

@@ -13,8 +13,7 @@ mod update;
 
 pub use envelope::{Kind, kind_of};
 pub use model::{
-    apply_difference, decode_difference, decode_model, difference_bytes, encode_difference, encode_model,
-    model_bytes,
+    apply_difference, decode_difference, decode_model, difference_bytes, encode_difference, encode_model, model_bytes,
 };
 pub use primitives::Reader;
 pub use quantized::{QuantizedUpdate, decode_quantized, encode_quantized, quantized_bytes};

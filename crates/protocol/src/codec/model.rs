@@ -45,11 +45,7 @@ pub fn model_bytes(layout: &Layout, model: &SharedModel, encoding: ValueEncoding
 ///
 /// # Errors
 /// If a value cannot be encoded or the message would be too large; nothing is appended then.
-pub fn encode_model(
-    model: &SharedModel,
-    encoding: ValueEncoding,
-    out: &mut Vec<u8>,
-) -> Result<(), ModelError> {
+pub fn encode_model(model: &SharedModel, encoding: ValueEncoding, out: &mut Vec<u8>) -> Result<(), ModelError> {
     let tables = model.parameters.tables();
     if let Some(table) = tables.iter().position(|table| !encoding.carries(table.values())) {
         return Err(ValueError { table, encoding }.into());

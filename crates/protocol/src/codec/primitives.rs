@@ -170,11 +170,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A code that `known` understands.
-    pub(crate) fn code<T>(
-        &mut self,
-        field: &'static str,
-        known: impl Fn(u8) -> Option<T>,
-    ) -> Result<T, DecodeError> {
+    pub(crate) fn code<T>(&mut self, field: &'static str, known: impl Fn(u8) -> Option<T>) -> Result<T, DecodeError> {
         let at = self.at;
         let found = self.byte(field)?;
         known(found).ok_or(DecodeError::Code { field, at, found })

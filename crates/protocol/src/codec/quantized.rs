@@ -73,10 +73,7 @@ mod tests {
         let words = [0, 1, u32::MAX, 7];
         let (bytes, layout) = message(&words);
         let found = decode_quantized(&bytes, layout, 4).unwrap();
-        assert_eq!(
-            found,
-            QuantizedUpdate { federation: FederationId(7), round: RoundId(300), words: words.to_vec() }
-        );
+        assert_eq!(found, QuantizedUpdate { federation: FederationId(7), round: RoundId(300), words: words.to_vec() });
         let error = decode_quantized(&bytes, layout, 5).unwrap_err().to_string();
         assert!(error.contains("4 words, expected 5"), "{error}");
         assert!(matches!(decode_quantized(&bytes, layout ^ 1, 4), Err(DecodeError::Layout { .. })));

@@ -35,10 +35,7 @@ pub(super) fn address_bytes(federation: FederationId, round: RoundId) -> u64 {
 }
 
 /// Reads what [`write_address`] wrote for a layout.
-pub(super) fn read_address(
-    from: &mut Reader<'_>,
-    layout: u32,
-) -> Result<(FederationId, RoundId), DecodeError> {
+pub(super) fn read_address(from: &mut Reader<'_>, layout: u32) -> Result<(FederationId, RoundId), DecodeError> {
     let address = (FederationId(from.number("federation")?), RoundId(from.number("round")?));
     check_layout(from, layout)?;
     Ok(address)

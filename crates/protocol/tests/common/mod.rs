@@ -52,20 +52,13 @@ pub fn trained() -> Trained {
 /// The same, disclosed by an open policy.
 pub fn disclosed(values: ValueEncoding, ledger: &mut Ledger) -> Disclosed {
     trained()
-        .disclose(
-            &open_policy(),
-            &terms(values),
-            1_700_000_000,
-            ledger,
-            DisclosureSeeds::once(&mut Rng::new(1)),
-        )
+        .disclose(&open_policy(), &terms(values), 1_700_000_000, ledger, DisclosureSeeds::once(&mut Rng::new(1)))
         .unwrap()
 }
 
 /// Version 41 of a model of one table (3 x 2).
 pub fn model() -> SharedModel {
-    let table =
-        Table::new(Shape::new("items", 3, 2, Keyed::Items), vec![0.0, 1.0, -1.0, 0.5, 2.0, -0.0]).unwrap();
+    let table = Table::new(Shape::new("items", 3, 2, Keyed::Items), vec![0.0, 1.0, -1.0, 0.5, 2.0, -0.0]).unwrap();
     let parameters = Parameters::new(vec![table]).unwrap();
     SharedModel { federation: FederationId(7), version: ModelVersion(41), parameters }
 }

@@ -58,11 +58,7 @@ pub(crate) async fn call(
 }
 
 /// Times requests, one after the other, until it is stopped.
-pub(crate) async fn probe(
-    address: SocketAddr,
-    request: Vec<u8>,
-    stop: Arc<tokio::sync::Notify>,
-) -> Vec<Duration> {
+pub(crate) async fn probe(address: SocketAddr, request: Vec<u8>, stop: Arc<tokio::sync::Notify>) -> Vec<Duration> {
     let mut times = Vec::new();
     let Ok(mut line) = Connection::open(address).await else { return times };
     loop {
@@ -95,8 +91,7 @@ impl Connection {
         self.stream.write_all(request).await.map_err(|error| error.to_string())?;
         let mut filled = 0;
         loop {
-            let read =
-                self.stream.read(&mut self.buffer[filled..]).await.map_err(|error| error.to_string())?;
+            let read = self.stream.read(&mut self.buffer[filled..]).await.map_err(|error| error.to_string())?;
             filled += read;
             if read == 0 || filled == self.buffer.len() {
                 return Err("an answer ends early or is too long".to_owned());
@@ -115,9 +110,7 @@ fn whole(answer: &[u8]) -> Option<u16> {
     let status = head.get(9..12)?.parse().ok()?;
     let length = head
         .lines()
-        .find_map(|line| {
-            line.to_ascii_lowercase().strip_prefix("content-length:").map(|n| n.trim().to_owned())
-        })
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(|n| n.trim().to_owned()))
         .and_then(|length| length.parse::<usize>().ok())
         .unwrap_or(0);
     (answer.len() >= end + length).then_some(status)

@@ -4,8 +4,7 @@ use crate::callers::{Commits, Outcome, call, probe};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::Value;
 use sottovoce_protocol::{
-    DisclosureSeeds, FederationId, Layout, Ledger, Policy, RoundId, RoundTerms, RowOrigin, TermsDraft,
-    Trained, codec,
+    DisclosureSeeds, FederationId, Layout, Ledger, Policy, RoundId, RoundTerms, RowOrigin, TermsDraft, Trained, codec,
 };
 use sottovoce_server::Server;
 use sottovoce_server::federation::catalog::CheckedCatalog;
@@ -80,17 +79,8 @@ impl World {
         let update = update(&layout, (federation.id, 0), bytes)?;
         let (round, counted) = (0, Commits::default());
         let credentials = Arc::new(credentials);
-        let mut world = Self {
-            server,
-            federation,
-            address,
-            credentials,
-            update,
-            layout,
-            round,
-            counted,
-            _folder: folder,
-        };
+        let mut world =
+            Self { server, federation, address, credentials, update, layout, round, counted, _folder: folder };
         world.counted = world.commits();
         Ok(world)
     }
@@ -99,10 +89,8 @@ impl World {
     pub(crate) async fn upload_all(&mut self, callers: usize) -> Result<Outcome, Box<dyn Error>> {
         self.until_open().await;
         self.counted = self.commits();
-        let (round, body) = (
-            self.round,
-            Arc::new(update(&self.layout, (self.federation.id, self.round), self.update.len())?),
-        );
+        let (round, body) =
+            (self.round, Arc::new(update(&self.layout, (self.federation.id, self.round), self.update.len())?));
         let stop = Arc::new(Notify::new());
         let outsider = check_in("load", &self.credentials[0]);
         let probing = tokio::spawn(probe(self.address, outsider, Arc::clone(&stop)));
@@ -144,10 +132,7 @@ impl World {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.trim().parse::<f64>().ok()).unwrap_or(0.0) as u64
         };
-        Commits {
-            commits: number("sottovoce_commit_changes_count"),
-            changes: number("sottovoce_commit_changes_sum"),
-        }
+        Commits { commits: number("sottovoce_commit_changes_count"), changes: number("sottovoce_commit_changes_sum") }
     }
 }
 
@@ -165,11 +150,10 @@ async fn enrol(
     for some in all.chunks(500) {
         let mut tasks = Vec::new();
         for &device in some {
-            let (server, federation, token) =
-                (Arc::clone(server), Arc::clone(federation), Arc::clone(&token));
-            tasks.push(tokio::spawn(async move {
-                server.enrol(&federation, &token, &format!("device-{device}")).await
-            }));
+            let (server, federation, token) = (Arc::clone(server), Arc::clone(federation), Arc::clone(&token));
+            tasks.push(tokio::spawn(
+                async move { server.enrol(&federation, &token, &format!("device-{device}")).await },
+            ));
         }
         for task in tasks {
             credentials.push(task.await??.credential);
@@ -180,21 +164,15 @@ async fn enrol(
 
 /// An update of about so many bytes, with values that do not compress.
 fn update(layout: &Layout, (federation, round): (u64, u64), bytes: usize) -> Result<Vec<u8>, Box<dyn Error>> {
-    let terms =
-        TermsDraft { federation: FederationId(federation), round: RoundId(round), ..TermsDraft::default() };
+    let terms = TermsDraft { federation: FederationId(federation), round: RoundId(round), ..TermsDraft::default() };
     let (terms, mut rng) = (RoundTerms::freeze(terms)?, Rng::new(3));
     let width = layout.shapes()[0].cols as usize;
     let mut trained = Trained::new(layout);
     for row in 0..(bytes / (4 * width + 1)) as u32 {
         rng.fill_normal(0.01, trained.push_row(0, 7 * row, RowOrigin::Other)?);
     }
-    let disclosed = trained.disclose(
-        &Policy::new(1.0)?,
-        &terms,
-        0,
-        &mut Ledger::totals_only(),
-        DisclosureSeeds::once(&mut rng),
-    )?;
+    let disclosed =
+        trained.disclose(&Policy::new(1.0)?, &terms, 0, &mut Ledger::totals_only(), DisclosureSeeds::once(&mut rng))?;
     let mut out = Vec::new();
     codec::encode_update(&disclosed, &mut out);
     Ok(out)

@@ -75,12 +75,7 @@ impl Federation {
         Ok(Aggregation::without_criteria(sum))
     }
 
-    fn aggregate_quantized(
-        &self,
-        storage: &dyn Storage,
-        round: u64,
-        length: usize,
-    ) -> Result<Aggregation, Error> {
+    fn aggregate_quantized(&self, storage: &dyn Storage, round: u64, length: usize) -> Result<Aggregation, Error> {
         let (layout, mut sum) = (self.layout.fingerprint(), self.coordinator().empty_aggregate());
         storage.updates(self.id, round, &mut |_, bytes| {
             let words = codec::decode_quantized(bytes, layout, length);

@@ -51,14 +51,8 @@ impl OneTimeTokens {
     }
 
     /// How an upload compares to the one that a token was spent with; `None` if it is unspent.
-    pub(super) fn spent_with(
-        &self,
-        nullifier: &Hash,
-        id: &UploadId,
-    ) -> Option<Result<Admission, UploadError>> {
-        self.spent
-            .get(nullifier)
-            .map(|spent| spent.as_ref().map_or(Err(UploadError::Busy), |s| s.compare(id)))
+    pub(super) fn spent_with(&self, nullifier: &Hash, id: &UploadId) -> Option<Result<Admission, UploadError>> {
+        self.spent.get(nullifier).map(|spent| spent.as_ref().map_or(Err(UploadError::Busy), |s| s.compare(id)))
     }
 
     /// Marks a token as spent while its update is being stored; returns whether it was unspent.
@@ -122,8 +116,7 @@ impl Federation {
         bytes: &[u8],
         now: Millis,
     ) -> Result<Vec<u8>, UploadError> {
-        let request =
-            BlindedElement::from_bytes(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
+        let request = BlindedElement::from_bytes(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
         let blinded = request.to_bytes();
         let (new, issuer) = self.with_tokens(round, |open| {
             open.check_token_request(device, now)?;

@@ -54,10 +54,7 @@ fn count(text: &str) -> Result<usize, CatalogError> {
         first => {
             let found = first.map_or("nothing", |(_, line)| line);
             let found: String = found.chars().take(60).collect();
-            return Err(wrong(
-                0,
-                format!("expected the header `item<TAB>title<TAB>categories`, found `{found}`"),
-            ));
+            return Err(wrong(0, format!("expected the header `item<TAB>title<TAB>categories`, found `{found}`")));
         }
     };
     let mut items = HashSet::new();
@@ -93,8 +90,7 @@ mod tests {
         let items = |text: &str| check(text).map(|checked| checked.items);
         assert_eq!(items("item\ttitle\tcategories\n7\tHeat\tCrime|Drama\n9\t\t\n"), Ok(2));
         assert_eq!(items("item\n7\n9"), Ok(2));
-        let with_facts =
-            "item\ttitle\tcategories\tfacts\n7\tHeat\t\t0\n9\t\t\t\n\nhops\twords\n1\tdirector: Mann\n";
+        let with_facts = "item\ttitle\tcategories\tfacts\n7\tHeat\t\t0\n9\t\t\t\n\nhops\twords\n1\tdirector: Mann\n";
         let checked = check(with_facts).unwrap();
         assert_eq!((checked.items, checked.facts.unwrap().items_with(0).to_vec()), (2, vec![0]));
         let unknown = check(&with_facts.replace("\t0\n", "\t4\n")).unwrap_err();

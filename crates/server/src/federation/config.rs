@@ -146,12 +146,7 @@ pub enum ConfigError {
     Retention(&'static str),
 }
 
-fn require(
-    key: &'static str,
-    valid: bool,
-    value: &dyn ToString,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
+fn require(key: &'static str, valid: bool, value: &dyn ToString, expected: &'static str) -> Result<(), ConfigError> {
     if valid { Ok(()) } else { Err(ConfigError::Value { key, value: value.to_string(), expected }) }
 }
 
@@ -210,8 +205,7 @@ impl FederationConfig {
     /// # Errors
     /// If the model or a setting is invalid.
     pub fn host(&self, federation: u64, catalog: &CheckedCatalog) -> Result<HostedFederation, BuildError> {
-        let asked =
-            |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
+        let asked = |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
         let builder = FederationBuilder {
             federation: FederationId(federation),
             items: catalog.items,
@@ -240,16 +234,13 @@ impl FederationConfig {
     pub(crate) fn check_seal(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
         let Some(protection) = coordinator.privacy().map(PrivacyMechanism::config) else { return Ok(()) };
         let devices = protection.quantization.map_or(0, |integers| integers.devices);
-        let expected = "the number of devices that sealed rounds are to have, and at least 3: sums have room for that many";
+        let expected =
+            "the number of devices that sealed rounds are to have, and at least 3: sums have room for that many";
         require("devices", protection.seals(devices).is_ok(), &self.devices, expected)
     }
 
     /// Checks that uploads can be retained, if they are to be.
-    pub(crate) fn check_retention(
-        &self,
-        coordinator: &Coordinator,
-        has_folder: bool,
-    ) -> Result<(), ConfigError> {
+    pub(crate) fn check_retention(&self, coordinator: &Coordinator, has_folder: bool) -> Result<(), ConfigError> {
         let why = match coordinator.privacy() {
             _ if !self.record_uploads => return Ok(()),
             Some(protected) if protected.is_sealed() => {
@@ -327,8 +318,7 @@ mod tests {
     fn seals_need_enough_devices() {
         let sealed = BTreeMap::from([("seal".to_owned(), Value::Word("secagg".to_owned()))]);
         let alone = FederationConfig { settings: sealed, ..FederationConfig::new("fcf") };
-        let checked =
-            |config: &FederationConfig| config.check_seal(&config.host(1, &ten_items()).unwrap().coordinator);
+        let checked = |config: &FederationConfig| config.check_seal(&config.host(1, &ten_items()).unwrap().coordinator);
         let wrong = checked(&alone).unwrap_err().to_string();
         assert!(wrong.starts_with("devices is 1, expected"), "{wrong}");
         checked(&FederationConfig { devices: 30, ..alone }).unwrap();

@@ -123,14 +123,7 @@ mod tests {
     fn check_ins_are_listed_once_a_minute() {
         let mut members = Members::default();
         let (number, credential) = (7, [7; 32]);
-        members.add(&DeviceRecord {
-            federation: 1,
-            number,
-            credential,
-            enrolled: 0,
-            seen: 0,
-            revoked: false,
-        });
+        members.add(&DeviceRecord { federation: 1, number, credential, enrolled: 0, seen: 0, revoked: false });
         members.mark_seen(7, 10);
         assert_eq!(members.take_seen(), []);
         members.mark_seen(7, 60_010);

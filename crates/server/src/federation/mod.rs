@@ -30,9 +30,7 @@ pub(crate) use config::check_name;
 pub(crate) use published::{Encoded, WIRE};
 pub(crate) use seal::MAX_MESSAGE_BYTES;
 
-use crate::storage::{
-    DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Sender, Status, VersionRecord,
-};
+use crate::storage::{DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Sender, Status, VersionRecord};
 use anonymous::OneTimeTokens;
 use bytes::Bytes;
 use members::Members;
@@ -323,11 +321,7 @@ impl Federation {
     }
 
     /// The difference between two versions.
-    pub(crate) fn difference(
-        &self,
-        version: u64,
-        held: u64,
-    ) -> Result<Option<Arc<Encoded>>, FederationError> {
+    pub(crate) fn difference(&self, version: u64, held: u64) -> Result<Option<Arc<Encoded>>, FederationError> {
         match self.version(version) {
             Ok(published) => published.difference(ModelVersion(held), &self.coordinator),
             Err(_) => Ok(None),

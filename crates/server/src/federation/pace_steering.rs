@@ -33,8 +33,7 @@ mod tests {
         assert!((mean - 60.0).abs() < 2.0, "{mean}");
         let busiest = (30..=90).map(|second| few.iter().filter(|&&each| each == second).count()).max();
         assert!(busiest.unwrap() < 80, "{busiest:?} of 2000 devices in one second");
-        let many: u64 =
-            (0..2000).map(|device| u64::from(check_in_delay(&config, 1_000_000, device, 12))).sum();
+        let many: u64 = (0..2000).map(|device| u64::from(check_in_delay(&config, 1_000_000, device, 12))).sum();
         assert!((many as f64 / 2000.0 - 1000.0).abs() < 30.0);
         let immediate = FederationConfig { check_in_seconds: 0, ..config };
         assert_eq!(check_in_delay(&immediate, 200, 3, 12), 0);

@@ -54,14 +54,9 @@ pub(super) fn with_notice(terms: RoundTerms) -> Result<RoundTerms, FederationErr
 
 impl Federation {
     /// Retains the uploads of the open round if they were aggregated; otherwise deletes them. Idempotent.
-    pub(super) async fn retain_uploads(
-        &self,
-        storage: &Arc<dyn Storage>,
-        aggregated: bool,
-    ) -> Result<(), Error> {
+    pub(super) async fn retain_uploads(&self, storage: &Arc<dyn Storage>, aggregated: bool) -> Result<(), Error> {
         let Some(retention) = &self.retention else { return Ok(()) };
-        let of_round =
-            self.state().round.as_ref().map(|round| (round.opening.round, Arc::clone(&round.terms)));
+        let of_round = self.state().round.as_ref().map(|round| (round.opening.round, Arc::clone(&round.terms)));
         let Some((round, terms)) = of_round else { return Ok(()) };
         let _lock = retention.lock.lock().await;
         let (writer, storage, id) = (retention.writer.clone(), Arc::clone(storage), self.id);

@@ -209,12 +209,7 @@ impl Round {
     }
 
     /// Checks an upload and, if it is new, reserves its slot.
-    pub(crate) fn reserve(
-        &mut self,
-        sender: Sender,
-        id: &UploadId,
-        now: Millis,
-    ) -> Result<Admission, UploadError> {
+    pub(crate) fn reserve(&mut self, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission, UploadError> {
         let admission = self.check_upload(sender, id, now)?;
         if admission == Admission::New {
             self.mark_storing(sender);
@@ -239,9 +234,7 @@ impl Round {
     pub(crate) fn finish_upload(&mut self, sender: Sender, id: UploadId, bytes: u64, now: Millis) {
         let stored = match sender {
             Sender::Device(device) => self.replace(device, &DeviceState::Storing, DeviceState::Stored(id)),
-            Sender::Token(nullifier) => {
-                self.tokens.as_mut().is_some_and(|tokens| tokens.stored(nullifier, id))
-            }
+            Sender::Token(nullifier) => self.tokens.as_mut().is_some_and(|tokens| tokens.stored(nullifier, id)),
         };
         if stored {
             self.storing -= 1;
@@ -265,9 +258,7 @@ impl Round {
         match self.device(device).ok_or(UploadError::NotAsked)? {
             DeviceState::Waiting | DeviceState::TokenIssued if over => Err(UploadError::RoundClosed),
             DeviceState::Waiting | DeviceState::TokenIssued => Ok(()),
-            DeviceState::Stored(_) | DeviceState::Storing | DeviceState::Declined => {
-                Err(UploadError::Duplicate)
-            }
+            DeviceState::Stored(_) | DeviceState::Storing | DeviceState::Declined => Err(UploadError::Duplicate),
         }
     }
 

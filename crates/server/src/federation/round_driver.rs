@@ -7,9 +7,7 @@ use super::unlearning::{self, Rollback};
 use super::{Federation, Published, RetentionError, decline_departed, retention};
 use crate::commit_queue::{CommitError, CommitQueue};
 use crate::now;
-use crate::storage::{
-    Change, Millis, RoundOpening, RoundRecord, Status, Storage, StorageError, VersionRecord,
-};
+use crate::storage::{Change, Millis, RoundOpening, RoundRecord, Status, Storage, StorageError, VersionRecord};
 use crate::versions::{VersionState, VersionStore, VersionStoreError};
 use sottovoce_federation::{Aggregate, Coordinator, FederationError};
 use sottovoce_protocol::RoundTerms;
@@ -202,8 +200,7 @@ impl Federation {
         let minimum = self.config.minimum_of(wanted);
         let protected = coordinator.privacy();
         // A seal needs enough devices to hide each among the others.
-        let can_seal =
-            protected.is_none_or(|protected| protected.config().seals(cohort.len() as u32).is_ok());
+        let can_seal = protected.is_none_or(|protected| protected.config().seals(cohort.len() as u32).is_ok());
         if cohort.len() < minimum as usize || !can_seal {
             return Ok(None);
         }
@@ -262,9 +259,7 @@ impl Federation {
         match self.next_version(dependencies, &mut sum).await {
             Ok((version, model)) => Ok(Outcome::Next { version, counted, criteria, model }),
             Err(Error::Federation(error @ FederationError::Diverged { .. })) => Ok(Outcome::Diverged(error)),
-            Err(Error::Federation(error @ FederationError::Sealed { .. })) => {
-                Ok(Outcome::Abandoned(error.to_string()))
-            }
+            Err(Error::Federation(error @ FederationError::Sealed { .. })) => Ok(Outcome::Abandoned(error.to_string())),
             Err(error) => Err(error),
         }
     }
@@ -319,8 +314,7 @@ impl Federation {
     /// The next version. If storing it failed before, the coordinator is at it already.
     fn apply_aggregate(&self, sum: &mut Aggregate) -> Result<(VersionState, Published), Error> {
         let current = self.current().version;
-        let cohort =
-            self.state().round.as_ref().map(|round| round.opening.cohort.clone()).unwrap_or_default();
+        let cohort = self.state().round.as_ref().map(|round| round.opening.cohort.clone()).unwrap_or_default();
         let mut coordinator = self.coordinator();
         if coordinator.shared().version == current {
             let round = coordinator.round();
@@ -378,8 +372,7 @@ impl Federation {
     }
 
     pub(super) async fn delete_obsolete_versions(&self, dependencies: &Dependencies) -> Result<(), Error> {
-        let obsolete =
-            unlearning::obsolete_versions(&self.state(), self.config.keep_versions, self.config.unlearn);
+        let obsolete = unlearning::obsolete_versions(&self.state(), self.config.keep_versions, self.config.unlearn);
         for version in obsolete {
             dependencies.versions.delete(self.id, version).await?;
             dependencies.queue.commit(vec![Change::RemoveVersion { federation: self.id, version }]).await?;
@@ -402,12 +395,7 @@ impl Federation {
 
 impl VersionState {
     /// The state of a coordinator at its version.
-    pub(crate) fn of(
-        coordinator: &Coordinator,
-        federation: u64,
-        name: &str,
-        model: &str,
-    ) -> std::io::Result<Self> {
+    pub(crate) fn of(coordinator: &Coordinator, federation: u64, name: &str, model: &str) -> std::io::Result<Self> {
         let mut state = Vec::new();
         coordinator.save_memory(&mut state)?;
         let shared = coordinator.shared();

@@ -252,14 +252,10 @@ impl Seal {
         let masks = match &self.kind {
             Kind::Masked(masks) => masks,
             Kind::Encrypted(encrypted) => {
-                return encrypted
-                    .sum
-                    .validate(bytes)
-                    .map_err(|error| UploadError::Malformed(error.to_string()));
+                return encrypted.sum.validate(bytes).map_err(|error| UploadError::Malformed(error.to_string()));
             }
         };
-        let masked =
-            secagg::Masked::decode(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
+        let masked = secagg::Masked::decode(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
         if masked.header != secagg::Header::new(masks.config(), seat) {
             let reason = "the update is for another round, federation or seat";
             return Err(UploadError::WrongRound(reason.to_owned()));
@@ -304,9 +300,7 @@ impl Federation {
         let length = protected.quantizer().length();
         let step_timeout = u64::from(self.config.seal_step_seconds) * 1000;
         let kind = match protected.encryption() {
-            Some(encryption) => {
-                Kind::Encrypted(SumDecryption::new(EncryptedSum::new(encryption.clone()), length))
-            }
+            Some(encryption) => Kind::Encrypted(SumDecryption::new(EncryptedSum::new(encryption.clone()), length)),
             None => {
                 let terms = protected.config().secagg_config(&round.terms, length)?;
                 let mut hasher = blake3::Hasher::new_keyed(&self.secret);
@@ -384,11 +378,7 @@ impl Federation {
     }
 
     /// Replays the stored messages of a round that was open when the server stopped.
-    pub(crate) fn replay_seal(
-        &self,
-        messages: &[SealMessage],
-        storage: &dyn Storage,
-    ) -> Result<(), StorageError> {
+    pub(crate) fn replay_seal(&self, messages: &[SealMessage], storage: &dyn Storage) -> Result<(), StorageError> {
         let mut state = self.state();
         let Some(open) = &mut state.round else { return Ok(()) };
         open.seal = self.new_seal(open);

@@ -194,25 +194,13 @@ impl Federation {
         }
     }
 
-    fn reserve(
-        &self,
-        round: u64,
-        sender: Sender,
-        id: &UploadId,
-        now: Millis,
-    ) -> Result<Admission, UploadError> {
+    fn reserve(&self, round: u64, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission, UploadError> {
         let mut state = self.state();
         state.open_round(round).ok_or(UploadError::RoundClosed)?.reserve(sender, id, now)
     }
 
     /// Checks an update against the terms, or against the protocol if it is sealed.
-    fn validate(
-        &self,
-        round: u64,
-        sender: Sender,
-        bytes: &[u8],
-        terms: &RoundTerms,
-    ) -> Result<(), UploadError> {
+    fn validate(&self, round: u64, sender: Sender, bytes: &[u8], terms: &RoundTerms) -> Result<(), UploadError> {
         if let Some(open) = self.state().open_round(round)
             && let (Some(seal), Sender::Device(device)) = (&open.seal, sender)
         {
@@ -280,10 +268,7 @@ impl Federation {
     }
 }
 
-fn check_addressee(
-    (federation, round): (FederationId, RoundId),
-    terms: &RoundTerms,
-) -> Result<(), UploadError> {
+fn check_addressee((federation, round): (FederationId, RoundId), terms: &RoundTerms) -> Result<(), UploadError> {
     if (federation, round) == (terms.federation, terms.round) {
         return Ok(());
     }
@@ -303,8 +288,7 @@ fn decode_error(error: &DecodeError) -> UploadError {
 }
 
 fn check_norms(update: &Update, bound: f32) -> Result<(), UploadError> {
-    let square =
-        |values: &[f32]| values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>();
+    let square = |values: &[f32]| values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>();
     for (table, rows) in update.tables().iter().enumerate() {
         for (row, values) in rows.iter() {
             let norm = square(values).sqrt();

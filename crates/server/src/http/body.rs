@@ -94,8 +94,7 @@ impl Body {
     async fn collect(mut self, limit: u64, stated: Option<u64>) -> Result<(Bytes, Reservation), Problem> {
         let mut all = BytesMut::new();
         while let Some(frame) = self.body.frame().await {
-            let frame = frame
-                .map_err(|error| Problem::new("bad-request", format!("the body ends early: {error}")))?;
+            let frame = frame.map_err(|error| Problem::new("bad-request", format!("the body ends early: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
             if (all.len() + data.len()) as u64 > limit {
                 return Err(too_large(limit));

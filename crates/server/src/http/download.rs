@@ -4,8 +4,8 @@ use super::problem::Problem;
 use crate::federation::Encoded;
 use axum::body::Body;
 use axum::http::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, IF_RANGE, RANGE, VARY,
+    ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    IF_RANGE, RANGE, VARY,
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -83,8 +83,8 @@ fn accepts(list: &str, coding: &str) -> bool {
     list.split(',').any(|each| {
         let mut parts = each.split(';').map(str::trim);
         let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));
-        let refused = parts
-            .any(|part| part.strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok()) == Some(0.0));
+        let refused =
+            parts.any(|part| part.strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok()) == Some(0.0));
         named && !refused
     })
 }
@@ -149,8 +149,7 @@ mod tests {
         let file = file();
         let status = |pairs: &[(axum::http::HeaderName, &str)]| {
             send(&file, &headers(pairs), Caching::Revalidate).map(|response| {
-                let range =
-                    response.headers().get(CONTENT_RANGE).map(|value| value.to_str().unwrap().to_owned());
+                let range = response.headers().get(CONTENT_RANGE).map(|value| value.to_str().unwrap().to_owned());
                 (response.status().as_u16(), range.unwrap_or_default())
             })
         };

@@ -118,8 +118,7 @@ impl NewToken {
         if self.label.len() > 200 {
             return Err(Problem::new("bad-request", "a label has at most 200 bytes"));
         }
-        let expires =
-            self.expires_in_seconds.map(|seconds| now().saturating_add(seconds.saturating_mul(1000)));
+        let expires = self.expires_in_seconds.map(|seconds| now().saturating_add(seconds.saturating_mul(1000)));
         // Databases store signed numbers.
         let expires = expires.map(|at| at.min(i64::MAX as u64));
         let (token, view) = server.add_token(purpose, &self.label, expires).await.map_err(|error| {

@@ -39,11 +39,7 @@ pub const CODES: &[(&str, u16, &str)] = &[
     ("wrong-round", 422, "The update is for another round or federation; check in"),
     ("wrong-shape", 422, "The update is for tables of other shapes; download the model"),
     ("not-finite", 422, "The update has a value that is not a finite number"),
-    (
-        "wrong-encoding",
-        422,
-        "The values are not encoded as the terms ask, or the update reports more than was asked",
-    ),
+    ("wrong-encoding", 422, "The values are not encoded as the terms ask, or the update reports more than was asked"),
     ("row-too-large", 422, "The norm of a row exceeds the federation's bound"),
     ("wrong-config", 422, "The federation's configuration or catalog is invalid; see the detail"),
     ("used-up", 403, "The enrolment token has no uses left"),
@@ -95,8 +91,7 @@ pub(super) struct ProblemCode(pub(super) &'static str);
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, title) = meaning(self.code);
-        let mut body =
-            json!({"title": title, "status": status.as_u16(), "code": self.code, "detail": self.detail});
+        let mut body = json!({"title": title, "status": status.as_u16(), "code": self.code, "detail": self.detail});
         if let Some(seconds) = self.retry_after {
             body["retry_after"] = seconds.into();
         }

@@ -175,13 +175,11 @@ impl Server {
     async fn resume(self: &Arc<Self>, stored: StoredFederation) -> Result<(), OpenError> {
         let record = &stored.record;
         let name = record.name.clone();
-        let config: FederationConfig =
-            serde_json::from_str(&record.config).map_err(ResumeError::of(&name))?;
+        let config: FederationConfig = serde_json::from_str(&record.config).map_err(ResumeError::of(&name))?;
         let text = std::str::from_utf8(&record.catalog).map_err(ResumeError::of(&name))?;
         let catalog = catalog::check(text).map_err(ResumeError::of(&name))?;
         let mut hosted = config.host(record.id, &catalog).map_err(ResumeError::of(&name))?;
-        let VersionState { version, shared, state, .. } =
-            self.versions.get(record.id, record.version).await?;
+        let VersionState { version, shared, state, .. } = self.versions.get(record.id, record.version).await?;
         let resumed = hosted.coordinator.resume(ModelVersion(version), shared, &mut &state[..]);
         resumed.map_err(|error| ResumeError::of(&name)(format!("version {version}: {error}")))?;
         let messages = stored.round.as_ref().map(|round| round.messages.clone()).unwrap_or_default();
@@ -283,12 +281,7 @@ impl Server {
     ///
     /// # Errors
     /// If the token is not valid, or the device could not be stored.
-    pub async fn enrol(
-        &self,
-        federation: &Federation,
-        token: &str,
-        key: &str,
-    ) -> Result<Enrolled, EnrolError> {
+    pub async fn enrol(&self, federation: &Federation, token: &str, key: &str) -> Result<Enrolled, EnrolError> {
         let hash = secret::hash(token);
         let token = {
             let tokens = lock(&self.tokens);

@@ -6,8 +6,8 @@
 use super::round_changes as rounds;
 use super::sql::{Batch, Sql, SqlError, Value};
 use super::{
-    Change, DeviceRecord, FederationRecord, Millis, RECEIPT_ROUNDS, Sender, Status, TokenPurpose,
-    TokenRecord, VersionRecord,
+    Change, DeviceRecord, FederationRecord, Millis, RECEIPT_ROUNDS, Sender, Status, TokenPurpose, TokenRecord,
+    VersionRecord,
 };
 use std::collections::BTreeMap;
 
@@ -31,9 +31,8 @@ fn is_device_upload(change: &Change) -> bool {
 
 /// Names a change without its secret or large parts.
 fn describe(run: &[Change]) -> String {
-    let of_device = |what: &str, federation: u64, device: u32| {
-        format!("{what} of device {device} of federation {federation}")
-    };
+    let of_device =
+        |what: &str, federation: u64, device: u32| format!("{what} of device {device} of federation {federation}");
     let of_round =
         |what: &str, federation: u64, round: u64| format!("{what}, round {round} of federation {federation}");
     let [change] = run else { return format!("{} uploads", run.len()) };
@@ -77,9 +76,7 @@ fn apply_one(sql: &mut dyn Sql, change: &Change) -> Result<(), SqlError> {
         Change::RollBack { federation, from, to } => roll_back(sql, *federation, *from, to.as_ref()),
         Change::Seen { federation, devices } => seen(sql, *federation, devices),
         Change::AddToken(token) => add_token(sql, token),
-        Change::RemoveToken { id } => {
-            sql.execute("DELETE FROM token WHERE id = $1", &[(*id).into()]).map(drop)
-        }
+        Change::RemoveToken { id } => sql.execute("DELETE FROM token WHERE id = $1", &[(*id).into()]).map(drop),
         Change::OpenRound(opening) => rounds::open(sql, opening),
         Change::Upload { federation, round, receipt, bytes } => {
             rounds::upload_with_token(sql, (*federation, *round), receipt, bytes)
@@ -170,8 +167,7 @@ fn enrol(sql: &mut dyn Sql, device: &DeviceRecord, token: u64) -> Result<(), Sql
     let DeviceRecord { credential, enrolled, seen, revoked, .. } = device;
     let insert = "INSERT INTO device (federation, number, credential, enrolled, seen, revoked)
                   VALUES ($1, $2, $3, $4, $5, $6)";
-    let values =
-        [federation, number, credential.into(), (*enrolled).into(), (*seen).into(), (*revoked).into()];
+    let values = [federation, number, credential.into(), (*enrolled).into(), (*seen).into(), (*revoked).into()];
     sql.execute(insert, &values).map(drop)
 }
 

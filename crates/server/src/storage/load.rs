@@ -2,8 +2,8 @@
 
 use super::sql::{Row, Sql, SqlError, Value};
 use super::{
-    DeviceRecord, FederationRecord, Hash, OpenRound, Receipt, RoundOpening, RoundRecord, SealMessage, Sender,
-    Status, Stored, TokenPurpose, TokenRecord, VersionRecord,
+    DeviceRecord, FederationRecord, Hash, OpenRound, Receipt, RoundOpening, RoundRecord, SealMessage, Sender, Status,
+    Stored, TokenPurpose, TokenRecord, VersionRecord,
 };
 
 /// Everything but the bytes of updates and the records of closed rounds; within one transaction.
@@ -18,9 +18,8 @@ pub(super) fn load(sql: &mut dyn Sql) -> Result<Stored, SqlError> {
         next_federation: counter(sql, "SELECT next_federation FROM server")?,
         next_token: counter(sql, "SELECT next_token FROM server")?,
     };
-    let mut receipts = all(sql, RECEIPTS, &[], |row| {
-        Ok((row.get()?, row.get()?, receipt(Sender::Device(row.get()?), row)?))
-    })?;
+    let mut receipts =
+        all(sql, RECEIPTS, &[], |row| Ok((row.get()?, row.get()?, receipt(Sender::Device(row.get()?), row)?)))?;
     receipts.extend(all(sql, TOKEN_RECEIPTS, &[], |row| {
         Ok((row.get()?, row.get()?, receipt(Sender::Token(row.hash()?), row)?))
     })?);
@@ -93,16 +92,13 @@ pub(super) fn rounds(
     all(sql, ROUNDS, &key, round_record)
 }
 
-const FEDERATIONS: &str =
-    "SELECT id, name, config, catalog, created, standing, next_device, next_round, version,
+const FEDERATIONS: &str = "SELECT id, name, config, catalog, created, standing, next_device, next_round, version,
          undone, went_back, unlearn
      FROM federation ORDER BY id";
 const DEVICES: &str =
     "SELECT federation, number, credential, enrolled, seen, revoked FROM device ORDER BY federation, number";
-const TOKENS: &str =
-    "SELECT id, federation, role, uses, hash, label, created, expires FROM token ORDER BY id";
-const OPEN_ROUNDS: &str =
-    "SELECT federation, round, version, cohort, wanted, minimum, opened, deadline, closing
+const TOKENS: &str = "SELECT id, federation, role, uses, hash, label, created, expires FROM token ORDER BY id";
+const OPEN_ROUNDS: &str = "SELECT federation, round, version, cohort, wanted, minimum, opened, deadline, closing
      FROM open_round ORDER BY federation";
 const RECEIPTS: &str =
     "SELECT federation, round, device, key, digest, bytes FROM receipt ORDER BY federation, round, device";
@@ -115,8 +111,7 @@ const ISSUED: &str = "SELECT federation, device, blinded FROM issued ORDER BY fe
 const DECLINED: &str = "SELECT federation, device FROM decline ORDER BY federation, device";
 const VERSIONS: &str =
     "SELECT federation, version, digest, bytes, created, rounds FROM version ORDER BY federation, version";
-const ROUNDS: &str =
-    "SELECT federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down,
+const ROUNDS: &str = "SELECT federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down,
          opened, closed, criteria, remark
      FROM round_record WHERE federation = $1 AND round < $2 ORDER BY round DESC LIMIT $3";
 
@@ -191,9 +186,7 @@ impl<'a> Columns<'a> {
 
     fn hash(&mut self) -> Result<Hash, SqlError> {
         let found = self.blob()?;
-        found
-            .try_into()
-            .map_err(|_| SqlError::Corrupt(format!("a hash has {} bytes, expected 32", found.len())))
+        found.try_into().map_err(|_| SqlError::Corrupt(format!("a hash has {} bytes, expected 32", found.len())))
     }
 }
 
@@ -216,8 +209,7 @@ fn federation(row: &mut Columns<'_>) -> Result<FederationRecord, SqlError> {
 
 /// The inverse of [`status_text`](super::changes::status_text).
 fn read_status(text: &str) -> Result<Status, SqlError> {
-    let known =
-        [Status::Running, Status::Paused, Status::Finished].into_iter().find(|each| each.name() == text);
+    let known = [Status::Running, Status::Paused, Status::Finished].into_iter().find(|each| each.name() == text);
     let failed = || text.strip_prefix("failed:").map(|why| Status::Failed(why.to_owned()));
     known.or_else(failed).ok_or_else(|| SqlError::Corrupt(format!("a federation cannot be {text:?}")))
 }

@@ -57,9 +57,7 @@ pub enum StorageError {
     },
     /// The connection was lost during a commit and the database could not be reached since: the changes may or may not be
     /// stored. No more changes are accepted; a restart finds out.
-    #[error(
-        "{what}: the connection was lost, and whether changes were stored is unknown; restart the server"
-    )]
+    #[error("{what}: the connection was lost, and whether changes were stored is unknown; restart the server")]
     Uncertain {
         /// The database.
         what: String,
@@ -141,12 +139,7 @@ pub trait Storage: Send + Sync {
     ///
     /// # Errors
     /// If they cannot be read.
-    fn rounds(
-        &self,
-        federation: u64,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<RoundRecord>, StorageError>;
+    fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError>;
 
     /// Checks that the database answers.
     ///
@@ -208,12 +201,7 @@ impl<D: Database> Storage for D {
         stopped.map_or(done.map_err(|error| StorageError::from_sql(what(), error)), Err)
     }
 
-    fn rounds(
-        &self,
-        federation: u64,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<RoundRecord>, StorageError> {
+    fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError> {
         read(self, "reading rounds", |sql| load::rounds(sql, federation, before, limit))
     }
 

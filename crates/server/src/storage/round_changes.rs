@@ -2,9 +2,7 @@
 
 use super::changes::{add_version, one_row, rejected};
 use super::sql::{Batch, Sql, SqlError, Value};
-use super::{
-    Change, Hash, RECEIPT_ROUNDS, Receipt, RoundOpening, RoundRecord, SealMessage, Sender, VersionRecord,
-};
+use super::{Change, Hash, RECEIPT_ROUNDS, Receipt, RoundOpening, RoundRecord, SealMessage, Sender, VersionRecord};
 
 /// Uploads per statement, to bound what the database holds at once.
 const UPLOADS_PER_STATEMENT: usize = 512;
@@ -154,12 +152,7 @@ pub(super) fn issue_token(
 }
 
 /// Nothing is stored for a device that has withdrawn in the meantime.
-pub(super) fn seal(
-    sql: &mut dyn Sql,
-    federation: u64,
-    round: u64,
-    message: &SealMessage,
-) -> Result<(), SqlError> {
+pub(super) fn seal(sql: &mut dyn Sql, federation: u64, round: u64, message: &SealMessage) -> Result<(), SqlError> {
     let values: [Value<'_>; 3] = [federation.into(), round.into(), Value::Blob(&message.bytes)];
     accepts_updates(sql, &values[..2])?;
     match message.device {
@@ -168,10 +161,9 @@ pub(super) fn seal(
              SELECT $1, $2, $3, number FROM device WHERE federation = $1 AND number = $4",
             &[&values[..], &[device.into()]].concat(),
         ),
-        None => sql.execute(
-            "INSERT INTO seal_note (federation, round, bytes, device) VALUES ($1, $2, $3, NULL)",
-            &values,
-        ),
+        None => {
+            sql.execute("INSERT INTO seal_note (federation, round, bytes, device) VALUES ($1, $2, $3, NULL)", &values)
+        }
     }
     .map(drop)
 }
@@ -182,11 +174,7 @@ pub(super) fn stop_uploads(sql: &mut dyn Sql, federation: u64, round: u64) -> Re
     one_row(changed, || "the round is not open".into())
 }
 
-pub(super) fn close(
-    sql: &mut dyn Sql,
-    record: &RoundRecord,
-    version: Option<&VersionRecord>,
-) -> Result<(), SqlError> {
+pub(super) fn close(sql: &mut dyn Sql, record: &RoundRecord, version: Option<&VersionRecord>) -> Result<(), SqlError> {
     let produced = version.map(|version| (version.federation, version.version));
     if produced != record.version.map(|version| (record.federation, version)) {
         return rejected("the version is not the one that the round produced");

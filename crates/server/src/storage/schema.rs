@@ -135,9 +135,7 @@ impl MigrationError {
         let what = what.to_owned();
         match self {
             Self::Newer { found, known } => StorageError::Newer { what, found, known },
-            Self::Foreign => {
-                StorageError::Corrupt { what, reason: "is another program's database".to_owned() }
-            }
+            Self::Foreign => StorageError::Corrupt { what, reason: "is another program's database".to_owned() },
             Self::Sql(error) => StorageError::from_sql(format!("{what}: opening"), error),
         }
     }

@@ -89,17 +89,11 @@ pub(super) trait Sql {
     fn run_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64, SqlError>;
 
     /// Visits the rows of a result.
-    fn visit(
-        &mut self,
-        sql: &'static str,
-        values: &[Value<'_>],
-        each: &mut EachRow<'_>,
-    ) -> Result<(), SqlError>;
+    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), SqlError>;
 }
 
 fn check(values: &[Value<'_>]) -> Result<(), SqlError> {
-    match values.iter().find_map(|value| if let Value::TooLarge(large) = value { Some(large) } else { None })
-    {
+    match values.iter().find_map(|value| if let Value::TooLarge(large) = value { Some(large) } else { None }) {
         Some(large) => Err(SqlError::Rejected(format!("{large} is above {}", i64::MAX))),
         None => Ok(()),
     }
@@ -113,11 +107,7 @@ impl dyn Sql + '_ {
     }
 
     /// Runs a statement for each of the rows; returns the number of rows changed.
-    pub(super) fn execute_batch(
-        &mut self,
-        batch: &'static Batch,
-        rows: &[Vec<Value<'_>>],
-    ) -> Result<u64, SqlError> {
+    pub(super) fn execute_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64, SqlError> {
         rows.iter().try_for_each(|row| check(row))?;
         if rows.is_empty() { Ok(0) } else { self.run_batch(batch, rows) }
     }
@@ -134,11 +124,7 @@ impl dyn Sql + '_ {
     }
 
     /// The integer in the first column of the result, if there is one.
-    pub(super) fn integer(
-        &mut self,
-        sql: &'static str,
-        values: &[Value<'_>],
-    ) -> Result<Option<i64>, SqlError> {
+    pub(super) fn integer(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<i64>, SqlError> {
         let mut found = None;
         self.query(sql, values, &mut |row| {
             found = row.int(0)?;

@@ -94,8 +94,7 @@ impl VersionStore {
     /// # Errors
     /// If it cannot be opened.
     pub fn open(location: &str) -> Result<Self, VersionStoreError> {
-        let text =
-            |(key, value): (OsString, OsString)| Some((key.into_string().ok()?, value.into_string().ok()?));
+        let text = |(key, value): (OsString, OsString)| Some((key.into_string().ok()?, value.into_string().ok()?));
         Self::open_with(location, std::env::vars_os().filter_map(text))
     }
 
@@ -171,9 +170,8 @@ impl VersionStore {
     }
 
     fn named(&self, key: &Key) -> String {
-        let within = key
-            .prefix_match(&self.prefix)
-            .map(|parts| parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>());
+        let within =
+            key.prefix_match(&self.prefix).map(|parts| parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>());
         format!("{}/{}", self.location, within.unwrap_or_default().join("/"))
     }
 
@@ -193,8 +191,7 @@ impl VersionStore {
 type Store = Arc<dyn ObjectStore>;
 
 fn folder(location: &str) -> Result<Store, String> {
-    let path =
-        location.strip_prefix("file://").or_else(|| location.strip_prefix("file:")).unwrap_or(location);
+    let path = location.strip_prefix("file://").or_else(|| location.strip_prefix("file:")).unwrap_or(location);
     if path.is_empty() {
         return Err("no folder is named".into());
     }

@@ -20,8 +20,7 @@ struct Town {
 impl Town {
     fn new() -> Self {
         let host = Host::new();
-        let settings =
-            json!({ "factors": 2, "triples": 4, "cohort": 3, "learning_rate": 0.1, "anonymous": true });
+        let settings = json!({ "factors": 2, "triples": 4, "cohort": 3, "learning_rate": 0.1, "anonymous": true });
         host.create("town", &json!({ "devices": 3, "minimum": 1, "rounds": 3, "settings": settings }));
         let enrolment = host.enrolment("town");
         let phones: Vec<Phone> = ["a", "b", "c"].map(|key| host.phone("town", &enrolment, key)).into();
@@ -134,11 +133,7 @@ fn token_permits_one_update_of_its_round() {
     for place in [0, 8, 16, 48, 111] {
         let mut forged = tokens[1];
         forged[place] ^= 1;
-        assert_eq!(
-            status_and_code(&town.upload(0, &forged, "m", &bytes)),
-            no(401, "bad-token"),
-            "byte {place}"
-        );
+        assert_eq!(status_and_code(&town.upload(0, &forged, "m", &bytes)), no(401, "bad-token"), "byte {place}");
     }
     assert_eq!(status_and_code(&town.upload(0, &tokens[1][1..], "m", &bytes)), no(401, "bad-token"));
     let headers = [("idempotency-key", "m"), ("content-type", "application/vnd.sottovoce")];

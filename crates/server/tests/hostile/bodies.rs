@@ -45,11 +45,7 @@ fn founding(scene: &Scene) -> Vec<Case> {
         case("an unknown model", post(&new(&object!({ "model": "../fcf" }))), wrong()),
         case("an unknown setting", post(&unknown(object!({ "colour": 3 }))), wrong()),
         case("a setting of another type", post(&unknown(object!({ "factors": "many" }))), wrong()),
-        case(
-            "factors of a million million",
-            post(&unknown(object!({ "factors": 1_000_000_000_000_i64 }))),
-            wrong(),
-        ),
+        case("factors of a million million", post(&unknown(object!({ "factors": 1_000_000_000_000_i64 }))), wrong()),
         case("a thousand million factors", post(&unknown(object!({ "factors": 1_000_000_000 }))), wrong()),
         case("less than nobody", post(&new(&object!({ "devices": -1 }))), wrong()),
         case("nobody", post(&new(&object!({ "devices": 0 }))), wrong()),

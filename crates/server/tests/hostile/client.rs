@@ -108,8 +108,7 @@ fn parsed(all: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(&all[..end]).into_owned();
     let mut lines = text.split("\r\n");
     let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0);
-    let pair =
-        |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+    let pair = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
     let headers: Vec<_> = lines.filter_map(pair).collect();
     let chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
     let body = &all[end + 4..];
@@ -119,10 +118,8 @@ fn parsed(all: &[u8]) -> Answer {
 fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     while let Some(end) = bytes.windows(2).position(|two| two == b"\r\n") {
-        let size =
-            std::str::from_utf8(&bytes[..end]).ok().and_then(|text| usize::from_str_radix(text, 16).ok());
-        let Some(chunk) = size.filter(|size| *size > 0).and_then(|size| bytes.get(end + 2..end + 2 + size))
-        else {
+        let size = std::str::from_utf8(&bytes[..end]).ok().and_then(|text| usize::from_str_radix(text, 16).ok());
+        let Some(chunk) = size.filter(|size| *size > 0).and_then(|size| bytes.get(end + 2..end + 2 + size)) else {
             break;
         };
         out.extend_from_slice(chunk);

@@ -54,11 +54,7 @@ fn lengths(scene: &Scene) -> Vec<Case> {
             Request::head("POST", "/v1/operator/federations", &giant),
             Told(413, "too-large"),
         ),
-        case(
-            "a token of 70 kB stated",
-            Request::head("POST", "/v1/operator/tokens", &token),
-            Told(413, "too-large"),
-        ),
+        case("a token of 70 kB stated", Request::head("POST", "/v1/operator/tokens", &token), Told(413, "too-large")),
     ]
 }
 
@@ -138,25 +134,16 @@ fn smuggled(scene: &Scene) -> Vec<Case> {
 /// HTTP/2 without TLS by prior knowledge, misused.
 fn second_protocol() -> Vec<Case> {
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    let frame = |kind: u8, flags: u8, stream: u8, length: [u8; 3]| {
-        [&length[..], &[kind, flags, 0, 0, 0, stream]].concat()
-    };
+    let frame =
+        |kind: u8, flags: u8, stream: u8, length: [u8; 3]| [&length[..], &[kind, flags, 0, 0, 0, stream]].concat();
     let settings = frame(4, 0, 0, [0, 0, 0]);
     let with = |frames: &[Vec<u8>]| Request::raw([&preface[..], &settings, &frames.concat()].concat());
     vec![
         case("HTTP/2: a frame of 16 MiB", with(&[frame(0, 0, 1, [0xff; 3])]), HungUp),
         case("HTTP/2: data before a head", with(&[frame(0, 0, 1, [0, 0, 0])]), HungUp),
         case("HTTP/2: a head on stream 0", with(&[frame(1, 4, 0, [0, 0, 0])]), HungUp),
-        case(
-            "HTTP/2: a head that is none",
-            with(&[[frame(1, 4, 1, [0, 0, 1]), vec![0xff]].concat()]),
-            HungUp,
-        ),
-        case(
-            "HTTP/2: settings of a wrong size",
-            with(&[[frame(4, 0, 0, [0, 0, 1]), vec![0]].concat()]),
-            HungUp,
-        ),
+        case("HTTP/2: a head that is none", with(&[[frame(1, 4, 1, [0, 0, 1]), vec![0xff]].concat()]), HungUp),
+        case("HTTP/2: settings of a wrong size", with(&[[frame(4, 0, 0, [0, 0, 1]), vec![0]].concat()]), HungUp),
         case("HTTP/2: a second greeting", with(&[preface.to_vec()]), HungUp),
     ]
 }

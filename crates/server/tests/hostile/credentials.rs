@@ -26,11 +26,7 @@ fn devices(scene: &Scene) -> Vec<Case> {
         case("an empty credential", check_in("Bearer "), Told(401, "bad-credential")),
         case("no scheme", check_in(good), Told(401, "bad-credential")),
         case("another scheme", check_in(&format!("Basic {good}")), Told(401, "no-credential")),
-        case(
-            "a revoked device",
-            check_in(&format!("Bearer {}", scene.revoked.credential)),
-            Told(403, "revoked"),
-        ),
+        case("a revoked device", check_in(&format!("Bearer {}", scene.revoked.credential)), Told(403, "revoked")),
         case("a withdrawn device", check_in(&format!("Bearer {}", scene.withdrawn.credential)), bad),
     ];
     let others = [
@@ -41,9 +37,8 @@ fn devices(scene: &Scene) -> Vec<Case> {
         ("an operator's token as a credential", &scene.host.admin),
         ("a guessed credential", "svd_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
     ];
-    let other = |(name, secret): (&str, &str)| {
-        case(name, check_in(&format!("Bearer {secret}")), Told(401, "bad-credential"))
-    };
+    let other =
+        |(name, secret): (&str, &str)| case(name, check_in(&format!("Bearer {secret}")), Told(401, "bad-credential"));
     cases.extend(others.map(other));
     let long = format!("Bearer {}", "A".repeat(20_000));
     cases.push(case("a credential of 20 kB", check_in(&long), Told(401, "bad-credential")));
@@ -52,11 +47,7 @@ fn devices(scene: &Scene) -> Vec<Case> {
         CHECK_IN.as_bytes(),
         b" HTTP/1.1\r\nhost: t\r\nconnection: close\r\nauthorization: Bearer \xff\xfe\r\n\r\n",
     ];
-    cases.push(case(
-        "a credential that is no text",
-        Request::raw(bytes.concat()),
-        Told(401, "bad-credential"),
-    ));
+    cases.push(case("a credential that is no text", Request::raw(bytes.concat()), Told(401, "bad-credential")));
     let stolen = wire("DELETE", "/v1/federations/songs/devices/me", good, "k", b"");
     cases.push(case("withdrawing from another federation", stolen, Told(401, "bad-credential")));
     let model = Request::of("GET", "/v1/federations/songs/models/0", &[], b"");
@@ -82,11 +73,7 @@ fn enrolment(scene: &Scene) -> Vec<Case> {
             Request::of("POST", ENROL, &[("idempotency-key", "k")], b""),
             Told(401, "no-credential"),
         ),
-        case(
-            "enrolling with a credential",
-            with(&scene.awaited.credential, "k"),
-            Told(401, "bad-credential"),
-        ),
+        case("enrolling with a credential", with(&scene.awaited.credential, "k"), Told(401, "bad-credential")),
         case("enrolling with an operator's token", with(&scene.host.admin, "k"), Told(401, "bad-credential")),
         case("enrolling with an expired token", with(&scene.expired, "k"), Told(401, "bad-credential")),
         case("enrolling with a token that is used up", with(&scene.used_up, "k"), Told(403, "used-up")),
@@ -95,11 +82,7 @@ fn enrolment(scene: &Scene) -> Vec<Case> {
         case("enrolling without a key", Request::of("POST", ENROL, &headers, b""), Told(400, "bad-request")),
         case("enrolling with an empty key", with(&scene.enrolment, ""), Told(400, "bad-request")),
         case("enrolling with a key of 65 letters", with(&scene.enrolment, &long), Told(400, "bad-request")),
-        case(
-            "enrolling with a key that is none",
-            with(&scene.enrolment, "../../x"),
-            Told(400, "bad-request"),
-        ),
+        case("enrolling with a key that is none", with(&scene.enrolment, "../../x"), Told(400, "bad-request")),
         case("enrolling again with the same key", again, Fine(200)),
     ]
 }
@@ -112,45 +95,17 @@ fn operators(scene: &Scene) -> Vec<Case> {
     let post = |path: &str, secret: &str, body: &str| json("POST", path, secret, body);
     let nobody = Told(403, "not-allowed");
     vec![
-        case(
-            "federations without a token",
-            Request::of("GET", OPERATOR, &[], b""),
-            Told(401, "no-credential"),
-        ),
-        case(
-            "federations with a credential",
-            get(OPERATOR, &scene.awaited.credential),
-            Told(401, "bad-credential"),
-        ),
-        case(
-            "federations with an enrolment token",
-            get(OPERATOR, &scene.enrolment),
-            Told(401, "bad-credential"),
-        ),
+        case("federations without a token", Request::of("GET", OPERATOR, &[], b""), Told(401, "no-credential")),
+        case("federations with a credential", get(OPERATOR, &scene.awaited.credential), Told(401, "bad-credential")),
+        case("federations with an enrolment token", get(OPERATOR, &scene.enrolment), Told(401, "bad-credential")),
         case("federations with a removed token", get(OPERATOR, &scene.removed), Told(401, "bad-credential")),
         case("metrics without a token", Request::of("GET", "/metrics", &[], b""), Told(401, "no-credential")),
-        case(
-            "metrics with a credential",
-            get("/metrics", &scene.awaited.credential),
-            Told(401, "bad-credential"),
-        ),
-        case(
-            "events without a token",
-            Request::of("GET", "/v1/operator/events", &[], b""),
-            Told(401, "no-credential"),
-        ),
+        case("metrics with a credential", get("/metrics", &scene.awaited.credential), Told(401, "bad-credential")),
+        case("events without a token", Request::of("GET", "/v1/operator/events", &[], b""), Told(401, "no-credential")),
         case("an observer pauses", post(&at("/pause"), &scene.observer, ""), nobody),
         case("an observer creates", post(OPERATOR, &scene.observer, "{}"), Told(403, "not-allowed")),
-        case(
-            "an observer shuts out",
-            json("DELETE", &at("/devices/0"), &scene.observer, ""),
-            Told(403, "not-allowed"),
-        ),
-        case(
-            "an observer lets in",
-            post(&at("/enrolment-tokens"), &scene.observer, "{}"),
-            Told(403, "not-allowed"),
-        ),
+        case("an observer shuts out", json("DELETE", &at("/devices/0"), &scene.observer, ""), Told(403, "not-allowed")),
+        case("an observer lets in", post(&at("/enrolment-tokens"), &scene.observer, "{}"), Told(403, "not-allowed")),
         case(
             "an observer sees enrolment tokens",
             get(&at("/enrolment-tokens"), &scene.observer),
@@ -161,11 +116,7 @@ fn operators(scene: &Scene) -> Vec<Case> {
             post("/v1/operator/tokens", &scene.operator, token),
             Told(403, "not-allowed"),
         ),
-        case(
-            "an operator sees tokens",
-            get("/v1/operator/tokens", &scene.operator),
-            Told(403, "not-allowed"),
-        ),
+        case("an operator sees tokens", get("/v1/operator/tokens", &scene.operator), Told(403, "not-allowed")),
         case(
             "an operator removes the admin",
             json("DELETE", "/v1/operator/tokens/0", &scene.operator, ""),
@@ -186,23 +137,11 @@ fn operators(scene: &Scene) -> Vec<Case> {
             Request::of("GET", OPERATOR, &[("cookie", &scene.host.admin)], b""),
             Told(401, "no-credential"),
         ),
-        case(
-            "a method that is none",
-            json("BREW", OPERATOR, &scene.host.admin, ""),
-            Told(405, "not-allowed-here"),
-        ),
+        case("a method that is none", json("BREW", OPERATOR, &scene.host.admin, ""), Told(405, "not-allowed-here")),
         case("PUT", json("PUT", &films, &scene.host.admin, "{}"), Told(405, "not-allowed-here")),
-        case(
-            "DELETE of a federation",
-            json("DELETE", &films, &scene.host.admin, ""),
-            Told(405, "not-allowed-here"),
-        ),
+        case("DELETE of a federation", json("DELETE", &films, &scene.host.admin, ""), Told(405, "not-allowed-here")),
         case("TRACE", json("TRACE", CHECK_IN, &scene.awaited.credential, ""), Told(405, "not-allowed-here")),
-        case(
-            "GET of a check-in",
-            json("GET", CHECK_IN, &scene.awaited.credential, ""),
-            Told(405, "not-allowed-here"),
-        ),
+        case("GET of a check-in", json("GET", CHECK_IN, &scene.awaited.credential, ""), Told(405, "not-allowed-here")),
         case(
             "OPTIONS from a page elsewhere",
             Request::of("OPTIONS", OPERATOR, &[("origin", "http://elsewhere")], b""),

@@ -56,8 +56,7 @@ impl Choir {
         };
         let terms = codec::decode_terms(&answer.body).unwrap();
         let protection = PrivacyConfig::read(&terms.privacy).unwrap();
-        let protected =
-            PrivacyMechanism::new(&protection, &self.host.layout(phone), terms.cohort_size).unwrap();
+        let protected = PrivacyMechanism::new(&protection, &self.host.layout(phone), terms.cohort_size).unwrap();
         let masks = protection.secagg_config(&terms, protected.unwrap().quantizer().length()).unwrap();
         assert!(masks.signed);
         (masks, answer.header("sottovoce-seat").unwrap().parse().unwrap())
@@ -143,11 +142,7 @@ fn rejects_settings_that_cannot_be_met() {
     let host = Host::new();
     let cases = [
         (json!({ "seal_identities": true }), 10, "expected seal = secagg"),
-        (
-            json!({ "seal_identities": true, "seal": "secagg", "cohort": 1000 }),
-            1000,
-            "against a Lying server",
-        ),
+        (json!({ "seal_identities": true, "seal": "secagg", "cohort": 1000 }), 1000, "against a Lying server"),
     ];
     for (settings, devices, why) in cases {
         let body = json!({ "name": "wrong", "catalog": crate::scene::catalog(3), "model": "fcf",

@@ -38,16 +38,13 @@ fn logs_omit_devices_addresses_secrets_and_items() {
     scene.host.call("POST", "/v1/federations/films/check-in", &scene.removed, b"");
     scene.host.call("GET", "/v1/operator/federations", &scene.observer, b"");
     let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
-    let phones =
-        [&scene.answered, &scene.awaited, &scene.idle, &scene.revoked, &scene.withdrawn, &scene.singer];
+    let phones = [&scene.answered, &scene.awaited, &scene.idle, &scene.revoked, &scene.withdrawn, &scene.singer];
     let mut secrets: Vec<&str> = phones.iter().map(|phone| phone.credential.as_str()).collect();
-    secrets
-        .extend([&scene.host.admin, &scene.observer, &scene.enrolment, &scene.removed].map(String::as_str));
+    secrets.extend([&scene.host.admin, &scene.observer, &scene.enrolment, &scene.removed].map(String::as_str));
     for secret in secrets {
         assert!(!text.contains(&secret[4..]), "a secret is logged");
     }
-    for word in ["svd_", "sve_", "svo_", "device=", "number=", "127.0.0.1", "key-1", &item(1)[..7], "Title 1"]
-    {
+    for word in ["svd_", "sve_", "svo_", "device=", "number=", "127.0.0.1", "key-1", &item(1)[..7], "Title 1"] {
         let line = text.lines().find(|line| line.contains(word));
         assert!(line.is_none(), "`{word}` is logged: {}", line.unwrap_or_default());
     }

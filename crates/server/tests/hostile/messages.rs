@@ -2,8 +2,8 @@
 
 use sottovoce_core::Rng;
 use sottovoce_protocol::{
-    CriterionRequest, DisclosureSeeds, FederationId, Layout, Ledger, ModelVersion, Policy, Refusal,
-    Reportable, RoundId, RoundTerms, RowOrigin, Trained, ValueEncoding, codec,
+    CriterionRequest, DisclosureSeeds, FederationId, Layout, Ledger, ModelVersion, Policy, Refusal, Reportable,
+    RoundId, RoundTerms, RowOrigin, Trained, ValueEncoding, codec,
 };
 
 /// A device that has enrolled.
@@ -32,9 +32,8 @@ fn policy() -> Policy {
 
 fn encoded(trained: Trained, terms: &RoundTerms) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let disclosed = trained
-        .disclose(&policy(), terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
-        .unwrap();
+    let disclosed =
+        trained.disclose(&policy(), terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1))).unwrap();
     codec::encode_update(&disclosed, &mut bytes);
     bytes
 }

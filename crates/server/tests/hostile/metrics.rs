@@ -26,13 +26,9 @@ fn samples(text: &str) -> Samples {
         }
         let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
         let name = series.split('{').next().unwrap();
-        assert!(
-            name.starts_with("sottovoce_") && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
-            "{line}"
-        );
+        assert!(name.starts_with("sottovoce_") && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{line}");
         let suffixes = ["", "_total", "_bucket", "_sum", "_count"];
-        let known =
-            |suffix: &&str| name.strip_suffix(*suffix).is_some_and(|family| families.contains(family));
+        let known = |suffix: &&str| name.strip_suffix(*suffix).is_some_and(|family| families.contains(family));
         assert!(suffixes.iter().any(known), "{line} has no type");
         if let Some(labels) = series.strip_prefix(name).filter(|labels| !labels.is_empty()) {
             let inside = labels.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
@@ -91,8 +87,7 @@ fn metrics_of_a_small_federation() {
     let closed = "sottovoce_rounds_total{federation=\"films\",outcome=\"closed\"}";
     assert_eq!(found.get(closed), Some(&2.0));
     let route = "/v1/federations/{federation}/rounds/{round}/updates";
-    let stored =
-        format!("sottovoce_requests_total{{route=\"{route}\",method=\"POST\",status=\"201\",code=\"\"}}");
+    let stored = format!("sottovoce_requests_total{{route=\"{route}\",method=\"POST\",status=\"201\",code=\"\"}}");
     assert_eq!(found.get(&stored), Some(&6.0), "{found:#?}");
     assert!(of("models_bytes_total").unwrap() > 0.0);
 }

@@ -50,16 +50,14 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let url = format!("sqlite:{}", folder.path().join("server.sqlite").display());
         let storage: Arc<dyn Storage> = Arc::from(storage::open(&url).unwrap());
         let versions = VersionStore::open(&folder.path().join("models").display().to_string()).unwrap();
         let server = runtime.block_on(Server::open(Arc::clone(&storage), versions, None)).unwrap();
         let (listener, at) = runtime.block_on(serve::listen("127.0.0.1:0")).unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let options =
-            ListenOptions { timeouts: TIMEOUTS, body_bytes: BODY_BYTES, ..ListenOptions::default() };
+        let options = ListenOptions { timeouts: TIMEOUTS, body_bytes: BODY_BYTES, ..ListenOptions::default() };
         let served = serve::serve(Arc::clone(&server), listener, options, async {
             let _stopped = stopped.await;
         });
@@ -246,8 +244,7 @@ impl Scene {
         let gone = host.call("DELETE", "/v1/federations/films/devices/me", &withdrawn.credential, b"");
         assert_eq!(gone.status, 204);
         let phones = ["a", "b", "c", "d"].map(|key| host.phone("films", &enrolment, key));
-        let (asked, idle): (Vec<Phone>, Vec<Phone>) =
-            phones.into_iter().partition(|phone| host.terms(phone).is_some());
+        let (asked, idle): (Vec<Phone>, Vec<Phone>) = phones.into_iter().partition(|phone| host.terms(phone).is_some());
         let (answered, awaited, idle) = (asked[0].clone(), asked[1].clone(), idle[0].clone());
         let sent = host.answer(&answered);
         let more = json!({ "private_models": true, "samples": true, "catalog": catalog(5),
@@ -261,9 +258,8 @@ impl Scene {
         host.wait_for("done", "finished");
         let late = host.phone("done", &token, "l");
         let id = host.server.federation("films").unwrap().id;
-        let enrol = |uses: u64, expires| {
-            host.add_token(TokenPurpose::Enrolment { federation: id, uses: Some(uses) }, expires)
-        };
+        let enrol =
+            |uses: u64, expires| host.add_token(TokenPurpose::Enrolment { federation: id, uses: Some(uses) }, expires);
         let (used_up, expired, removed) = (enrol(0, None), enrol(9, Some(1)), host.token(Role::Admin));
         let tokens = host.server.tokens(None);
         let path = format!("/v1/operator/tokens/{}", tokens.last().unwrap().id);

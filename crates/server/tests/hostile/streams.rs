@@ -39,8 +39,7 @@ fn event_stream_ends_with_its_token() {
     let token = host.token(Role::Observer);
     let id = host.server.tokens(None).last().unwrap().id;
     let mut stream = TcpStream::connect(host.at).unwrap();
-    let head =
-        format!("GET /v1/operator/events HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {token}\r\n\r\n");
+    let head = format!("GET /v1/operator/events HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {token}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let mut first = [0; 64];
     stream.read_exact(&mut first).unwrap();
@@ -78,10 +77,7 @@ fn bodies_beyond_the_budget_are_busy() {
     let half = vec![b' '; BODY_BYTES as usize + 1];
     let request = Request::head("POST", "/v1/operator/federations", &headers).then(Duration::ZERO, half);
     let answer = send(host.at, &request);
-    assert_eq!(
-        (answer.status, answer.code().as_str(), answer.header("retry-after")),
-        (503, "busy", Some("1"))
-    );
+    assert_eq!((answer.status, answer.code().as_str(), answer.header("retry-after")), (503, "busy", Some("1")));
     // Its budget is released.
     host.create("films", &json!({}));
 }

@@ -57,8 +57,7 @@ fn errors(operation: &Value) -> Vec<(String, String)> {
         if let Some(reference) = response["$ref"].as_str() {
             errors.push((status.clone(), reference.rsplit('/').next().unwrap().to_owned()));
         }
-        let schema =
-            &response["content"]["application/problem+json"]["schema"]["allOf"][1]["properties"]["code"];
+        let schema = &response["content"]["application/problem+json"]["schema"]["allOf"][1]["properties"]["code"];
         let many = schema["enum"].as_array().into_iter().flatten();
         errors.extend(many.map(|code| (status.clone(), code.as_str().unwrap().to_owned())));
     }
@@ -72,11 +71,7 @@ fn openapi_lists_codes_under_their_status() {
     for (method, path, operation) in operations(&document) {
         for (status, code) in errors(operation) {
             let known = CODES.iter().find(|(each, ..)| *each == code);
-            assert_eq!(
-                known.map(|(_, status, _)| status.to_string()),
-                Some(status),
-                "{method} {path}: {code}"
-            );
+            assert_eq!(known.map(|(_, status, _)| status.to_string()), Some(status), "{method} {path}: {code}");
             used.insert(code);
         }
         let secured = operation["security"].as_array().is_some_and(|schemes| !schemes.is_empty());

@@ -2,8 +2,8 @@
 
 use crate::database::TestDatabase;
 use crate::fixtures::{
-    close, create, device, enrol, enrolment, federation, hash, issue, opening, operator, receipt, record,
-    token_sender, upload, upload_with_token, version, with_open_round,
+    close, create, device, enrol, enrolment, federation, hash, issue, opening, operator, receipt, record, token_sender,
+    upload, upload_with_token, version, with_open_round,
 };
 use crate::reference::Reference;
 use sottovoce_server::storage::{Change, RECEIPT_ROUNDS, Sender, Status, Storage, StorageError};
@@ -66,11 +66,7 @@ fn in_order(mut reference: Reference) -> Reference {
 }
 
 /// Compares at once and after reopening.
-pub(crate) fn check(
-    database: &TestDatabase,
-    storage: Box<dyn Storage>,
-    reference: &Reference,
-) -> Box<dyn Storage> {
+pub(crate) fn check(database: &TestDatabase, storage: Box<dyn Storage>, reference: &Reference) -> Box<dyn Storage> {
     assert_eq!(contents(&*storage), in_order(reference.clone()));
     drop(storage);
     let storage = database.open();
@@ -150,9 +146,7 @@ fn deleted_data_are_gone(database: &TestDatabase) {
     let storage = database.open();
     storage.commit(&with_open_round()).unwrap();
     storage.commit(&[upload(0, 0, 0), upload(0, 0, 1), close(0, 0, Some(4))]).unwrap();
-    storage
-        .commit(&[Change::OpenRound(opening(0, 1)), upload(0, 1, 0), upload(0, 1, 1), upload(0, 1, 2)])
-        .unwrap();
+    storage.commit(&[Change::OpenRound(opening(0, 1)), upload(0, 1, 0), upload(0, 1, 1), upload(0, 1, 2)]).unwrap();
     storage.commit(&[Change::Decline { federation: 0, round: 1, device: 0 }]).unwrap();
     storage.commit(&[Change::Withdraw { federation: 0, device: 0, unlearn: false }]).unwrap();
     storage.commit(&[Change::Revoke { federation: 0, device: 1 }]).unwrap();
@@ -277,10 +271,7 @@ fn numbers_are_never_reused(database: &TestDatabase) {
     let storage = database.open();
     storage.commit(&with_open_round()).unwrap();
     storage
-        .commit(&[
-            Change::Withdraw { federation: 0, device: 2, unlearn: false },
-            Change::RemoveToken { id: 0 },
-        ])
+        .commit(&[Change::Withdraw { federation: 0, device: 2, unlearn: false }, Change::RemoveToken { id: 0 }])
         .unwrap();
     storage.commit(&[Change::AddToken(enrolment(4, 0, None))]).unwrap();
     drop(storage);
@@ -305,9 +296,7 @@ fn tokens_run_out(database: &TestDatabase) {
 
 fn updates_are_ordered_by_device(database: &TestDatabase) {
     let storage = database.open();
-    storage
-        .commit(&[create(0), Change::AddToken(enrolment(0, 0, None)), Change::OpenRound(opening(0, 0))])
-        .unwrap();
+    storage.commit(&[create(0), Change::AddToken(enrolment(0, 0, None)), Change::OpenRound(opening(0, 0))]).unwrap();
     let devices: Vec<u32> = (0..40).map(|k| k * 7).collect();
     storage.commit(&devices.iter().map(|device| enrol(0, *device, 0)).collect::<Vec<_>>()).unwrap();
     // 13 is prime to 40: every device once, in no order.
@@ -353,9 +342,7 @@ fn uploads_continue_while_updates_are_read(database: &TestDatabase) {
     let mut seen = Vec::new();
     let mut visit = |sender, _: &[u8]| {
         if seen.is_empty() {
-            storage
-                .commit(&[upload(0, 0, 2), Change::Withdraw { federation: 0, device: 1, unlearn: false }])
-                .unwrap();
+            storage.commit(&[upload(0, 0, 2), Change::Withdraw { federation: 0, device: 1, unlearn: false }]).unwrap();
         }
         seen.push(sender);
         Ok(())
@@ -378,8 +365,7 @@ fn receipts_are_stored_for_a_few_rounds(database: &TestDatabase) {
         storage.commit(&[upload(0, round, 1)]).unwrap();
         storage.commit(&[close(0, round, None)]).unwrap();
         let stored = storage.load().unwrap();
-        let kept: Vec<_> =
-            stored.receipts.iter().map(|(federation, round, _)| (*federation, *round)).collect();
+        let kept: Vec<_> = stored.receipts.iter().map(|(federation, round, _)| (*federation, *round)).collect();
         let first = (round + 1).saturating_sub(RECEIPT_ROUNDS);
         let expected: Vec<_> = (first..=round).map(|round| (0, round)).chain([(1, 0)]).collect();
         assert_eq!(kept, expected);
@@ -422,10 +408,7 @@ fn rounds_are_listed_latest_first(database: &TestDatabase) {
     storage.commit(&[create(0), create(1)]).unwrap();
     for round in 0..5 {
         storage
-            .commit(&[
-                Change::OpenRound(opening(0, round)),
-                close(0, round, (round != 2).then_some(4 + round)),
-            ])
+            .commit(&[Change::OpenRound(opening(0, round)), close(0, round, (round != 2).then_some(4 + round))])
             .unwrap();
     }
     let listed = |before, most| {
@@ -444,9 +427,7 @@ fn rounds_are_listed_latest_first(database: &TestDatabase) {
 fn large_batches_and_updates_are_stored(database: &TestDatabase) {
     let storage = database.open();
     let number = 1_100;
-    storage
-        .commit(&[create(0), Change::AddToken(enrolment(0, 0, None)), Change::OpenRound(opening(0, 0))])
-        .unwrap();
+    storage.commit(&[create(0), Change::AddToken(enrolment(0, 0, None)), Change::OpenRound(opening(0, 0))]).unwrap();
     storage.commit(&(0..number).map(|device| enrol(0, device, 0)).collect::<Vec<_>>()).unwrap();
     let bytes = |device: u32| vec![device as u8; if device == 5 { 20 << 20 } else { device as usize }];
     let changes = (0..number).map(|device| {

@@ -45,14 +45,7 @@ pub(crate) fn create(id: u64) -> Change {
 
 pub(crate) fn enrolment(id: u64, federation: u64, uses: Option<u64>) -> TokenRecord {
     let purpose = TokenPurpose::Enrolment { federation, uses };
-    TokenRecord {
-        id,
-        purpose,
-        hash: hash(id),
-        label: format!("poster {id}"),
-        created: 5 + id,
-        expires: Some(9_999),
-    }
+    TokenRecord { id, purpose, hash: hash(id), label: format!("poster {id}"), created: 5 + id, expires: Some(9_999) }
 }
 
 pub(crate) fn operator(id: u64) -> TokenRecord {

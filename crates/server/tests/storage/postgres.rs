@@ -187,8 +187,7 @@ mod tls {
             let config = rustls::ServerConfig::builder_with_provider(provider);
             let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
             let config = config.with_single_cert(vec![made.cert.der().clone()], key).unwrap();
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
             let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
             let port = listener.local_addr().unwrap().port();
             runtime.spawn(serve(listener, TlsAcceptor::from(Arc::new(config)), address(database)));
@@ -202,9 +201,7 @@ mod tls {
             reference.commit(&with_open_round()).unwrap();
             assert_eq!(contents(&*storage), reference);
             drop(storage);
-            for (url, why) in
-                [(trusted, "another name"), (asked.replace("127.0.0.1", "localhost"), "not trusted")]
-            {
+            for (url, why) in [(trusted, "another name"), (asked.replace("127.0.0.1", "localhost"), "not trusted")] {
                 let error = open(&url).err().expect(why).to_string();
                 assert!(error.contains("certificate"), "{why}: {error}");
             }

@@ -52,12 +52,7 @@ impl Proxy {
     }
 }
 
-fn pass(
-    client: &TcpStream,
-    server: &TcpStream,
-    plan: &Arc<Mutex<Plan>>,
-    hanging: &Arc<Mutex<Vec<TcpStream>>>,
-) {
+fn pass(client: &TcpStream, server: &TcpStream, plan: &Arc<Mutex<Plan>>, hanging: &Arc<Mutex<Vec<TcpStream>>>) {
     let (from, to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
     let swallow = Arc::new(Mutex::new(false));
     let swallow_there = swallow.clone();

@@ -31,12 +31,8 @@ fn change(reference: &Reference, step: &Move) -> Change {
         known.map_or((0, 0, 0), |known| (known.next_device, known.next_round, known.version));
     let next_token = reference.stored.next_token;
     let round = next_round.saturating_sub(u64::from(luck == 0));
-    let token = reference
-        .stored
-        .tokens
-        .iter()
-        .find(|token| token.label.starts_with("poster"))
-        .map_or(0, |token| token.id);
+    let token =
+        reference.stored.tokens.iter().find(|token| token.label.starts_with("poster")).map_or(0, |token| token.id);
     match kind {
         0 => create(reference.stored.next_federation.saturating_sub(u64::from(luck == 0))),
         1 => Change::AddToken(enrolment(next_token, federation, (luck > 10).then_some(2))),
@@ -73,8 +69,7 @@ pub(crate) fn stores_what_the_reference_stores(database: impl Fn() -> TestDataba
         .run(&moves(), |batches| {
             let database = database();
             let (mut storage, mut reference) = (database.open(), Reference::default());
-            for start in [create(0), Change::AddToken(enrolment(0, 0, None)), enrol(0, 0, 0), enrol(0, 1, 0)]
-            {
+            for start in [create(0), Change::AddToken(enrolment(0, 0, None)), enrol(0, 0, 0), enrol(0, 1, 0)] {
                 storage.commit(std::slice::from_ref(&start)).unwrap();
                 reference.commit(&[start]).unwrap();
             }
@@ -89,13 +84,7 @@ pub(crate) fn stores_what_the_reference_stores(database: impl Fn() -> TestDataba
                     }
                 }
                 let verdict = storage.commit(&changes);
-                prop_assert_eq!(
-                    verdict.is_ok(),
-                    reference.commit(&changes).is_ok(),
-                    "{:?}: {:?}",
-                    changes,
-                    verdict
-                );
+                prop_assert_eq!(verdict.is_ok(), reference.commit(&changes).is_ok(), "{:?}: {:?}", changes, verdict);
                 if at % 4 == 3 {
                     storage = check(&database, storage, &reference);
                 }

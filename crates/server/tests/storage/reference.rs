@@ -1,8 +1,7 @@
 //! A reference implementation of the storage in memory.
 
 use sottovoce_server::storage::{
-    Change, FederationRecord, OpenRound, RECEIPT_ROUNDS, RoundRecord, Sender, Stored, TokenPurpose,
-    VersionRecord,
+    Change, FederationRecord, OpenRound, RECEIPT_ROUNDS, RoundRecord, Sender, Stored, TokenPurpose, VersionRecord,
 };
 use std::collections::BTreeMap;
 
@@ -86,27 +85,20 @@ impl Reference {
                 Ok(())
             }
             Change::Withdraw { federation, device, unlearn } => {
-                let leaves =
-                    self.stored.devices.iter().find(|known| is_device(known, *federation, *device)).cloned();
+                let leaves = self.stored.devices.iter().find(|known| is_device(known, *federation, *device)).cloned();
                 if let Some(leaves) = leaves.filter(|_| *unlearn) {
                     let pending = &mut self.federation(*federation)?.unlearn;
                     *pending = Some(pending.map_or(leaves.enrolled, |pending| pending.min(leaves.enrolled)));
                 }
                 self.delete_update(*federation, *device);
-                for open in
-                    self.stored.rounds.iter_mut().filter(|open| open.opening.federation == *federation)
-                {
+                for open in self.stored.rounds.iter_mut().filter(|open| open.opening.federation == *federation) {
                     open.declined.retain(|declined| declined != device);
                     open.messages.retain(|message| message.device != Some(*device));
                     open.issued.retain(|(given, _)| given != device);
                 }
                 let sender = Sender::Device(*device);
-                self.stored
-                    .receipts
-                    .retain(|(of, _, receipt)| (*of, receipt.sender) != (*federation, sender));
-                self.stored
-                    .devices
-                    .retain(|known| (known.federation, known.number) != (*federation, *device));
+                self.stored.receipts.retain(|(of, _, receipt)| (*of, receipt.sender) != (*federation, sender));
+                self.stored.devices.retain(|known| (known.federation, known.number) != (*federation, *device));
                 Ok(())
             }
             Change::Seen { federation, devices } => {
@@ -258,9 +250,7 @@ impl Reference {
         self.bodies.retain(|body, _| (body.0, body.1) != key);
         self.stored.receipts.extend(open.received.into_iter().map(|receipt| (key.0, key.1, receipt)));
         self.stored.receipts.retain(|(of, round, _)| *of != key.0 || round + RECEIPT_ROUNDS > key.1);
-        self.stored
-            .receipts
-            .sort_by_key(|(federation, round, receipt)| (*federation, *round, receipt.sender));
+        self.stored.receipts.sort_by_key(|(federation, round, receipt)| (*federation, *round, receipt.sender));
         self.rounds.push(record.clone());
         Ok(())
     }

@@ -59,10 +59,7 @@ fn rejects_files_that_are_no_databases() {
     fs::write(&path, &text).unwrap();
     let error = fails(&path);
     assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
-    assert!(
-        error.to_string().contains("notes.txt") && error.to_string().contains("not a SQLite database"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("notes.txt") && error.to_string().contains("not a SQLite database"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
@@ -71,9 +68,7 @@ fn rejects_databases_of_other_programs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.db");
     let other = rusqlite::Connection::open(&path).unwrap();
-    other
-        .execute_batch("CREATE TABLE songs (title TEXT); INSERT INTO songs VALUES ('Nessun dorma')")
-        .unwrap();
+    other.execute_batch("CREATE TABLE songs (title TEXT); INSERT INTO songs VALUES ('Nessun dorma')").unwrap();
     drop(other);
     let error = fails(&path);
     assert!(error.to_string().ends_with("is another program's database"), "{error}");
@@ -94,10 +89,7 @@ fn rejects_newer_layouts() {
     newer(known + 7);
     let error = fails(&path);
     let (next, last) = (known as u32 + 7, known as u32);
-    assert!(
-        matches!(error, StorageError::Newer { found, known, .. } if (found, known) == (next, last)),
-        "{error:?}"
-    );
+    assert!(matches!(error, StorageError::Newer { found, known, .. } if (found, known) == (next, last)), "{error:?}");
     newer(known);
     assert_eq!(try_open(&path).unwrap().load().unwrap().federations.len(), 1);
 }

@@ -45,14 +45,7 @@ pub(crate) fn database(folder: &Path) -> Arc<dyn Storage> {
 pub(crate) fn config(rounds: u64, unlearn: Unlearn) -> FederationConfig {
     let settings = serde_json::from_str(r#"{"factors": 2}"#).unwrap();
     let rounds = Some(rounds);
-    FederationConfig {
-        devices: 2,
-        keep_versions: 3,
-        settings,
-        rounds,
-        unlearn,
-        ..FederationConfig::new("fcf")
-    }
+    FederationConfig { devices: 2, keep_versions: 3, settings, rounds, unlearn, ..FederationConfig::new("fcf") }
 }
 
 /// Waits until a condition holds.
@@ -156,9 +149,8 @@ fn update(person: u32, terms: &RoundTerms) -> Vec<u8> {
     trained.push_row(0, person, RowOrigin::Other).unwrap().fill(value);
     trained.push_row(0, person + 1, RowOrigin::Other).unwrap().fill(-value);
     let policy = Policy::new(1.0).unwrap();
-    let disclosed = trained
-        .disclose(&policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
-        .unwrap();
+    let disclosed =
+        trained.disclose(&policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1))).unwrap();
     let mut bytes = Vec::new();
     codec::encode_update(&disclosed, &mut bytes);
     bytes
@@ -173,8 +165,7 @@ pub(crate) fn versions(stored: &Stored) -> Vec<u64> {
 pub(crate) fn objects(folder: &Path) -> Vec<u64> {
     let files = std::fs::read_dir(folder.join("models/federations/0")).unwrap();
     let number = |name: &str| name.strip_suffix(".safetensors")?.parse().ok();
-    let mut numbers: Vec<u64> =
-        files.filter_map(|file| number(file.unwrap().file_name().to_str()?)).collect();
+    let mut numbers: Vec<u64> = files.filter_map(|file| number(file.unwrap().file_name().to_str()?)).collect();
     numbers.sort_unstable();
     numbers
 }

@@ -63,11 +63,7 @@ fn rollback_equals_training_without_the_device() {
     let rounds = storage.rounds(0, None, 99).unwrap();
     let abandoned: Vec<_> = rounds.iter().filter(|round| round.version.is_none()).collect();
     assert_eq!((rounds.len(), abandoned.len(), abandoned[0].round), (8, 1, 3));
-    assert!(
-        abandoned[0].remark.contains("rolled back to version 1, now version 4"),
-        "{}",
-        abandoned[0].remark
-    );
+    assert!(abandoned[0].remark.contains("rolled back to version 1, now version 4"), "{}", abandoned[0].remark);
 }
 
 #[test]

@@ -70,12 +70,7 @@ impl Storage for Stuck {
         self.0.updates(federation, round, visit)
     }
 
-    fn rounds(
-        &self,
-        federation: u64,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<RoundRecord>, StorageError> {
+    fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError> {
         self.0.rounds(federation, before, limit)
     }
 

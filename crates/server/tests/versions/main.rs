@@ -52,8 +52,7 @@ cases! {
 }
 
 fn state(federation: u64, version: u64) -> VersionState {
-    let items =
-        Table::new(Shape::new("q", 2, 3, Keyed::Items), vec![1.0, -2.5, 0.0, 3e-9, version as f32, 7.0]);
+    let items = Table::new(Shape::new("q", 2, 3, Keyed::Items), vec![1.0, -2.5, 0.0, 3e-9, version as f32, 7.0]);
     // Later in the alphabet, earlier in the layout.
     let dense = Table::new(Shape::new("zeta", 1, 2, Keyed::Dense), vec![0.5, -0.0]);
     let shared = Parameters::new(vec![dense.unwrap(), items.unwrap()]).unwrap();
@@ -145,8 +144,7 @@ async fn equal_versions_are_equal_files() {
     for store in [&one, &other] {
         store.versions.put(&state(2, 4), None).await.unwrap();
     }
-    let read =
-        |store: &TestStore| fs::read(store.folder.join("federations/2/0000000004.safetensors")).unwrap();
+    let read = |store: &TestStore| fs::read(store.folder.join("federations/2/0000000004.safetensors")).unwrap();
     assert_eq!(read(&one), read(&other));
 }
 

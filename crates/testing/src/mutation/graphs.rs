@@ -17,8 +17,7 @@ const N_TRIPLES: &[u8] = b"<http://e.example/heat> <http://e.example/director> <
     _:b0 <http://e.example/starring> \"de Niro\" .\n# what follows is walked back from\n\
     <http://e.example/mann> <http://e.example/madeOf> <http://e.example/heat> .\n";
 
-const MAPPING: &[u8] =
-    b"item\tdbpedia_uri\tsource\n7\thttp://e.example/heat\tx\n9\thttp://e.example/jumanji\tx\n";
+const MAPPING: &[u8] = b"item\tdbpedia_uri\tsource\n7\thttp://e.example/heat\tx\n9\thttp://e.example/jumanji\tx\n";
 
 fn case(files: &[(&str, &[u8])]) -> Case {
     Case { files: files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect() }
@@ -30,7 +29,10 @@ pub fn graphs() -> Vec<Case> {
         case(&[("graph.ttl", TURTLE), ("map.tsv", MAPPING)]),
         case(&[("graph.nt", N_TRIPLES), ("map.tsv", MAPPING)]),
         case(&[
-            ("triples.tsv", b"subject\tpredicate\tobject\n7\tdirector\tmann\nmann\tborn in\tchicago\n9\tdirector\tjoe\n"),
+            (
+                "triples.tsv",
+                b"subject\tpredicate\tobject\n7\tdirector\tmann\nmann\tborn in\tchicago\n9\tdirector\tjoe\n",
+            ),
             ("mapping=plain.tsv", b"7\t7\n9\t9\n"),
         ]),
         case(&[
@@ -39,7 +41,10 @@ pub fn graphs() -> Vec<Case> {
         ]),
         case(&[
             ("features.tsv", b"item\tpredicate_id\tobject_id\n7\t0\t5\n9\t0\t5\n9\t1\t6\n"),
-            ("predicates.tsv", b"predicate_chain\tpredicate_id\thops\nhttp://x/author~http://x/born\t0\t2\nhttp://x/by\t1\t1\n"),
+            (
+                "predicates.tsv",
+                b"predicate_chain\tpredicate_id\thops\nhttp://x/author~http://x/born\t0\t2\nhttp://x/by\t1\t1\n",
+            ),
         ]),
         case(&[("features=facts.tsv", b"item\tpredicate\tobject\n7\tdirector\tMann\n9\tdirector~born\tChicago\n")]),
     ]
@@ -50,8 +55,7 @@ pub fn graphs() -> Vec<Case> {
 /// # Panics
 /// If something that must hold of facts does not.
 pub fn check_graph(case: &Case, skip_bad: bool) -> bool {
-    let files: Vec<(&str, &[u8])> =
-        case.files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
+    let files: Vec<(&str, &[u8])> = case.files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
     let options = LoadOptions { skip_bad, ..LoadOptions::default() };
     let catalog = Catalog::of_ids(["7", "8", "9"].into_iter().collect());
     let plan = GraphConfig { hops: 3, least_items: 1, inverse: skip_bad, ..GraphConfig::default() };
@@ -74,8 +78,7 @@ fn check_facts(facts: &Facts, catalog: &Catalog) {
         assert!((1..=3).contains(&facts.hops(feature)) && !facts.name(feature).is_empty());
         let items_with = facts.items_with(feature);
         assert!(
-            !items_with.is_empty()
-                && items_with.iter().all(|item| facts.of(item as usize).contains(feature as u32))
+            !items_with.is_empty() && items_with.iter().all(|item| facts.of(item as usize).contains(feature as u32))
         );
     }
     let text = format!("item\ttitle\tcategories\tfacts\n{}{}", lines(facts), facts.features_text());

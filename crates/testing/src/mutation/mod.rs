@@ -45,8 +45,7 @@ pub struct Found {
 /// # Panics
 /// If something that must hold of loaded data does not.
 pub fn check(case: &Case, skip_bad: bool) -> bool {
-    let files: Vec<(&str, &[u8])> =
-        case.files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
+    let files: Vec<(&str, &[u8])> = case.files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
     let options = LoadOptions { skip_bad, ..LoadOptions::default() };
     match load_bytes("case", &files, &options) {
         Ok(set) => {
@@ -66,8 +65,7 @@ fn check_set(set: &Dataset) {
     assert!(!all.is_empty(), "a set without interactions is an error");
     let about = describe(set);
     assert!(about.density > 0.0 && about.popularity.head >= 1);
-    let how =
-        Cleaning { threshold: Some(2.0), repeats: Repeats::Once, k_core: Some(2), min_interactions: Some(2) };
+    let how = Cleaning { threshold: Some(2.0), repeats: Repeats::Once, k_core: Some(2), min_interactions: Some(2) };
     let (left, report) = clean(all.clone(), &how);
     check_interactions(&left);
     let dropped = report.below_threshold + report.repeated + report.outside_core + report.of_sparse_users;

@@ -50,15 +50,24 @@ fn movies() -> Vec<Seed> {
             Format::MovieLens1m,
             (2, 3, 4),
             &[
-                ("ratings.dat", b"1::1193::5::978300760\n1::661::3::978302109\n2::1193::4::978298413\n2::3::1::978299000\n"),
-                ("movies.dat", b"661::James and the Giant Peach (1996)::Animation|Musical\n1193::L\xe9on::Drama\n9::X::Y\n"),
+                (
+                    "ratings.dat",
+                    b"1::1193::5::978300760\n1::661::3::978302109\n2::1193::4::978298413\n2::3::1::978299000\n",
+                ),
+                (
+                    "movies.dat",
+                    b"661::James and the Giant Peach (1996)::Animation|Musical\n1193::L\xe9on::Drama\n9::X::Y\n",
+                ),
             ],
         ),
         seed(
             Format::MovieLens20m,
             (2, 2, 3),
             &[
-                ("ratings.csv", b"userId,movieId,rating,timestamp\n1,2,3.5,1112486027\n1,29,3.5,1112484676\n7,2,0.5,1112484819\n"),
+                (
+                    "ratings.csv",
+                    b"userId,movieId,rating,timestamp\n1,2,3.5,1112486027\n1,29,3.5,1112484676\n7,2,0.5,1112484819\n",
+                ),
                 (
                     "movies.csv",
                     b"movieId,title,genres\r\n2,Jumanji (1995),Adventure|Fantasy\r\n\
@@ -71,7 +80,10 @@ fn movies() -> Vec<Seed> {
             (2, 3, 3),
             &[
                 ("ratings.dat", b"1::1074638::7::1365029107\n1::1853728::8::1366576639\n2::0104257::8::1364690142\n"),
-                ("movies.dat", "0104257::A Few Good Men (1992)::Crime|Drama\n1074638::Skyfall à Londres::\n".as_bytes()),
+                (
+                    "movies.dat",
+                    "0104257::A Few Good Men (1992)::Crime|Drama\n1074638::Skyfall à Londres::\n".as_bytes(),
+                ),
             ],
         ),
         seed(

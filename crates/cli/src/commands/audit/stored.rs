@@ -5,7 +5,7 @@ use crate::args::{Audit, Common};
 use crate::output::Usage;
 use crate::prepared::from_arguments;
 use anyhow::{Context, Result, bail};
-use sottovoce_audit::{Subjects, ExposedTables, CuriousServer};
+use sottovoce_audit::{CuriousServer, ExposedTables, Subjects};
 use sottovoce_core::{Histories, Names};
 use sottovoce_experiment::prepare::Prepared;
 use sottovoce_federation::StoredUploads;
@@ -22,8 +22,8 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
     let uploads = StoredUploads::open(folder)?;
     let data = from_arguments(&args.data, &args.preparing, common)?;
     let spec = &uploads.terms().model;
-    let surface = ExposedTables::of(&spec.name, data.parts.catalog.facts.as_ref())
-        .map_err(|error| Usage(error.to_string()))?;
+    let surface =
+        ExposedTables::of(&spec.name, data.parts.catalog.facts.as_ref()).map_err(|error| Usage(error.to_string()))?;
     check_catalog(&uploads, &data, &surface)?;
     let owners = args.devices.as_deref().map(|path| owners(path, &data.parts.users)).transpose()?;
     let by_device = |histories: &Histories| match &owners {
@@ -64,9 +64,7 @@ fn check_catalog(uploads: &StoredUploads, data: &Prepared, surface: &ExposedTabl
     let facts = catalog.facts.as_ref().filter(|_| surface.first().is_of_features());
     let expected = facts.map_or(catalog.len(), |facts| facts.features());
     if rows != expected {
-        bail!(
-            "the uploads are of a model with {rows} rows, the data has {expected}: is it the same catalog?"
-        );
+        bail!("the uploads are of a model with {rows} rows, the data has {expected}: is it the same catalog?");
     }
     Ok(())
 }

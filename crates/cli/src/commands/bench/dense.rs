@@ -7,15 +7,14 @@ use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::{Histories, Rng};
 use sottovoce_federation::{
-    Aggregation, Cohort, Disclosure, Federation, Population, RobustAggregator, Schedule, Setup, SimulatedDevices, Weighting,
+    Aggregation, Cohort, Disclosure, Federation, Population, RobustAggregator, Schedule, Setup, SimulatedDevices,
+    Weighting,
 };
 use sottovoce_models::federated::{DynClient, Mean, MeanOver};
 use sottovoce_models::{ClientModel, TrainInput, TrainStats};
 use sottovoce_neural::losses::bce_with_logits_sparse;
 use sottovoce_neural::{Activation, Arena, Arithmetic, Layout, Linear, NeuralError, Sgd, SparseRows};
-use sottovoce_protocol::{
-    Keyed, ModelSpec, Parameters, Policy, Shape, Table, Trained, UpdateError, ValueEncoding,
-};
+use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Policy, Shape, Table, Trained, UpdateError, ValueEncoding};
 use std::time::Instant;
 
 const DEVICES: usize = 100_000;

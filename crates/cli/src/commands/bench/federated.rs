@@ -7,12 +7,10 @@ use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::{Histories, Rng};
 use sottovoce_federation::{Cohort, Disclosure, Federation, Population, Schedule, Setup, SimulatedDevices};
-use sottovoce_models::settings::Value;
 use sottovoce_models::federated::{DynClient, Sum};
+use sottovoce_models::settings::Value;
 use sottovoce_models::{ClientModel, TrainInput, TrainStats};
-use sottovoce_protocol::{
-    Keyed, ModelSpec, Parameters, Policy, Shape, Table, Trained, UpdateError, ValueEncoding,
-};
+use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Policy, Shape, Table, Trained, UpdateError, ValueEncoding};
 use std::time::Instant;
 
 /// Epochs of pFPL+; what comes before the first is a small part of them.
@@ -24,20 +22,19 @@ const RATE: f64 = 0.005;
 
 /// FPL: triples of pFPL+, rounds of sFPL, and what a second thread adds.
 pub(super) fn fpl(bench: &Workbench) -> Result<Vec<Figure>> {
-    let (seconds, trained, answer) = bench
-        .measure(|| bench.train("fpl", &settings("pfpl+", EPOCHS)), Some(("implicit-bpr", PEER_EPOCHS)))?;
+    let (seconds, trained, answer) =
+        bench.measure(|| bench.train("fpl", &settings("pfpl+", EPOCHS)), Some(("implicit-bpr", PEER_EPOCHS)))?;
     let speed = trained.summary.triples as f64 / seconds / 1e6;
     let peer = answer.map(|answer| {
         let value = answer.triples_per_cpu_s / 1e6;
         Peer { name: answer.peer, value, ratio: speed / value }
     });
     let what = format!("pFPL+, {FACTORS} factors, {EPOCHS} epochs");
-    let all =
-        Figure::new("fpl", what, speed, "million triples per CPU-second").bound("at least 5 x").peer(peer);
+    let all = Figure::new("fpl", what, speed, "million triples per CPU-second").bound("at least 5 x").peer(peer);
     let (seconds, trained, _) = bench.measure(|| bench.train("fpl", &settings("sfpl", 1)), None)?;
     let rounds = trained.summary.turnout.rounds as f64 / seconds / 1e6;
-    let one = Figure::new("fpl", "sFPL, one triple a round", rounds, "million rounds per CPU-second")
-        .bound("at least 1");
+    let one =
+        Figure::new("fpl", "sFPL, one triple a round", rounds, "million rounds per CPU-second").bound("at least 1");
     Ok(vec![all, one, threads(bench)?])
 }
 
@@ -138,7 +135,8 @@ fn trivial_federation(seed: u64) -> Result<Federation> {
     let shape = Shape::new("weights", 100, (VALUES / 100) as u32, Keyed::Dense);
     let start = Parameters::new(vec![Table::zeros(shape)?])?;
     let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
-    let devices = SimulatedDevices::new(DynClient::new(Trivial { update }), histories, start.layout(), disclosure, &rng);
+    let devices =
+        SimulatedDevices::new(DynClient::new(Trivial { update }), histories, start.layout(), disclosure, &rng);
     let setup = Setup {
         strategy: Box::new(Sum { learning_rate: 1.0 }),
         schedule: Schedule { cohort: Cohort::All, triples: 1, rounds: ROUNDS },

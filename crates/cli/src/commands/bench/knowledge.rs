@@ -30,8 +30,7 @@ pub(super) fn kgflex(bench: &Workbench) -> Result<Vec<Figure>> {
         ("configuration", Value::Word("pfpl+".to_owned())),
         ("epochs", Value::Integer(EPOCHS)),
     ];
-    let (seconds, trained, _) =
-        bench.measure(|| bench.train_with_catalog("kgflex", &settings, &known), None)?;
+    let (seconds, trained, _) = bench.measure(|| bench.train_with_catalog("kgflex", &settings, &known), None)?;
     let met = features_a_triple(&facts, bench.histories(), bench.seed())?;
     let triples = trained.summary.triples as f64;
     let a_feature = seconds / (triples * met) * 1e9;
@@ -76,8 +75,7 @@ fn features_a_triple(facts: &Arc<Facts>, histories: &Histories, seed: u64) -> Re
     let mut scratch = client.scratch(facts.items());
     let mut triples = 0;
     for (user, history) in histories.deduplicated().iter().enumerate() {
-        triples +=
-            one_round(&client, &shared, history, &mut scratch, &mut rng.stream("device", user as u64))?;
+        triples += one_round(&client, &shared, history, &mut scratch, &mut rng.stream("device", user as u64))?;
     }
     Ok(scratch.features_met() as f64 / (triples as f64).max(1.0))
 }
@@ -133,11 +131,9 @@ fn phone(repeats: usize, seed: u64) -> Result<Vec<Figure>> {
     facts.items_with(0);
     let recommending = items.heap_bytes() + model + 4 * scores.len();
     let what = format!("a phone: {HISTORY} items had, {ITEMS} items and {FEATURES} features in the catalog");
-    let held =
-        |bytes: usize, when| Figure::new("kgflex", what.clone(), bytes as f64 / 1e6, when).bound("under 2");
+    let held = |bytes: usize, when| Figure::new("kgflex", what.clone(), bytes as f64 / 1e6, when).bound("under 2");
     Ok(vec![
-        Figure::new("kgflex", what.clone(), seconds[seconds.len() / 2] * 1e3, "CPU ms a first round")
-            .bound("under 20"),
+        Figure::new("kgflex", what.clone(), seconds[seconds.len() / 2] * 1e3, "CPU ms a first round").bound("under 20"),
         held(training, "MB held in training"),
         held(recommending, "MB held in recommending"),
     ])

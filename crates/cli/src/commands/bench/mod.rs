@@ -104,8 +104,7 @@ fn choose(names: &[String]) -> Result<Vec<(&'static str, Job)>> {
 fn find(name: &str) -> Result<(&'static str, Job)> {
     let known = || BENCHES.iter().map(|(name, _)| *name);
     BENCHES.iter().find(|(candidate, _)| *candidate == name).copied().ok_or_else(|| {
-        let near =
-            nearest(name, known()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+        let near = nearest(name, known()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
         let all: Vec<_> = known().collect();
         Usage(format!("there is no benchmark `{name}`{near}; benchmarks are: {}", all.join(", "))).into()
     })
@@ -115,14 +114,7 @@ fn table(figures: &[Figure]) -> String {
     let width = figures.iter().map(|figure| figure.what.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for figure in figures {
-        let _ = write!(
-            text,
-            "{:11} {:width$}  {:>9} {}",
-            figure.name,
-            figure.what,
-            short(figure.value),
-            figure.unit
-        );
+        let _ = write!(text, "{:11} {:width$}  {:>9} {}", figure.name, figure.what, short(figure.value), figure.unit);
         if let Some(peer) = &figure.peer {
             let _ = write!(text, "   {}: {} ({:.1} x)", peer.name, short(peer.value), peer.ratio);
         }

@@ -83,9 +83,7 @@ fn epochs(bench: &Workbench, threads: usize) -> Result<Figure> {
         pool.install(|| bench.train("multivae", &settings))?;
         let seconds = if threads == 1 { cpu_seconds() - before } else { started.elapsed().as_secs_f64() };
         ours.push(seconds / EPOCHS as f64);
-        if let Some(answer) =
-            bench.ask("torch-multivae", true, &[("epochs", EPOCHS), ("threads", threads)])?
-        {
+        if let Some(answer) = bench.ask("torch-multivae", true, &[("epochs", EPOCHS), ("threads", threads)])? {
             peers.push(if threads == 1 { answer.cpu_s_per_epoch } else { answer.wall_s_per_epoch });
             name = answer.peer;
         }

@@ -22,12 +22,7 @@ pub(super) struct Answer {
 }
 
 /// Calls `command PEER FILE --key value ...`; without the file where the peer needs none.
-pub(super) fn call(
-    command: &str,
-    peer: &str,
-    file: Option<&Path>,
-    options: &[(&str, usize)],
-) -> Result<Answer> {
+pub(super) fn call(command: &str, peer: &str, file: Option<&Path>, options: &[(&str, usize)]) -> Result<Answer> {
     let options: String = options.iter().map(|(key, value)| format!(" --{key} {value}")).collect();
     let line = format!("{command} {peer} \"$@\"{options}");
     let done = Command::new("sh")
@@ -40,6 +35,5 @@ pub(super) fn call(
     }
     let text = String::from_utf8_lossy(&done.stdout);
     let last = text.lines().last().unwrap_or_default();
-    serde_json::from_str(last)
-        .with_context(|| format!("the peer {peer} printed `{last}`, not one line of JSON"))
+    serde_json::from_str(last).with_context(|| format!("the peer {peer} printed `{last}`, not one line of JSON"))
 }

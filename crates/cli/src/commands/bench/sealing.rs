@@ -23,10 +23,8 @@ pub(super) fn secagg(bench: &Workbench) -> Result<Vec<Figure>> {
         let found = secagg_cost::measure((devices, VALUES), DROPOUT, signed, seed(bench), &cpu_seconds)?;
         let known = if signed { " with identities" } else { "" };
         let what = |rest: &str| format!("{devices} devices{known} x {VALUES} values, {}", rest);
-        let neighbours =
-            format!("{} neighbours, {} needed", found.parameters.neighbours, found.parameters.threshold);
-        let slowest =
-            Figure::new("secagg", what(&format!("a device ({neighbours})")), found.device_seconds.0, "CPU s");
+        let neighbours = format!("{} neighbours, {} needed", found.parameters.neighbours, found.parameters.threshold);
+        let slowest = Figure::new("secagg", what(&format!("a device ({neighbours})")), found.device_seconds.0, "CPU s");
         let bytes = Figure::new("secagg", what("bytes both ways"), found.expansion(), "x plain");
         let bounded = devices == COHORTS[0];
         figures.push(if bounded { slowest.bound("under 0.2") } else { slowest });
@@ -45,13 +43,10 @@ pub(super) fn he(bench: &Workbench) -> Result<Vec<Figure>> {
     let found = he_cost::measure(CLIENTS, ENCRYPTED, seed(bench), &cpu_seconds)?;
     let mut figures = Vec::new();
     for (name, scheme) in [("BFV", found.bfv), ("CKKS-style", found.ckks)] {
-        let what =
-            |rest: &str| format!("{name}, N = {}, {} bits: {rest}", scheme.degree, scheme.modulus_bits);
+        let what = |rest: &str| format!("{name}, N = {}, {} bits: {rest}", scheme.degree, scheme.modulus_bits);
         let sealing = what(&format!("a client, {ENCRYPTED} values"));
         figures.push(Figure::new("he", sealing, 1000.0 * scheme.seal_seconds.1, "CPU ms").bound("under 20"));
-        figures.push(
-            Figure::new("he", what("bytes a value"), scheme.bytes_per_value, "bytes").bound("under 20"),
-        );
+        figures.push(Figure::new("he", what("bytes a value"), scheme.bytes_per_value, "bytes").bound("under 20"));
         figures.push(Figure::new("he", what("adding one"), 1000.0 * scheme.add_seconds, "CPU ms"));
         figures.push(Figure::new("he", what("opening the sum"), 1000.0 * scheme.open_seconds, "CPU ms"));
         let error = Figure::new("he", what(&format!("error of the sum of {CLIENTS}")), scheme.error, "");

@@ -8,7 +8,7 @@ use crate::output;
 use anyhow::{Context, Result, ensure};
 use sottovoce_core::{Catalog, Histories};
 use sottovoce_data::{Cleaning, LoadOptions, Split};
-use sottovoce_evaluate::{Protocol, EvaluationInput};
+use sottovoce_evaluate::{EvaluationInput, Protocol};
 use sottovoce_experiment::prepare::{DataPlan, Prepared, prepare};
 use sottovoce_experiment::training::{self, Context as TrainingContext, ModelPlan, Trained};
 use sottovoce_federation::registry;
@@ -38,11 +38,8 @@ pub(super) struct Workbench {
 impl Workbench {
     pub(super) fn new(args: &Bench, common: &Common) -> Result<Self> {
         let scratch = tempfile::tempdir().context("creating a scratch folder")?;
-        let load = LoadOptions {
-            data_dir: common.data_dir.clone(),
-            graph: args.graph.plan(),
-            ..LoadOptions::default()
-        };
+        let load =
+            LoadOptions { data_dir: common.data_dir.clone(), graph: args.graph.plan(), ..LoadOptions::default() };
         let source = match &args.data {
             Some(source) => source.clone(),
             None => write_stand_in(scratch.path(), &load)?,
@@ -61,16 +58,7 @@ impl Workbench {
         ensure!(data.parts.train.interactions() > 0, "{source}: no user has more than 20 interactions");
         let file = data.notes.files.first().map(PathBuf::from).unwrap_or_default();
         let repeats = usize::from(args.repeats);
-        Ok(Self {
-            source,
-            load,
-            data,
-            file,
-            peers: args.peers.clone(),
-            repeats,
-            seed: common.seed,
-            _scratch: scratch,
-        })
+        Ok(Self { source, load, data, file, peers: args.peers.clone(), repeats, seed: common.seed, _scratch: scratch })
     }
 
     pub(super) fn describe(&self) -> String {
@@ -108,12 +96,7 @@ impl Workbench {
     }
 
     /// The peer's answer, if there is a peer.
-    pub(super) fn ask(
-        &self,
-        peer: &str,
-        with_data: bool,
-        options: &[(&str, usize)],
-    ) -> Result<Option<Answer>> {
+    pub(super) fn ask(&self, peer: &str, with_data: bool, options: &[(&str, usize)]) -> Result<Option<Answer>> {
         let file = with_data.then_some(self.file.as_path());
         self.peers.as_ref().map(|command| peer::call(command, peer, file, options)).transpose()
     }
@@ -172,20 +155,13 @@ fn write_stand_in(folder: &Path, load: &LoadOptions) -> Result<String> {
 
 /// Reading a file into interactions.
 pub(super) fn load(bench: &Workbench) -> Result<Vec<Figure>> {
-    let bytes =
-        std::fs::metadata(&bench.file).with_context(|| format!("looking at {}", bench.file.display()))?.len();
-    let (seconds, dataset, _) =
-        bench.measure(|| Ok(sottovoce_data::load(&bench.source, &bench.load)?), None)?;
+    let bytes = std::fs::metadata(&bench.file).with_context(|| format!("looking at {}", bench.file.display()))?.len();
+    let (seconds, dataset, _) = bench.measure(|| Ok(sottovoce_data::load(&bench.source, &bench.load)?), None)?;
     let rows = dataset.interactions.user.len();
     let held = dataset.interactions.heap_bytes() as f64 / rows as f64;
     Ok(vec![
-        Figure::new(
-            "load",
-            "reading text into interactions",
-            bytes as f64 / 1e6 / seconds,
-            "MB per CPU-second",
-        )
-        .bound("at least 150"),
+        Figure::new("load", "reading text into interactions", bytes as f64 / 1e6 / seconds, "MB per CPU-second")
+            .bound("at least 150"),
         Figure::new("load", "interactions held in memory", held, "MB per million").bound("under 40"),
     ])
 }
@@ -197,11 +173,7 @@ pub(super) fn bpr(bench: &Workbench) -> Result<Vec<Figure>> {
         bench.measure(|| bench.train("bpr-mf", &settings), Some(("implicit-bpr", BPR_EPOCHS)))?;
     let speed = trained.summary.triples as f64 / seconds / 1e6;
     let ndcg = bench.ndcg(&trained, &Protocol::all_unrated([10]))?;
-    let peer = |value: f64, ours: f64, answer: &Answer| Peer {
-        name: answer.peer.clone(),
-        value,
-        ratio: ours / value,
-    };
+    let peer = |value: f64, ours: f64, answer: &Answer| Peer { name: answer.peer.clone(), value, ratio: ours / value };
     let what = format!("training, {FACTORS} factors, {BPR_EPOCHS} epochs");
     Ok(vec![
         Figure::new("bpr", what, speed, "million triples per CPU-second")
@@ -225,8 +197,7 @@ pub(super) fn ials(bench: &Workbench) -> Result<Vec<Figure>> {
         value: a.cpu_s_per_epoch,
         ratio: a.cpu_s_per_epoch / each,
     });
-    let accuracy =
-        answer.as_ref().map(|a| Peer { name: a.peer.clone(), value: a.ndcg, ratio: ndcg / a.ndcg });
+    let accuracy = answer.as_ref().map(|a| Peer { name: a.peer.clone(), value: a.ndcg, ratio: ndcg / a.ndcg });
     Ok(vec![
         Figure::new("ials", format!("one iteration, {FACTORS} factors"), each, "CPU-seconds")
             .bound("at least 1 x")
@@ -237,12 +208,10 @@ pub(super) fn ials(bench: &Workbench) -> Result<Vec<Figure>> {
 
 /// Ranking everything for everyone, with all metrics.
 pub(super) fn evaluate(bench: &Workbench) -> Result<Vec<Figure>> {
-    let trained =
-        bench.train("bpr-mf", &[("factors", Value::Integer(FACTORS)), ("epochs", Value::Integer(1))])?;
+    let trained = bench.train("bpr-mf", &[("factors", Value::Integer(FACTORS)), ("epochs", Value::Integer(1))])?;
     let protocol = Protocol::all_unrated([1, 5, 10, 20, 50]);
     let (seconds, _, _) = bench.measure(|| bench.ndcg(&trained, &protocol), None)?;
-    let what =
-        format!("full ranking, all metrics, {} users", output::grouped(bench.data.parts.users.len() as u128));
+    let what = format!("full ranking, all metrics, {} users", output::grouped(bench.data.parts.users.len() as u128));
     Ok(vec![Figure::new("evaluate", what, seconds, "CPU-seconds").bound("under 0.5 on ml-1m")])
 }
 
@@ -250,29 +219,14 @@ pub(super) fn evaluate(bench: &Workbench) -> Result<Vec<Figure>> {
 pub(super) fn memory(bench: &Workbench) -> Result<Vec<Figure>> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = std::process::Command::new(program);
-    command.args([
-        "train",
-        "--model",
-        "bpr-mf",
-        "--set",
-        "epochs=2",
-        "--min-interactions",
-        "21",
-        "--json",
-        "--quiet",
-    ]);
+    command.args(["train", "--model", "bpr-mf", "--set", "epochs=2", "--min-interactions", "21", "--json", "--quiet"]);
     command.args(["--data", &bench.source]);
     if let Some(folder) = &bench.load.data_dir {
         command.arg("--data-dir").arg(folder);
     }
     let done = command.output().context("starting a training run")?;
-    ensure!(
-        done.status.success(),
-        "the training run failed: {}",
-        String::from_utf8_lossy(&done.stderr).trim()
-    );
+    ensure!(done.status.success(), "the training run failed: {}", String::from_utf8_lossy(&done.stderr).trim());
     let outcome: serde_json::Value = serde_json::from_slice(&done.stdout).context("reading its JSON")?;
-    let peak =
-        outcome["peak_rss_bytes"].as_f64().context("this system does not report the memory of a process")?;
+    let peak = outcome["peak_rss_bytes"].as_f64().context("this system does not report the memory of a process")?;
     Ok(vec![Figure::new("memory", "peak of a BPR-MF run", peak / 1e6, "MB").bound("under 150 on ml-1m")])
 }

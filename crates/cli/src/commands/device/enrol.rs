@@ -90,8 +90,7 @@ fn report(
             "record_uploads": retains_uploads, "store": folder, "key_file": key, "key_made": created,
         }));
     }
-    let mut text =
-        format!("Enrolled in {} as device {}.\n\n", device.federation(), device.number().unwrap_or(0));
+    let mut text = format!("Enrolled in {} as device {}.\n\n", device.federation(), device.number().unwrap_or(0));
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:12} {value}");
     };
@@ -115,9 +114,7 @@ fn report(
     }
     line("store", folder.display().to_string());
     line("key", key.display().to_string());
-    text.push_str(
-        "\nThe store is encrypted with the key. Whoever has both can read it: keep the key private.\n",
-    );
+    text.push_str("\nThe store is encrypted with the key. Whoever has both can read it: keep the key private.\n");
     text.push_str("\nNext:  sottovoce device run          take part in rounds\n");
     text.push_str("       sottovoce device recommend    after the first round\n");
     output::print(&text)

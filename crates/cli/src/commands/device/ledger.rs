@@ -114,12 +114,7 @@ fn page(device: &Device, rounds: &[OwnerReport], items: &[ItemLeft]) -> String {
         of.sort_by_key(|item| std::cmp::Reverse(item.left.times));
         let _ = writeln!(text, "\n{title}, {} have left; most often:", grouped(of.len() as u128));
         for item in of.iter().take(SHOWN) {
-            let _ = writeln!(
-                text,
-                "  {:>6} times  {}",
-                item.left.times,
-                named(&item.item, item.title.as_deref())
-            );
+            let _ = writeln!(text, "  {:>6} times  {}", item.left.times, named(&item.item, item.title.as_deref()));
         }
     }
     if rounds.iter().any(|told| !told.layers.is_empty()) {
@@ -128,8 +123,6 @@ fn page(device: &Device, rounds: &[OwnerReport], items: &[ItemLeft]) -> String {
              all rows left.\n",
         );
     }
-    text.push_str(
-        "\nA row that left does not by itself show whether you have the item: rows of both kinds leave.\n",
-    );
+    text.push_str("\nA row that left does not by itself show whether you have the item: rows of both kinds leave.\n");
     text
 }

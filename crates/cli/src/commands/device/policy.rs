@@ -106,9 +106,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         (DisclosureMode::PerRound, _) => {
             "the row of an item you have leaves with this probability, drawn in each round".to_owned()
         }
-        (DisclosureMode::Fixed, None) => {
-            "uploads are computed from this fraction of your items, drawn once".to_owned()
-        }
+        (DisclosureMode::Fixed, None) => "uploads are computed from this fraction of your items, drawn once".to_owned(),
         (DisclosureMode::Fixed, Some(shown)) if shown.is_empty() => {
             "uploads are computed from none of your items".to_owned()
         }
@@ -124,10 +122,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
     line("refused", &format!("{}: rounds with them are declined", listed(&policy.refused_layers)));
     let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
     line("reported", &told);
-    line(
-        "hidden items",
-        if hidden.is_empty() { "none" } else { "uploads do not depend on whether you have these:" },
-    );
+    line("hidden items", if hidden.is_empty() { "none" } else { "uploads do not depend on whether you have these:" });
     for id in hidden {
         let items = device.items();
         let title = items.and_then(|items| items.find(id).and_then(|row| items.title(row as usize)));

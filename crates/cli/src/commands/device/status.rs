@@ -70,10 +70,7 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
     }
     match device.model() {
         Some(model) => line("shared model", format!("version {}", model.version.0)),
-        None => line(
-            "shared model",
-            "none yet: `sottovoce device run` downloads it in the first round".to_owned(),
-        ),
+        None => line("shared model", "none yet: `sottovoce device run` downloads it in the first round".to_owned()),
     }
     line("last round", device.last_round().map_or("none yet".to_owned(), |round| round.to_string()));
     if device.has_pending() {
@@ -82,10 +79,7 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
     let totals = device.ledger().totals();
     line("sent", format!("{} updates, {} bytes", grouped(totals.updates), grouped(totals.bytes)));
     if device.uploads_are_kept() {
-        line(
-            "",
-            "the server retains them; `device policy --refuse kept-uploads` declines its rounds".to_owned(),
-        );
+        line("", "the server retains them; `device policy --refuse kept-uploads` declines its rounds".to_owned());
     }
     line("pi", format!("{}, {}", device.policy().pi(), device.policy().disclosure.name()));
     line("store", format!("{} ({} bytes)", folder.display(), grouped(bytes)));

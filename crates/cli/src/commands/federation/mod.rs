@@ -21,9 +21,7 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
         Federation::Create(create) => print(&self::create(create, common)?, &page),
         Federation::Key { out } => {
             let digest = key_digest(&key_file::create(out)?);
-            print(&json!({"file": out, "digest": digest}), &|_| {
-                format!("{}: digest {digest}\n", out.display())
-            })
+            print(&json!({"file": out, "digest": digest}), &|_| format!("{}: digest {digest}\n", out.display()))
         }
         Federation::List { server } => print(&Client::new(server)?.get("/federations")?, &list),
         Federation::Show { of } => print(&of.client()?.get(&of.path(""))?, &page),
@@ -133,8 +131,7 @@ fn list(value: &Value) -> String {
     for each in all.as_array_mut().into_iter().flatten() {
         each["round"] = format!("{} / {}", text(each, "round"), text(each, "rounds")).into();
     }
-    let widths =
-        [("name", -24), ("state", -10), ("model", -8), ("round", 10), ("devices", 9), ("present", 9)];
+    let widths = [("name", -24), ("state", -10), ("model", -8), ("round", 10), ("devices", 9), ("present", 9)];
     table(&all, &widths.map(|(key, width)| (key, key, width)))
 }
 

@@ -12,9 +12,8 @@ use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
-    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore,
-    Method, Options, Timing, Request, Response, Roster, Secret, Seeds, Store, SharedCache, Transport,
-    TransportError,
+    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Method,
+    Options, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
 };
 use sottovoce_experiment::prepare::{DataPlan, prepare};
 use sottovoce_federation::Population;
@@ -157,10 +156,7 @@ fn users(args: &Fleet, common: &Common) -> Result<Users> {
     if let Some(devices) = args.devices {
         if learners.len() < devices as usize {
             let found = learners.len();
-            return Err(Usage(format!(
-                "{devices} devices are wanted; {found} users have training interactions"
-            ))
-            .into());
+            return Err(Usage(format!("{devices} devices are wanted; {found} users have training interactions")).into());
         }
         learners.truncate(devices as usize);
     }
@@ -183,8 +179,7 @@ impl Users {
             false => Reportable::Only(args.report.iter().cloned().collect()),
         };
         let make = |&user: &u32| {
-            let options =
-                Options { timing: TIMING, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
+            let options = Options { timing: TIMING, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
             let mut store: Box<dyn Store> = match &args.store {
                 Some(folder) => file_store(folder, user)?,
                 None => Box::new(MemoryStore::new()),
@@ -193,8 +188,7 @@ impl Users {
                 return Ok(Device::open(store, options)?);
             }
             let secret = secret_of(common.seed, user);
-            let mut enrolment =
-                Enrolment::new(&args.server, &args.federation, &token, secret, policy.clone());
+            let mut enrolment = Enrolment::new(&args.server, &args.federation, &token, secret, policy.clone());
             enrolment.seeds = Seeds::Simulated { seed: common.seed, user: u64::from(user) };
             let history = self.train.of(user as usize).iter().filter_map(|&item| self.ids.get(item as usize));
             enrolment.history = History::of_ids(history);
@@ -246,9 +240,7 @@ fn enrol(devices: &mut [Device], transport: &dyn Transport, start: Instant, quie
             match device.next(start.elapsed())? {
                 Action::Send(request) => {
                     let answer = transport.send(&request);
-                    if let Some(sottovoce_device::Next::Never(end)) =
-                        device.answer(start.elapsed(), answer)?
-                    {
+                    if let Some(sottovoce_device::Next::Never(end)) = device.answer(start.elapsed(), answer)? {
                         bail!("a device cannot enrol: {end}");
                     }
                 }

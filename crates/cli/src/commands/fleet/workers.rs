@@ -111,12 +111,7 @@ impl Due {
 }
 
 /// Runs until the federation is finished, or the time is up.
-pub(super) fn run(
-    schedule: &Plan,
-    transport: &dyn Transport,
-    threads: usize,
-    bar: &mut Bar,
-) -> Result<Total> {
+pub(super) fn run(schedule: &Plan, transport: &dyn Transport, threads: usize, bar: &mut Bar) -> Result<Total> {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| schedule.work(transport));

@@ -104,11 +104,8 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
 
 fn streaming(model: &Model, settings: &Settings) -> Result<Simulation> {
     registry::simulation(model.name, settings).ok_or_else(|| {
-        let message = format!(
-            "{} cannot be trained on a history file; models that can: {}",
-            model.name,
-            federated_names()
-        );
+        let message =
+            format!("{} cannot be trained on a history file; models that can: {}", model.name, federated_names());
         Usage(message).into()
     })
 }
@@ -138,12 +135,7 @@ fn check(args: &Train) -> Result<()> {
     }
 }
 
-fn train(
-    stream: bool,
-    file: HistoryFile,
-    recommender: &mut Simulation,
-    fit: &mut Fit<'_>,
-) -> Result<Summary> {
+fn train(stream: bool, file: HistoryFile, recommender: &mut Simulation, fit: &mut Fit<'_>) -> Result<Summary> {
     if stream {
         return Ok(recommender.fit_file(file, fit)?);
     }

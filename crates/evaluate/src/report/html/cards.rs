@@ -43,10 +43,7 @@ fn facts(card: &DataCard) -> Vec<(String, String)> {
     }
     out.extend(card.facts.iter().map(|(name, value)| (escape(name), inline(value))));
     if !card.fingerprint.is_empty() {
-        out.push((
-            "fingerprint".into(),
-            format!("<code class=\"print\">{}</code>", escape(&card.fingerprint)),
-        ));
+        out.push(("fingerprint".into(), format!("<code class=\"print\">{}</code>", escape(&card.fingerprint))));
     }
     out
 }
@@ -58,9 +55,8 @@ fn parts(parts: &[(String, u64)]) -> String {
         return String::new();
     }
     let share = |n: u64| n as f64 / total as f64 * 100.0;
-    let bar = parts
-        .iter()
-        .map(|(_, n)| format!("<span style=\"flex-grow:{}\"></span>", significant(share(*n).max(0.5))));
+    let bar =
+        parts.iter().map(|(_, n)| format!("<span style=\"flex-grow:{}\"></span>", significant(share(*n).max(0.5))));
     let names = parts.iter().map(|(name, n)| {
         let (count, share) = (Format::Integer.show(*n as f64), significant(share(*n)));
         format!("<li>{} <b>{count}</b> <small>{share}%</small></li>", escape(name))

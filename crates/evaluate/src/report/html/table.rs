@@ -41,8 +41,7 @@ pub(super) fn table(table: &Table, name: &str) -> String {
 /// before they break.
 fn shape(table: &Table) -> String {
     let weight: usize = table.columns.iter().map(|c| if c.format == Format::Text { 2 } else { 1 }).sum();
-    let longest =
-        table.rows.iter().map(|row| row.label.chars().count().max(row.detail.chars().count())).max();
+    let longest = table.rows.iter().map(|row| row.label.chars().count().max(row.detail.chars().count())).max();
     let label = longest.unwrap_or(0).clamp(10, 60) * 6 / 10;
     let width = if weight < 7 { format!(";max-width:{}em", 15 + 9 * weight) } else { String::new() };
     format!(" style=\"--label:{label}em{width}\"")
@@ -68,8 +67,7 @@ fn heading(table: &Table) -> String {
         let class = if column.format == Format::Text { "words" } else { "num" };
         let up = column.direction == Direction::LowerBetter || column.format == Format::Text;
         let first = if up { "up" } else { "down" };
-        let arrow =
-            unless_empty(column.direction.arrow(), |arrow| format!("<i aria-hidden=\"true\">{arrow}</i>"));
+        let arrow = unless_empty(column.direction.arrow(), |arrow| format!("<i aria-hidden=\"true\">{arrow}</i>"));
         let title = help(column);
         let title = unless_empty(&title, |text| format!(" title=\"{}\"", escape(text)));
         out += &format!(
@@ -136,8 +134,7 @@ fn uncertainty(cell: &Cell, format: Format) -> String {
     let finite = |x: &f64| x.is_finite();
     let spread = cell.spread.filter(finite).map(|s| format!("± {}", format.show_fine(s)));
     let interval = cell.interval.filter(|(low, high)| finite(low) && finite(high));
-    let interval =
-        interval.map(|(low, high)| format!("{}–{}", format.show_fine(low), format.show_fine(high)));
+    let interval = interval.map(|(low, high)| format!("{}–{}", format.show_fine(low), format.show_fine(high)));
     let parts: Vec<String> = spread.into_iter().chain(interval).collect();
     if parts.is_empty() { String::new() } else { format!("<small>{}</small>", escape(&parts.join(" · "))) }
 }
@@ -146,17 +143,12 @@ fn legend(table: &Table, cell_ranks: &[Vec<CellRank>]) -> String {
     let seen = |wanted| cell_ranks.iter().flatten().any(|s| *s == wanted);
     let mut items: Vec<String> = Vec::new();
     let scope = if table.best_in_group { " of its group" } else { "" };
-    items
-        .extend(seen(CellRank::Best).then(|| format!("<span class=\"best\"><b>Bold</b></span> best{scope}")));
-    items.extend(
-        seen(CellRank::Second).then(|| "<span class=\"second\"><b>underlined</b></span> second best".into()),
-    );
+    items.extend(seen(CellRank::Best).then(|| format!("<span class=\"best\"><b>Bold</b></span> best{scope}")));
+    items.extend(seen(CellRank::Second).then(|| "<span class=\"second\"><b>underlined</b></span> second best".into()));
     let has = |test: fn(&Cell) -> bool| table.rows.iter().flat_map(|row| &row.cells).any(test);
     items.extend(has(|c| c.spread.is_some()).then(|| "± standard deviation".into()));
     items.extend(has(|c| c.interval.is_some()).then(|| "small: confidence interval".into()));
-    items.extend(
-        table.legend().iter().map(|(sign, meaning)| format!("<b>{}</b> {}", escape(sign), inline(meaning))),
-    );
+    items.extend(table.legend().iter().map(|(sign, meaning)| format!("<b>{}</b> {}", escape(sign), inline(meaning))));
     let mut out = String::new();
     if !items.is_empty() {
         let items: String = items.iter().map(|item| format!("<li>{item}</li>")).collect();
@@ -172,9 +164,8 @@ fn explanations(table: &Table) -> String {
     if explained.iter().all(|column| column.help.is_empty()) {
         return String::new();
     }
-    let items = explained
-        .iter()
-        .map(|c| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(&c.title), escape(&help(c))));
+    let items =
+        explained.iter().map(|c| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(&c.title), escape(&help(c))));
     format!(
         "<details class=\"help\"><summary>What the columns mean</summary><dl>{}</dl></details>\n",
         items.collect::<String>()

@@ -18,11 +18,7 @@ pub struct Axis {
     #[serde(default)]
     pub zero: bool,
     /// Fixed ends; `None`: the range of the data.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::report::lenient::pair"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::report::lenient::pair")]
     pub range: Option<(f64, f64)>,
 }
 
@@ -87,8 +83,7 @@ impl Axis {
 
     /// A value formatted like others up to `largest`: with the same number of decimals.
     pub(super) fn format_aligned(&self, value: f64, largest: f64, whole: bool) -> String {
-        let four =
-            |largest: f64| if largest > 0.0 { (3 - exponent_of(largest)).clamp(0, 4) as usize } else { 0 };
+        let four = |largest: f64| if largest > 0.0 { (3 - exponent_of(largest)).clamp(0, 4) as usize } else { 0 };
         let text = match self.unit {
             Unit::Number if whole => number::fixed(value, 0),
             Unit::Number if largest >= 1e-3 => number::fixed(value, four(largest)),
@@ -172,11 +167,7 @@ impl PixelScale {
                 }
             };
         }
-        let ticks = if log {
-            log_ticks(low, high, most, axis.unit)
-        } else {
-            linear_ticks(low, high, most, axis.unit)
-        };
+        let ticks = if log { log_ticks(low, high, most, axis.unit) } else { linear_ticks(low, high, most, axis.unit) };
         Some(PixelScale { low, high, log, from: 0.0, to: 1.0, ticks })
     }
 
@@ -208,9 +199,7 @@ impl PixelScale {
 
 /// The ends of the data, widened where they coincide.
 fn extent(axis: &Axis, values: &[f64]) -> Option<(f64, f64)> {
-    if let Some((low, high)) =
-        axis.range.filter(|&(a, b)| axis.holds(a) && axis.holds(b) && a < b && apart(a, b))
-    {
+    if let Some((low, high)) = axis.range.filter(|&(a, b)| axis.holds(a) && axis.holds(b) && a < b && apart(a, b)) {
         return Some((low, high));
     }
     let held = || values.iter().copied().filter(|&x| axis.holds(x));
@@ -322,9 +311,7 @@ fn log_ticks(low: f64, high: f64, most: usize, unit: Unit) -> Vec<Tick> {
     let choices: [&[u8]; 3] = if stride == 1 { [&[1, 2, 5], &[1, 3], &[1]] } else { [&[1], &[1], &[1]] };
     let values = choices.iter().map(|digits| inside(digits)).find(|values| values.len() <= most);
     match values.filter(|values| values.len() >= 2) {
-        Some(values) => {
-            values.into_iter().map(|value| Tick { value, label: log_label(value, unit) }).collect()
-        }
+        Some(values) => values.into_iter().map(|value| Tick { value, label: log_label(value, unit) }).collect(),
         None => linear_ticks(low, high, most, unit).into_iter().filter(|tick| tick.value > 0.0).collect(),
     }
 }
@@ -399,14 +386,11 @@ mod tests {
     #[test]
     fn scales_cover_their_data() {
         let axis = Axis::new("y");
-        let scale =
-            PixelScale::new(&axis, &[0.13, 0.87, f64::NAN], Padding::ToTick, 5).unwrap().along(100.0, 0.0);
+        let scale = PixelScale::new(&axis, &[0.13, 0.87, f64::NAN], Padding::ToTick, 5).unwrap().along(100.0, 0.0);
         assert_eq!((scale.at(0.0), scale.at(1.0)), (100.0, 0.0));
         let exact = PixelScale::new(&axis, &[0.0, 0.3], Padding::ToTick, 3).unwrap().along(0.0, 30.0);
         assert!((exact.at(0.1) - 10.0).abs() < 1e-9 && exact.ticks.len() == 4);
-        let log = PixelScale::new(&axis.clone().log(), &[0.0, 1.0, 100.0], Padding::None, 5)
-            .unwrap()
-            .along(0.0, 10.0);
+        let log = PixelScale::new(&axis.clone().log(), &[0.0, 1.0, 100.0], Padding::None, 5).unwrap().along(0.0, 10.0);
         assert!((log.at(10.0) - 5.0).abs() < 1e-12);
         assert!(PixelScale::new(&axis, &[f64::NAN], Padding::ToTick, 5).is_none());
         assert!(PixelScale::new(&axis, &[2.0], Padding::ToTick, 5).unwrap().spans(2.0));

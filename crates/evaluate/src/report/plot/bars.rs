@@ -29,15 +29,14 @@ pub(super) fn draw(
     series: &[Bars],
     orientation: Orientation,
 ) -> (f64, String) {
-    let mut values: Vec<f64> =
-        series.iter().flat_map(|s| s.values.iter().copied().take(categories.len())).collect();
+    let mut values: Vec<f64> = series.iter().flat_map(|s| s.values.iter().copied().take(categories.len())).collect();
     values.extend(series.iter().flat_map(|s| &s.bounds).flat_map(|b| [b.0, b.1]));
     values.extend(canvas.plot.references.iter().map(|r| r.value));
     let axis = canvas.plot.y.clone().from_zero();
     let horizontal = is_horizontal(canvas, categories, orientation);
     let most = if horizontal { (canvas.width / 75.0) as usize } else { 5 };
-    let Some(scale) = PixelScale::new(&axis, &values, Padding::ToTick, most)
-        .filter(|_| values.iter().any(|v| axis.holds(*v)))
+    let Some(scale) =
+        PixelScale::new(&axis, &values, Padding::ToTick, most).filter(|_| values.iter().any(|v| axis.holds(*v)))
     else {
         return canvas.empty();
     };
@@ -46,8 +45,7 @@ pub(super) fn draw(
     let title = if horizontal { "" } else { canvas.plot.y.title.as_str() };
     let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Block, title);
     let area = area(canvas, categories, series, &scale, horizontal, top);
-    let scale =
-        if horizontal { scale.along(area.left, area.right) } else { scale.along(area.bottom, area.top) };
+    let scale = if horizontal { scale.along(area.left, area.right) } else { scale.along(area.bottom, area.top) };
     let chart = Chart { canvas, categories, series, scale, area, horizontal };
     let hidden = chart.series.iter().map(|s| chart.gaps(s)).sum();
     let height = chart.draw(&mut svg, hidden);
@@ -196,10 +194,8 @@ impl Chart<'_> {
 
     fn tooltip(&self, at: usize, series: &Bars, value: f64) -> String {
         let axis = &self.canvas.plot.y;
-        let bounds = series
-            .bounds
-            .get(at)
-            .map(|b| format!(" ({} to {})", axis.format_value(b.0), axis.format_value(b.1)));
+        let bounds =
+            series.bounds.get(at).map(|b| format!(" ({} to {})", axis.format_value(b.0), axis.format_value(b.1)));
         let name = if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
         format!("{}\n{name}{}{}", self.categories[at], axis.format_value(value), bounds.unwrap_or_default())
     }

@@ -146,13 +146,7 @@ fn apart(scale: &PixelScale) -> Vec<&Tick> {
 }
 
 /// Draws the title of the horizontal axis and a count of what could not be shown; returns the height of the picture.
-pub(super) fn draw_footer(
-    svg: &mut Svg,
-    canvas: &Canvas<'_>,
-    area: &PlotArea,
-    title: &str,
-    hidden: usize,
-) -> f64 {
+pub(super) fn draw_footer(svg: &mut Svg, canvas: &Canvas<'_>, area: &PlotArea, title: &str, hidden: usize) -> f64 {
     let mut y = area.bottom + TICKS_BELOW;
     if !title.is_empty() {
         y += LABEL_SIZE + 6.0;
@@ -191,8 +185,7 @@ pub(super) fn draw_reference_names(
     for reference in shown(canvas, scale) {
         let y = scale.at(reference.value);
         let (left, right, above, below) = (area.left + 4.0, area.right - 4.0, y - 5.0, y + 14.0);
-        let spots =
-            [(right, above, "end"), (left, above, "start"), (right, below, "end"), (left, below, "start")];
+        let spots = [(right, above, "end"), (left, above, "start"), (right, below, "end"), (left, below, "start")];
         let words = fit(&reference.label, area.right - area.left - 8.0);
         if let Some(spot) = placer.first_free(&spots, &words) {
             svg.text("pl-aside pl-halo", spot.x, spot.y, spot.anchor, &words);

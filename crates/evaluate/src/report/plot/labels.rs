@@ -51,17 +51,11 @@ impl Area {
     }
 
     fn overlaps(&self, other: &Area) -> bool {
-        self.left < other.right
-            && other.left < self.right
-            && self.top < other.bottom
-            && other.top < self.bottom
+        self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
     }
 
     fn inside(&self, other: &Area) -> bool {
-        self.left >= other.left
-            && self.right <= other.right
-            && self.top >= other.top
-            && self.bottom <= other.bottom
+        self.left >= other.left && self.right <= other.right && self.top >= other.top && self.bottom <= other.bottom
     }
 }
 
@@ -104,8 +98,7 @@ impl Placer {
     /// The first free position, off all strokes if there is one.
     pub(super) fn first_free(&mut self, spots: &[(f64, f64, &'static str)], text: &str) -> Option<Placed> {
         let width = text_width(text);
-        let open =
-            |area: &Area| area.inside(&self.room) && !self.taken.iter().any(|other| other.overlaps(area));
+        let open = |area: &Area| area.inside(&self.room) && !self.taken.iter().any(|other| other.overlaps(area));
         let clear = |area: &Area| !self.crossed.iter().any(|other| other.overlaps(area));
         let areas: Vec<(Area, Placed)> = spots
             .iter()
@@ -191,10 +184,7 @@ mod tests {
         assert_eq!((above.anchor, above.y), ("middle", 41.0));
         let everywhere: Vec<Vec<(f64, f64)>> =
             (0..100).map(|y| vec![(0.0, f64::from(y)), (200.0, f64::from(y))]).collect();
-        assert_eq!(
-            Placer::new(room, Vec::new(), &everywhere).place((100.0, 50.0), "label").unwrap().anchor,
-            "start"
-        );
+        assert_eq!(Placer::new(room, Vec::new(), &everywhere).place((100.0, 50.0), "label").unwrap().anchor, "start");
     }
 
     #[test]

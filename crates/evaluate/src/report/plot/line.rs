@@ -44,8 +44,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series]) -> (f64, String) {
     if ends {
         end_labels(&mut svg, &area, &curves);
     }
-    let height =
-        frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, hidden_points(&plot.x, &plot.y, series));
+    let height = frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, hidden_points(&plot.x, &plot.y, series));
     (height, svg.finish())
 }
 
@@ -61,10 +60,7 @@ pub(super) fn scales(canvas: &Canvas<'_>, series: &[Series]) -> Option<(PixelSca
     ys.extend(points().filter_map(|p| p.bounds).flat_map(|(low, high)| [low, high]));
     ys.extend(plot.references.iter().map(|r| r.value));
     let across = if canvas.narrow() { 6 } else { (canvas.width / 80.0) as usize };
-    Some((
-        PixelScale::new(&plot.x, &xs, Padding::Small, across)?,
-        PixelScale::new(&plot.y, &ys, Padding::ToTick, 5)?,
-    ))
+    Some((PixelScale::new(&plot.x, &xs, Padding::Small, across)?, PixelScale::new(&plot.y, &ys, Padding::ToTick, 5)?))
 }
 
 /// How many points cannot be shown.
@@ -157,8 +153,7 @@ impl<'a> Curve<'a> {
                 }
                 target = Some(placed.at);
                 // Curves of a ramp are close together; their order distinguishes them better than markers.
-                let quiet =
-                    !must && (self.series.style != Style::Named || within(shown, placed.at, INTERVAL));
+                let quiet = !must && (self.series.style != Style::Named || within(shown, placed.at, INTERVAL));
                 if !quiet {
                     shown = Some(placed.at);
                 }
@@ -196,8 +191,7 @@ pub(super) fn tooltip(canvas: &Canvas<'_>, name: &str, point: &Point) -> String 
         (true, true) => {}
     }
     lines.push(format!("{}: {}", or(&x.title, "x"), x.format_value(point.x)));
-    let bounds =
-        point.bounds.map(|(low, high)| format!(" ({} to {})", y.format_value(low), y.format_value(high)));
+    let bounds = point.bounds.map(|(low, high)| format!(" ({} to {})", y.format_value(low), y.format_value(high)));
     lines.push(format!("{}: {}{}", or(&y.title, "y"), y.format_value(point.y), bounds.unwrap_or_default()));
     lines.join("\n")
 }

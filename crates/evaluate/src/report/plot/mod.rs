@@ -99,13 +99,7 @@ impl Plot {
     }
 
     /// Points by two values with the Pareto front marked.
-    pub fn pareto(
-        title: impl Into<String>,
-        x: Axis,
-        y: Axis,
-        series: Vec<Series>,
-        front: ParetoAxes,
-    ) -> Plot {
+    pub fn pareto(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>, front: ParetoAxes) -> Plot {
         Plot::new(title, x, y, Shape::Scatter { series, front: Some(front) })
     }
 
@@ -187,9 +181,7 @@ impl Plot {
         let (height, body) = match &self.shape {
             Shape::Lines(series) => line::draw(&canvas, series),
             Shape::Scatter { series, front } => scatter::draw(&canvas, series, *front),
-            Shape::Bars { categories, series, orientation } => {
-                bars::draw(&canvas, categories, series, *orientation)
-            }
+            Shape::Bars { categories, series, orientation } => bars::draw(&canvas, categories, series, *orientation),
             Shape::Histogram { edges, series } => spread::histogram(&canvas, edges, series),
             Shape::Boxes(boxes) => spread::boxes(&canvas, boxes),
         };
@@ -204,8 +196,7 @@ impl Plot {
             Shape::Boxes(_) => true,
             Shape::Lines(_) | Shape::Histogram { .. } => false,
         };
-        let named =
-            self.series().into_iter().filter(|(_, style)| *style == Style::Named && !labelled_directly);
+        let named = self.series().into_iter().filter(|(_, style)| *style == Style::Named && !labelled_directly);
         named.map(|(name, _)| name).collect()
     }
 
@@ -216,9 +207,7 @@ impl Plot {
                 series.iter().map(|s| (s.name.as_str(), s.style)).collect()
             }
             Shape::Bars { series, .. } => series.iter().map(|s| (s.name.as_str(), s.style)).collect(),
-            Shape::Histogram { series, .. } => {
-                series.iter().map(|s| (s.name.as_str(), Style::Named)).collect()
-            }
+            Shape::Histogram { series, .. } => series.iter().map(|s| (s.name.as_str(), Style::Named)).collect(),
             Shape::Boxes(boxes) => boxes.iter().map(|b| (b.name.as_str(), Style::Named)).collect(),
         }
     }

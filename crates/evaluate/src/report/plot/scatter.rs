@@ -42,8 +42,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<ParetoA
     marks(&mut svg, canvas, &dots, front.is_some());
     let mut placer = labels(&mut svg, &area, &dots, &path);
     frame::draw_reference_names(&mut svg, canvas, &area, &y, &mut placer);
-    let height =
-        frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, hidden_points(&plot.x, &plot.y, series));
+    let height = frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, hidden_points(&plot.x, &plot.y, series));
     (height, svg.finish())
 }
 

@@ -61,13 +61,7 @@ fn outline(
 }
 
 /// One hover target per bin, with the heights of all series.
-fn hover_bins(
-    svg: &mut Svg,
-    canvas: &Canvas<'_>,
-    edges: &[f64],
-    series: &[Counts],
-    on: (&PixelScale, &PixelScale),
-) {
+fn hover_bins(svg: &mut Svg, canvas: &Canvas<'_>, edges: &[f64], series: &[Counts], on: (&PixelScale, &PixelScale)) {
     let (x, y) = (&canvas.plot.x, &canvas.plot.y);
     for (at, pair) in edges.windows(2).enumerate() {
         let highest = series.iter().filter_map(|s| s.heights.get(at)).fold(0.0, |a: f64, &b| a.max(b));
@@ -93,8 +87,7 @@ pub(super) fn boxes(canvas: &Canvas<'_>, boxes: &[Summary]) -> (f64, String) {
     let top = frame::draw_header(&mut svg, canvas, &[], Swatch::Block, &canvas.plot.y.title);
     let names = boxes.iter().map(|b| text_width(&b.name)).fold(0.0, f64::max);
     let left = names.min(canvas.width * 0.34) + 14.0;
-    let area =
-        PlotArea { left, right: canvas.width - 24.0, top, bottom: top + BAND * boxes.len() as f64 + 4.0 };
+    let area = PlotArea { left, right: canvas.width - 24.0, top, bottom: top + BAND * boxes.len() as f64 + 4.0 };
     let scale = scale.along(area.left, area.right);
     frame::draw_x_axis(&mut svg, &area, &scale, true);
     let appearances = canvas.colours.all_or_plain(boxes.iter().map(|b| b.name.as_str()));
@@ -103,25 +96,12 @@ pub(super) fn boxes(canvas: &Canvas<'_>, boxes: &[Summary]) -> (f64, String) {
         let middle = area.top + BAND * (at as f64 + 0.5) + 2.0;
         let name = fit(&summary.name, area.left - 10.0);
         svg.text("pl-label", area.left - 10.0, middle + 4.0, "end", &name);
-        let parts = [
-            summary.low,
-            summary.quarter,
-            summary.median,
-            summary.three_quarters,
-            summary.high,
-            summary.mean,
-        ];
+        let parts = [summary.low, summary.quarter, summary.median, summary.three_quarters, summary.high, summary.mean];
         if !parts.iter().all(|v| axis.holds(*v)) {
             hidden += 1;
             continue;
         }
-        draw_box(
-            &mut svg,
-            appearances[at],
-            parts.map(|v| scale.at(scale.clamp(v))),
-            middle,
-            &tooltip(axis, summary),
-        );
+        draw_box(&mut svg, appearances[at], parts.map(|v| scale.at(scale.clamp(v))), middle, &tooltip(axis, summary));
     }
     let height = frame::draw_footer(&mut svg, canvas, &area, &axis.title, hidden);
     (height, svg.finish())

@@ -40,8 +40,7 @@ impl Fourier {
     pub(super) fn new(length: usize) -> Self {
         debug_assert!(length.is_power_of_two());
         let root = |k: usize| -2.0 * PI * k as f64 / length as f64;
-        let roots =
-            (0..length / 2).map(|k| Complex { re: math::cos(root(k)), im: math::sin(root(k)) }).collect();
+        let roots = (0..length / 2).map(|k| Complex { re: math::cos(root(k)), im: math::sin(root(k)) }).collect();
         Self { roots, length }
     }
 

@@ -232,10 +232,7 @@ mod tests {
                 let (from, to) = (low + step * f64::from(place), low + step * f64::from(place + 1));
                 let (p, q) = loss.mass(from, to);
                 if p > 1e-12 {
-                    assert!(
-                        (from - 1e-6..=to + 1e-6).contains(&(p / q).ln()),
-                        "{loss:?} {from} {to} {p} {q}"
-                    );
+                    assert!((from - 1e-6..=to + 1e-6).contains(&(p / q).ln()), "{loss:?} {from} {to} {p} {q}");
                 }
             }
         }

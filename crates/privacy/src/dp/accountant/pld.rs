@@ -38,8 +38,7 @@ pub(super) fn epsilon(losses: &[(Loss, u64)], delta: f64) -> f64 {
     let tail = CUT * delta / rounds as f64;
     let mut step = first_step(losses, rounds as f64, tail);
     loop {
-        let grids: Vec<(Grid, u64)> =
-            losses.iter().map(|(loss, count)| (Grid::of(loss, step, tail), *count)).collect();
+        let grids: Vec<(Grid, u64)> = losses.iter().map(|(loss, count)| (Grid::of(loss, step, tail), *count)).collect();
         let (low, high) = window(&grids, CUT * delta);
         if (high - low) as f64 <= POINTS {
             return compose(&grids, low, high, CUT * delta).epsilon(step, delta);
@@ -110,15 +109,12 @@ fn window(grids: &[(Grid, u64)], tail: f64) -> (i64, i64) {
             // Rates in grid steps; the largest keeps e^(r loss) within doubles.
             .map(|halvings| 600.0 / longest * (-f64::from(halvings)).exp2())
             .map(|rate| {
-                (grids.iter().map(|(g, n)| *n as f64 * g.ln_moment(sign * rate)).sum::<f64>()
-                    - math::ln(tail))
-                    / rate
+                (grids.iter().map(|(g, n)| *n as f64 * g.ln_moment(sign * rate)).sum::<f64>() - math::ln(tail)) / rate
             })
             .fold(f64::INFINITY, f64::min)
     };
     let least: i64 = grids.iter().map(|(grid, count)| grid.start * *count as i64).sum();
-    let most: i64 =
-        grids.iter().map(|(g, count)| (g.start + g.masses.len() as i64 - 1) * *count as i64).sum();
+    let most: i64 = grids.iter().map(|(g, count)| (g.start + g.masses.len() as i64 - 1) * *count as i64).sum();
     ((-reach(-1.0)).floor().max(least as f64) as i64, reach(1.0).ceil().min(most as f64) as i64)
 }
 
@@ -150,9 +146,8 @@ fn compose(grids: &[(Grid, u64)], low: i64, high: i64, tail: f64) -> Grid {
     }
     fourier.inverse_real(&mut product);
     let start: i64 = grids.iter().map(|(grid, count)| grid.start * *count as i64).sum();
-    let masses = (low..=high)
-        .map(|index| product[(index - start).rem_euclid(length as i64) as usize].re.max(0.0))
-        .collect();
+    let masses =
+        (low..=high).map(|index| product[(index - start).rem_euclid(length as i64) as usize].re.max(0.0)).collect();
     Grid { start: low, masses, beyond: tail + ROUNDING - libm::expm1(ln_within) }
 }
 
@@ -178,11 +173,9 @@ mod tests {
     /// Figures of dp-accounting's privacy loss distributions (Google) and of PRV accountant (Microsoft).
     #[test]
     fn epsilon_equals_the_reference() {
-        for (q, sigma, steps, delta, expected) in [
-            (0.01, 1.0, 1000, 1e-5, 1.828244),
-            (0.1, 0.3, 100, 1e-5, 106.175899),
-            (1.0, 2.0, 50, 1e-6, 22.424516),
-        ] {
+        for (q, sigma, steps, delta, expected) in
+            [(0.01, 1.0, 1000, 1e-5, 1.828244), (0.1, 0.3, 100, 1e-5, 106.175899), (1.0, 2.0, 50, 1e-6, 22.424516)]
+        {
             let found = poisson(q, sigma, steps, delta);
             assert!((found / expected - 1.0).abs() < 2e-3, "{found} instead of {expected}");
         }

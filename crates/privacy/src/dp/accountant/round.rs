@@ -71,17 +71,13 @@ impl Round {
                 checked_multiplier(multiplier)
             }
             Self::FixedCohort { cohort, population, multiplier } => {
-                check("the cohort", cohort as f64, "from 1 to the population", |_| {
-                    (1..=population).contains(&cohort)
-                })?;
+                check("the cohort", cohort as f64, "from 1 to the population", |_| (1..=population).contains(&cohort))?;
                 checked_multiplier(multiplier)
             }
             Self::Laplace { rate, scale } => {
                 checked_rate(rate)?;
                 positive("the scale of Laplace noise", scale)?;
-                check("the scale of Laplace noise", scale, "from 0.01 to 1e6", |v| {
-                    (0.01..=1e6).contains(&v)
-                })?;
+                check("the scale of Laplace noise", scale, "from 0.01 to 1e6", |v| (0.01..=1e6).contains(&v))?;
                 Ok(())
             }
         }
@@ -92,9 +88,7 @@ impl Round {
     pub fn with_noise(self, noise: f64) -> Self {
         match self {
             Self::Poisson { rate, .. } => Self::Poisson { rate, multiplier: noise },
-            Self::FixedCohort { cohort, population, .. } => {
-                Self::FixedCohort { cohort, population, multiplier: noise }
-            }
+            Self::FixedCohort { cohort, population, .. } => Self::FixedCohort { cohort, population, multiplier: noise },
             Self::Laplace { rate, .. } => Self::Laplace { rate, scale: noise },
         }
     }
@@ -112,9 +106,7 @@ impl Round {
     pub(super) fn plain_gaussian(&self) -> Option<f64> {
         match *self {
             Self::Poisson { rate, multiplier } if rate >= 1.0 => Some(1.0 / multiplier),
-            Self::FixedCohort { cohort, population, multiplier } if cohort == population => {
-                Some(2.0 / multiplier)
-            }
+            Self::FixedCohort { cohort, population, multiplier } if cohort == population => Some(2.0 / multiplier),
             _ => None,
         }
     }

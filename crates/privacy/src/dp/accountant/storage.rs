@@ -66,9 +66,7 @@ fn digest(bytes: &[u8]) -> [u8; CHECK] {
 fn written(round: &Round) -> (u8, [u64; 3]) {
     match *round {
         Round::Poisson { rate, multiplier } => (0, [rate.to_bits(), multiplier.to_bits(), 0]),
-        Round::FixedCohort { cohort, population, multiplier } => {
-            (1, [cohort, population, multiplier.to_bits()])
-        }
+        Round::FixedCohort { cohort, population, multiplier } => (1, [cohort, population, multiplier.to_bits()]),
         Round::Laplace { rate, scale } => (2, [rate.to_bits(), scale.to_bits(), 0]),
     }
 }

@@ -87,8 +87,7 @@ fn fixed_cohorts_use_replace_one_adjacency() {
     assert!(problem.contains("replacing one person") && problem.contains("adding or removing"), "{problem}");
     accountant.record(laplace(1.0, 3.0), 1).unwrap();
     // A cohort of everybody: the exact Gaussian with two bounds of sensitivity.
-    let all =
-        after(Round::FixedCohort { cohort: 9, population: 9, multiplier: 4.0 }, 3).epsilon(1e-6).unwrap();
+    let all = after(Round::FixedCohort { cohort: 9, population: 9, multiplier: 4.0 }, 3).epsilon(1e-6).unwrap();
     assert!((all.tight - after(Round::full(2.0), 3).epsilon(1e-6).unwrap().tight).abs() < 1e-9);
 }
 
@@ -114,9 +113,7 @@ fn sampled_laplace_equals_the_reference() {
         assert!(spent.tight <= spent.rdp && spent.rdp < 1.6 * spent.tight, "{spent:?}");
     }
     let sampled = after(laplace(0.5, 2.0), 3);
-    assert!(
-        sampled.clone().record(Round::FixedCohort { cohort: 1, population: 2, multiplier: 1.0 }, 1).is_err()
-    );
+    assert!(sampled.clone().record(Round::FixedCohort { cohort: 1, population: 2, multiplier: 1.0 }, 1).is_err());
     assert_eq!(Accountant::from_bytes(&sampled.to_bytes()).unwrap().rdp(1e-5), sampled.rdp(1e-5));
 }
 

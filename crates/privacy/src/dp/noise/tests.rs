@@ -38,9 +38,8 @@ fn gaussian_frequencies_match() {
         let exact = noise.sigma();
         assert!((1.0..1.000_14).contains(&(exact / sigma)));
         let reach = (4.0 * sigma).ceil() as i64;
-        let found = chi_square(&draws(&noise, 60_000, seed as u8), reach, |x| {
-            (-(x as f64 / exact).powi(2) / 2.0).exp()
-        });
+        let found =
+            chi_square(&draws(&noise, 60_000, seed as u8), reach, |x| (-(x as f64 / exact).powi(2) / 2.0).exp());
         assert!(likely(found), "sigma {sigma}: {found:?}");
     }
 }
@@ -52,8 +51,7 @@ fn laplace_frequencies_match() {
         let exact = noise.scale();
         assert!((1.0..1.000_14).contains(&(exact / scale)));
         let reach = (6.0 * scale).ceil() as i64;
-        let found =
-            chi_square(&draws(&noise, 60_000, 40 + seed as u8), reach, |x| (-(x.abs() as f64) / exact).exp());
+        let found = chi_square(&draws(&noise, 60_000, 40 + seed as u8), reach, |x| (-(x.abs() as f64) / exact).exp());
         assert!(likely(found), "scale {scale}: {found:?}");
     }
 }
@@ -132,10 +130,7 @@ fn reachable(output: f64, centre: f64) -> bool {
 fn floating_point_noise_leaks_its_input_and_integer_noise_does_not() {
     let rng = &mut SecureRng::new([11; 32]);
     let outputs: Vec<f64> = (0..2000).map(|_| naive_laplace(rng, 0.0)).collect();
-    assert!(
-        outputs.iter().all(|&y| reachable(y, 0.0)),
-        "the attacker's test misses no output of the right input"
-    );
+    assert!(outputs.iter().all(|&y| reachable(y, 0.0)), "the attacker's test misses no output of the right input");
     let leaked = outputs.iter().filter(|&&y| !reachable(y, 1.0)).count();
     assert!(leaked > 600, "{leaked} of 2000 outputs name their input");
 

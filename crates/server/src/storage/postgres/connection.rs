@@ -98,12 +98,7 @@ impl Sql for Session {
         self.client.execute(&statement, &columns).map_err(sql_error)
     }
 
-    fn visit(
-        &mut self,
-        sql: &'static str,
-        values: &[Value<'_>],
-        each: &mut EachRow<'_>,
-    ) -> Result<(), SqlError> {
+    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), SqlError> {
         let statement = self.prepared_for(sql, values)?;
         let mut rows = self.client.query_raw(&statement, values.iter().copied()).map_err(sql_error)?;
         while let Some(row) = rows.next().map_err(sql_error)? {

@@ -153,8 +153,7 @@ impl Writer {
             Err((_, SqlError::ConnectionLost(_))) => CommitError::Broken,
             Err((what, error)) => CommitError::Undone(what, error),
         };
-        let usable =
-            matches!(error, CommitError::Undone(..)) && session.client.batch_execute("ROLLBACK").is_ok();
+        let usable = matches!(error, CommitError::Undone(..)) && session.client.batch_execute("ROLLBACK").is_ok();
         if !usable {
             self.session = None;
         }
@@ -201,9 +200,8 @@ fn migrate(session: &mut Session) -> Result<(), MigrationError> {
         _ => 0,
     };
     let found = u32::try_from(found).unwrap_or(u32::MAX);
-    let newest = schema::migrate(found, &DIALECT.migrations(), |text| {
-        session.client.batch_execute(text).map_err(sql_error)
-    })?;
+    let newest =
+        schema::migrate(found, &DIALECT.migrations(), |text| session.client.batch_execute(text).map_err(sql_error))?;
     let sql: &mut dyn Sql = session;
     if found == 0 {
         schema::initialise(sql)?;

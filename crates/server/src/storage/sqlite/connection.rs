@@ -30,12 +30,7 @@ impl Sql for Session<'_> {
         rows.iter().map(|row| run(&mut statement, row)).sum()
     }
 
-    fn visit(
-        &mut self,
-        sql: &'static str,
-        values: &[Value<'_>],
-        each: &mut EachRow<'_>,
-    ) -> Result<(), SqlError> {
+    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), SqlError> {
         let mut statement = self.0.prepare_cached(sql).map_err(sql_error)?;
         let mut rows = statement.query(params_from_iter(values)).map_err(sql_error)?;
         while let Some(row) = rows.next().map_err(sql_error)? {

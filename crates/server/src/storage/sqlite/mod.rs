@@ -72,9 +72,9 @@ impl Sqlite {
     /// Truncates the log, which would otherwise contain deleted bytes until they are overwritten. If a reader is in the way, the
     /// next commit tries again.
     fn wipe(&self, writer: &Connection) {
-        let wiped = writer.busy_timeout(Duration::ZERO).and_then(|()| {
-            writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
-        });
+        let wiped = writer
+            .busy_timeout(Duration::ZERO)
+            .and_then(|()| writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)));
         let restored = writer.busy_timeout(BUSY_TIMEOUT);
         self.residue.store(!matches!((wiped, restored), (Ok(0), Ok(()))), Ordering::Relaxed);
     }

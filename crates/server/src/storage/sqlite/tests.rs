@@ -2,31 +2,19 @@
 
 use super::*;
 use crate::storage::{
-    DeviceRecord, FederationRecord, Receipt, RoundOpening, Sender, Storage, TokenPurpose, TokenRecord,
-    VersionRecord,
+    DeviceRecord, FederationRecord, Receipt, RoundOpening, Sender, Storage, TokenPurpose, TokenRecord, VersionRecord,
 };
 
 /// A federation, a device and an open round.
 fn with_open_round() -> Vec<Change> {
     let federation = FederationRecord::new(0, "town", String::new(), Vec::new(), 1);
-    let version =
-        VersionRecord { federation: 0, version: 0, digest: [1; 32], bytes: 1, created: 1, rounds: 0 };
+    let version = VersionRecord { federation: 0, version: 0, digest: [1; 32], bytes: 1, created: 1, rounds: 0 };
     let purpose = TokenPurpose::Enrolment { federation: 0, uses: None };
-    let token =
-        TokenRecord { id: 0, purpose, hash: [2; 32], label: String::new(), created: 1, expires: None };
-    let device =
-        DeviceRecord { federation: 0, number: 0, credential: [3; 32], enrolled: 1, seen: 1, revoked: false };
+    let token = TokenRecord { id: 0, purpose, hash: [2; 32], label: String::new(), created: 1, expires: None };
+    let device = DeviceRecord { federation: 0, number: 0, credential: [3; 32], enrolled: 1, seen: 1, revoked: false };
     let (cohort, deadline) = (vec![0], None);
-    let opening = RoundOpening {
-        federation: 0,
-        round: 0,
-        version: 0,
-        cohort,
-        wanted: 1,
-        minimum: 1,
-        opened: 1,
-        deadline,
-    };
+    let opening =
+        RoundOpening { federation: 0, round: 0, version: 0, cohort, wanted: 1, minimum: 1, opened: 1, deadline };
     vec![
         Change::CreateFederation(Box::new(federation), version),
         Change::AddToken(token),
