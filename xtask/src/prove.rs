@@ -124,7 +124,7 @@ fn load(Extent { long, .. }: Extent) -> Result<()> {
 
 fn fuzz(Extent { long, .. }: Extent) -> Result<()> {
     let inputs = if long { "2000000" } else { "100000" };
-    let messages = ["--package", "sottovoce-protocol", "--example", "mutate_messages"];
+    let messages = ["--package", "sottovoce-testing", "--example", "mutate_messages"];
     let files = ["--package", "sottovoce-testing", "--features", "mutation", "--example", "mutate"];
     for example in [&messages[..], &files] {
         show_and_run(cargo(["run", "--release"]).args(example).args(["--", inputs]))?;

@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum AuditError {
     /// A model whose updates no attack here reads.
-    #[error("no attack is known on the updates of {model}; audited models: {}", crate::MODELS.join(", "))]
+    #[error("{model} cannot be audited: it is not a federated model, or its updates expose nothing")]
     Model {
         /// The model.
         model: String,

@@ -1,6 +1,6 @@
 //! What is kept of one person's uploads: enough for every attack, and no more with every round.
 
-use crate::Surface;
+use crate::ExposedTable;
 use sottovoce_core::math;
 use sottovoce_protocol::{Parameters, Rows};
 
@@ -29,10 +29,10 @@ const STEPS: usize = 8;
 
 impl Evidence {
     /// Takes in an upload's rows; `shared` is the model that the device was given.
-    pub fn take(&mut self, surface: &Surface, rows: &Rows, shared: &Parameters) {
-        self.make_room(surface.height(shared));
+    pub fn take(&mut self, table: &ExposedTable, rows: &Rows, shared: &Parameters) {
+        self.make_room(table.height(shared));
         self.uploads += 1;
-        self.find_moves(surface, rows);
+        self.find_moves(table, rows);
         for (place, (row, values)) in rows.iter().enumerate() {
             let moved = self.moves[place];
             self.sent[row] += 1;
@@ -41,9 +41,9 @@ impl Evidence {
             } else if moved < 0.0 {
                 self.away[row] += 1;
             }
-            if surface.is_of_features() && moved != 0.0 {
-                let Some(table) = shared.tables().first() else { continue };
-                let (known, vector) = (table.row(row), surface.vector(values));
+            if table.is_of_features() && moved != 0.0 {
+                let Some(shared) = table.of(shared) else { continue };
+                let (known, vector) = (shared.row(row), table.vector(values));
                 let bias = known[known.len() - 1];
                 self.worth[row] = math::dot(vector, &known[..vector.len()]) / moved + bias;
             }
@@ -58,17 +58,17 @@ impl Evidence {
     }
 
     /// Finds how far each row moved along the person's vector, and that vector.
-    fn find_moves(&mut self, surface: &Surface, rows: &Rows) {
+    fn find_moves(&mut self, table: &ExposedTable, rows: &Rows) {
         self.moves.clear();
-        if surface.has_bias() {
+        if table.has_bias() {
             // The bias of a row moves by what its vector moves by in units of the person's: dq = S p, db = S.
             self.moves.extend(rows.iter().map(|(_, row)| row[row.len() - 1]));
             let energy: f32 = self.moves.iter().map(|moved| moved * moved).sum();
-            if energy > 0.0 && !surface.is_of_features() {
+            if energy > 0.0 && !table.is_of_features() {
                 self.vector.clear();
                 self.vector.resize(rows.cols() - 1, 0.0);
                 for ((_, row), moved) in rows.iter().zip(&self.moves) {
-                    math::add_scaled(&mut self.vector, moved / energy, surface.vector(row));
+                    math::add_scaled(&mut self.vector, moved / energy, table.vector(row));
                 }
             }
             return;
@@ -115,14 +115,14 @@ fn unit(mut vector: Vec<f32>) -> Option<Vec<f32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sottovoce_models::{fcf, fpl};
-    use sottovoce_protocol::{Keyed, Layout, Mark, Shape, Trained};
+    use crate::ExposedTables;
+    use sottovoce_protocol::{Keyed, Layout, RowOrigin, Shape, Trained};
 
     fn rows_of(cols: u32, rows: &[(u32, &[f32])]) -> (Trained, Parameters) {
         let layout = Layout::new(vec![Shape::new("items", 6, cols, Keyed::Items)]).unwrap();
         let mut trained = Trained::new(&layout);
         for (row, values) in rows {
-            trained.push_row(0, *row, Mark::Other).unwrap().copy_from_slice(values);
+            trained.push_row(0, *row, RowOrigin::Other).unwrap().copy_from_slice(values);
         }
         (trained, Parameters::zeros(&layout))
     }
@@ -132,9 +132,9 @@ mod tests {
         let p = [0.5f32, -1.0];
         let (trained, shared) =
             rows_of(3, &[(1, &[0.3 * p[0], 0.3 * p[1], 0.3]), (4, &[-0.3 * p[0], -0.3 * p[1], -0.3])]);
-        let surface = Surface::of(fpl::NAME, None).unwrap();
+        let table = ExposedTables::of("fpl", None).unwrap().first().clone();
         let mut evidence = Evidence::default();
-        evidence.take(&surface, &trained.update().tables()[0], &shared);
+        evidence.take(&table, &trained.update().tables()[0], &shared);
         assert_eq!(evidence.sent, [0, 1, 0, 0, 1, 0]);
         assert_eq!(evidence.away, [0, 0, 0, 0, 1, 0]);
         assert!(evidence.towards[1] > 0.29 && evidence.towards[4] == 0.0);
@@ -148,9 +148,9 @@ mod tests {
         let (own, other, another) = (row(1.2), row(-0.1), row(-0.2));
         let (trained, shared) =
             rows_of(3, &[(0, &other), (1, &another), (2, &own), (3, &other), (5, &another)]);
-        let surface = Surface::of(fcf::NAME, None).unwrap();
+        let table = ExposedTables::of("fcf", None).unwrap().first().clone();
         let mut evidence = Evidence::default();
-        evidence.take(&surface, &trained.update().tables()[0], &shared);
+        evidence.take(&table, &trained.update().tables()[0], &shared);
         assert!(evidence.towards[2] > 1.19 && evidence.away == [1, 1, 0, 1, 0, 1]);
         assert!(evidence.vector.iter().zip(p).all(|(found, p)| (found - p).abs() < 1e-5));
     }

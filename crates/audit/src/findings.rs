@@ -1,7 +1,7 @@
 //! What an audit found, in numbers.
 
 use crate::attacks::{Account, Attack, Combined, membership};
-use crate::judging::judge;
+use crate::evaluation::evaluate;
 use crate::{Figure, Rebuilt, Subjects, View};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub struct Finding {
     pub name: &'static str,
     /// What it does.
     pub what: &'static str,
-    /// People whose histories were judged.
+    /// People whose histories were evaluated.
     pub people: usize,
     /// Mean AUC of rebuilt histories.
     pub auc: f64,
@@ -49,7 +49,7 @@ pub struct Finding {
 
 /// How far attacks had got after some rounds.
 #[derive(Clone, Debug, Serialize)]
-pub struct Moment {
+pub struct Checkpoint {
     /// Rounds done.
     pub rounds: u64,
     /// Mean AUC by attack.
@@ -69,7 +69,7 @@ pub struct Findings {
     pub attacks: Vec<Finding>,
     /// How far attacks had got on the way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub over_rounds: Vec<Moment>,
+    pub over_rounds: Vec<Checkpoint>,
 }
 
 impl Findings {
@@ -89,7 +89,7 @@ pub const COMBINED: &str = "combined";
 
 /// What was seen.
 #[derive(Clone, Copy)]
-pub(crate) struct Counted {
+pub(crate) struct Totals {
     pub(crate) rounds: u64,
     pub(crate) uploads: u64,
 }
@@ -98,21 +98,26 @@ pub(crate) struct Counted {
 type Scores = Vec<Option<Vec<Vec<f32>>>>;
 
 /// Makes one score an item of the scores by each attack.
-type Taking<'a> = &'a (dyn Fn(&[Vec<f32>]) -> Vec<f32> + Sync);
+type ItemScorer<'a> = &'a (dyn Fn(&[Vec<f32>]) -> Vec<f32> + Sync);
 
 /// Makes a score for each of some items.
-type Choosing<'a> = &'a (dyn Fn(&[Vec<f32>], &[u32]) -> Vec<f32> + Sync);
+type CandidateScorer<'a> = &'a (dyn Fn(&[Vec<f32>], &[u32]) -> Vec<f32> + Sync);
 
 /// Mean AUC of each attack.
-pub(crate) fn moment(subjects: &Subjects, rounds: u64, attacks: &[Attack], scores: &Scores) -> Moment {
+pub(crate) fn checkpoint(
+    subjects: &Subjects,
+    rounds: u64,
+    attacks: &[Attack],
+    scores: &Scores,
+) -> Checkpoint {
     let auc = attacks.iter().enumerate().map(|(which, attack)| {
         let of = |(place, scores): (usize, &Option<Vec<Vec<f32>>>)| {
-            judge(&scores.as_ref()?[which], &subjects.had(place)).map(|rebuilt| rebuilt.auc)
+            evaluate(&scores.as_ref()?[which], &subjects.had(place)).map(|rebuilt| rebuilt.auc)
         };
         let values: Vec<f64> = scores.par_iter().enumerate().filter_map(of).collect();
         (attack.name(), values.iter().sum::<f64>() / values.len().max(1) as f64)
     });
-    Moment { rounds, auc: auc.collect() }
+    Checkpoint { rounds, auc: auc.collect() }
 }
 
 /// Judges all attacks, and all of them together.
@@ -121,8 +126,8 @@ pub(crate) fn conclude(
     view: View,
     mut scores: Scores,
     vectors: &[Vec<f32>],
-    counted: Counted,
-    over_rounds: Vec<Moment>,
+    totals: Totals,
+    over_rounds: Vec<Checkpoint>,
 ) -> Findings {
     let popular = |_: &[Vec<f32>]| subjects.popularity().to_vec();
     let mut attacks: Vec<Finding> = view
@@ -145,7 +150,7 @@ pub(crate) fn conclude(
     let of_all = |_: &[Vec<f32>]| guess.clone();
     attacks.push(histories(subjects, &scores, (COMBINED, what), &|place| !is_own(place), (&of, &of_all)));
     attacks.extend(memberships(subjects, &scores, &combined, vectors));
-    Findings { view: view.name(), rounds: counted.rounds, uploads: counted.uploads, attacks, over_rounds }
+    Findings { view: view.name(), rounds: totals.rounds, uploads: totals.uploads, attacks, over_rounds }
 }
 
 fn is_own(place: usize) -> bool {
@@ -176,24 +181,24 @@ fn fit<'a>(
     Combined::fit(accounts, &mut Rng::new(subjects.seed()).stream("combined", 0))
 }
 
-/// Judges an attack on histories, for people at places that `counts` wants.
+/// Judges an attack on histories, for people at subject_index that `counts` wants.
 fn histories(
     subjects: &Subjects,
     scores: &Scores,
     about: (&'static str, &'static str),
     counts: &(dyn Fn(usize) -> bool + Sync),
-    (of, guess): (Taking<'_>, Taking<'_>),
+    (of, guess): (ItemScorer<'_>, ItemScorer<'_>),
 ) -> Finding {
     let one = |(place, own): (usize, &Option<Vec<Vec<f32>>>)| {
         let own = own.as_ref().filter(|_| counts(place))?;
         let had = subjects.had(place);
-        let found = judge(&of(own), &had)?;
-        let control = judge(&of(next(scores, place)?), &had)?.auc;
-        let guess = judge(&guess(own), &had)?;
+        let found = evaluate(&of(own), &had)?;
+        let control = evaluate(&of(next(scores, place)?), &had)?.auc;
+        let guess = evaluate(&guess(own), &had)?;
         Some(Judged { device: subjects.devices()[place], found, guess, control })
     };
-    let judged: Vec<_> = scores.par_iter().enumerate().filter_map(one).collect();
-    summed_up(about, &judged, subjects.seed())
+    let evaluated: Vec<_> = scores.par_iter().enumerate().filter_map(one).collect();
+    summed_up(about, &evaluated, subjects.seed())
 }
 
 /// The scores of the next subject who sent anything.
@@ -216,51 +221,51 @@ fn memberships(
     combined: &Combined,
     vectors: &[Vec<f32>],
 ) -> Vec<Finding> {
-    let judged = |by: Choosing<'_>| {
+    let evaluated = |by: CandidateScorer<'_>| {
         let one = |(place, own): (usize, &Option<Vec<Vec<f32>>>)| {
             let own = own.as_ref().filter(|_| !is_own(place))?;
             let (history, held_out) = (subjects.history(place), subjects.held_out(place));
             let known: Vec<u32> = history.iter().chain(held_out).copied().collect();
             let had: Vec<bool> = (0..known.len()).map(|at| at < history.len()).collect();
             let popular: Vec<f32> = known.iter().map(|&item| subjects.popularity()[item as usize]).collect();
-            let (found, guess) = (judge(&by(own, &known), &had)?, judge(&popular, &had)?);
-            let control = judge(&by(next(scores, place)?, &known), &had)?.auc;
+            let (found, guess) = (evaluate(&by(own, &known), &had)?, evaluate(&popular, &had)?);
+            let control = evaluate(&by(next(scores, place)?, &known), &had)?.auc;
             Some(Judged { device: subjects.devices()[place], found, guess, control })
         };
         scores.par_iter().enumerate().filter_map(one).collect::<Vec<_>>()
     };
-    let by_uploads = judged(&|scores, known| {
+    let by_uploads = evaluated(&|scores, known| {
         let all = combined.scores(scores);
         known.iter().map(|&item| all[item as usize]).collect()
     });
-    let by_model = judged(&|_, known| membership::by_model(vectors, known));
+    let by_model = evaluated(&|_, known| membership::by_model(vectors, known));
     let about = [
         ("membership", "tells items trained on from others that the person has, by all of the above"),
         ("membership-model", "the same by the shared model alone, for whoever knows the person's items"),
     ];
-    let found = [by_uploads, by_model].into_iter().zip(about).filter(|(judged, _)| !judged.is_empty());
-    found.map(|(judged, about)| summed_up(about, &judged, subjects.seed())).collect()
+    let found = [by_uploads, by_model].into_iter().zip(about).filter(|(evaluated, _)| !evaluated.is_empty());
+    found.map(|(evaluated, about)| summed_up(about, &evaluated, subjects.seed())).collect()
 }
 
-fn summed_up((name, what): (&'static str, &'static str), judged: &[Judged], seed: u64) -> Finding {
-    let values = |of: fn(&Judged) -> f64| -> Vec<f64> { judged.iter().map(of).collect() };
-    let mean = |of: fn(&Judged) -> f64| judged.iter().map(of).sum::<f64>() / judged.len().max(1) as f64;
-    let auc_range = Figure::of(&values(|judged| judged.found.auc), seed);
+fn summed_up((name, what): (&'static str, &'static str), evaluated: &[Judged], seed: u64) -> Finding {
+    let values = |of: fn(&Judged) -> f64| -> Vec<f64> { evaluated.iter().map(of).collect() };
+    let mean = |of: fn(&Judged) -> f64| evaluated.iter().map(of).sum::<f64>() / evaluated.len().max(1) as f64;
+    let auc_range = Figure::of(&values(|evaluated| evaluated.found.auc), seed);
     Finding {
         name,
         what,
-        people: judged.len(),
+        people: evaluated.len(),
         auc: auc_range.mean,
-        precision: mean(|judged| judged.found.precision),
-        recall: mean(|judged| judged.found.recall),
-        guess_auc: mean(|judged| judged.guess.auc),
-        guess_precision: mean(|judged| judged.guess.precision),
-        guess_recall: mean(|judged| judged.guess.recall),
+        precision: mean(|evaluated| evaluated.found.precision),
+        recall: mean(|evaluated| evaluated.found.recall),
+        guess_auc: mean(|evaluated| evaluated.guess.auc),
+        guess_precision: mean(|evaluated| evaluated.guess.precision),
+        guess_recall: mean(|evaluated| evaluated.guess.recall),
         auc_range,
-        gain: Figure::of(&values(|judged| judged.found.auc - judged.guess.auc), seed),
-        control_auc: mean(|judged| judged.control),
-        personal: Figure::of(&values(|judged| judged.found.auc - judged.control), seed),
-        exposed: mean(|judged| f64::from(u8::from(judged.found.precision > 0.5))),
-        each: judged.iter().map(|judged| (judged.device, judged.found)).collect(),
+        gain: Figure::of(&values(|evaluated| evaluated.found.auc - evaluated.guess.auc), seed),
+        control_auc: mean(|evaluated| evaluated.control),
+        personal: Figure::of(&values(|evaluated| evaluated.found.auc - evaluated.control), seed),
+        exposed: mean(|evaluated| f64::from(u8::from(evaluated.found.precision > 0.5))),
+        each: evaluated.iter().map(|evaluated| (evaluated.device, evaluated.found)).collect(),
     }
 }

@@ -130,17 +130,21 @@ pub fn price_plot(accuracy: &str, variants: &[Named<'_>]) -> Option<Plot> {
 pub fn rounds_plot(attack: Option<&str>, variants: &[Named<'_>]) -> Option<Plot> {
     let mut series = Vec::new();
     for variant in variants {
-        let course = &variant.findings.over_rounds;
-        let names: Vec<&str> = course.first()?.auc.iter().map(|(name, _)| *name).collect();
+        let over_rounds = &variant.findings.over_rounds;
+        let names: Vec<&str> = over_rounds.first()?.auc.iter().map(|(name, _)| *name).collect();
         for name in names.into_iter().filter(|name| attack.is_none_or(|attack| attack == *name)) {
-            let value = |moment: &crate::Moment| {
-                moment.auc.iter().find(|(each, _)| *each == name).map(|&(_, auc)| (moment.rounds as f64, auc))
+            let value = |checkpoint: &crate::Checkpoint| {
+                checkpoint
+                    .auc
+                    .iter()
+                    .find(|(each, _)| *each == name)
+                    .map(|&(_, auc)| (checkpoint.rounds as f64, auc))
             };
             let label = match attack {
                 Some(_) => variant.label.clone(),
                 None => name.to_owned(),
             };
-            series.push(Series::new(label, course.iter().filter_map(value)));
+            series.push(Series::new(label, over_rounds.iter().filter_map(value)));
         }
     }
     if series.is_empty() {

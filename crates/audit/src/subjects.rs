@@ -20,7 +20,7 @@ impl Subjects {
     /// At most so many people with something in their history, drawn by the seed. `held_out` are items that the same people
     /// have and that are not trained on, for membership.
     pub fn draw(train: &Histories, held_out: Option<&Histories>, most: usize, seed: u64) -> Self {
-        let train = train.each_once();
+        let train = train.deduplicated();
         let mut devices: Vec<u32> = (0..train.users() as u32)
             .filter(|&user| (1..train.catalog_size()).contains(&train.of(user as usize).len()))
             .collect();

@@ -1,9 +1,9 @@
 //! What is kept of rounds of which the server sees nothing but the sum, and who was in it.
 
-use crate::Surface;
+use crate::ExposedTable;
 use crate::evidence::main_direction;
 use sottovoce_core::math;
-use sottovoce_federation::Collected;
+use sottovoce_federation::Aggregate;
 use std::collections::VecDeque;
 
 /// Values kept at most, over all rounds: a gibibyte. Of more rounds the last that fit are kept.
@@ -28,16 +28,16 @@ pub(crate) struct Round {
 
 impl Sums {
     /// Keeps a round: who was in it, ascending, and what they sent together.
-    pub(crate) fn keep(
+    pub(crate) fn record(
         &mut self,
-        surface: &Surface,
+        table: &ExposedTable,
         present: Vec<u32>,
-        collected: &Collected,
+        aggregate: &Aggregate,
         height: usize,
     ) {
-        let Some(sums) = collected.tables().first() else { return };
+        let Some(sums) = aggregate.tables().get(table.index()) else { return };
         let Some(cols) = sums.rows().next().map(|(_, _, row)| row.len()) else { return };
-        (self.width, self.height) = (if surface.has_bias() { 1 } else { cols }, height);
+        (self.width, self.height) = (if table.has_bias() { 1 } else { cols }, height);
         let mut values = vec![0.0; self.width * height];
         for (row, _, sum) in sums.rows() {
             values[row * self.width..][..self.width].copy_from_slice(&sum[cols - self.width..]);

@@ -1,6 +1,6 @@
 //! The audit finds what it should, and nothing where there is nothing to find.
 
-use sottovoce_audit::{Findings, Subjects, Surface, View, Witness};
+use sottovoce_audit::{CuriousServer, ExposedTables, Findings, Subjects, View};
 use sottovoce_core::{Catalog, Facts, Histories, Rng};
 use sottovoce_federation::registry;
 use sottovoce_models::settings::Value;
@@ -39,9 +39,9 @@ fn facts() -> Arc<Facts> {
 
 fn audit(model: &str, train: &Histories, view: View, settings: &[(&str, Value)]) -> Findings {
     let facts = facts();
-    let surface = Surface::of(model, Some(&facts)).unwrap();
+    let surface = ExposedTables::of(model, Some(&facts)).unwrap();
     let subjects = Subjects::draw(train, None, 80, 3);
-    let witness = Arc::new(Witness::new(surface, subjects, view, vec![1, 20, 100]));
+    let witness = Arc::new(CuriousServer::new(surface, subjects, view, vec![1, 20, 100]));
     let settings = registry::find(model).unwrap().settings(settings.iter().cloned()).unwrap();
     let mut model = registry::recorded(model, &settings, witness.clone()).unwrap();
     let catalog = Catalog { facts: Some(facts), ..Catalog::default() };
@@ -114,8 +114,8 @@ fn where_only_others_sent_something_nothing_is_concluded() {
         Histories::from_lists(&all.iter().enumerate().map(of).collect::<Vec<_>>(), ITEMS).unwrap()
     };
     let subjects = Subjects::draw(&some(0, 30), None, 20, 3);
-    let surface = Surface::of("fpl", None).unwrap();
-    let witness = Arc::new(Witness::new(surface, subjects, View::Uploads, vec![1]));
+    let surface = ExposedTables::of("fpl", None).unwrap();
+    let witness = Arc::new(CuriousServer::new(surface, subjects, View::Uploads, vec![1]));
     let settings = registry::find("fpl").unwrap().settings([("epochs", Value::Integer(1))]).unwrap();
     let mut model = registry::recorded("fpl", &settings, witness.clone()).unwrap();
     model.fit(&some(30, 60), &mut Fit::new(1, &mut Quiet)).unwrap();
@@ -136,9 +136,10 @@ fn without_any_row_of_theirs_the_complement_tells_unless_decoys_are_sent() {
     let over_rounds = |negatives: &str| -> Vec<f64> {
         let findings = one_triple(0.0, negatives, 40);
         let of = |auc: &[(&str, f64)]| auc.iter().find(|(name, _)| *name == "complement").unwrap().1;
-        let mut course: Vec<f64> = findings.over_rounds.iter().map(|moment| of(&moment.auc)).collect();
-        course.push(findings.of("complement").unwrap().auc);
-        course
+        let mut over_rounds: Vec<f64> =
+            findings.over_rounds.iter().map(|checkpoint| of(&checkpoint.auc)).collect();
+        over_rounds.push(findings.of("complement").unwrap().auc);
+        over_rounds
     };
     let papers = over_rounds("papers");
     assert!(papers.is_sorted() && papers[0] < 0.52 && papers[3] > 0.95, "{papers:?}");

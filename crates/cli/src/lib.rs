@@ -7,11 +7,11 @@ mod folder;
 mod key_file;
 mod lists_file;
 mod measure;
+mod metrics_table;
 mod model_dir;
 mod output;
 mod prepared;
 mod progress;
-mod tell;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! Many strings in one allocation: the ids and titles of a data set.
 
-/// A list of strings kept in one buffer: 4 bytes and its text for each, instead of 24 bytes and an allocation.
+/// A list of strings in one buffer: 4 bytes and the text for each, instead of 24 bytes and an allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     text: String,
@@ -47,7 +47,7 @@ impl Names {
         (0..self.len()).map(|index| &self[index])
     }
 
-    /// The index of `name` by linear search; for a look-up by a person, not for loops.
+    /// The index of `name` by linear search; not for loops.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.iter().position(|candidate| candidate == name)
     }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_empty_and_multibyte_strings_apart() {
+    fn stores_empty_and_multibyte_strings() {
         let names: Names = ["", "Città", "", "x"].into_iter().collect();
         assert_eq!(names.iter().collect::<Vec<_>>(), ["", "Città", "", "x"]);
         assert_eq!(names.position("x"), Some(3));

@@ -1,4 +1,4 @@
-//! What can go wrong with data, said so that the person who has the file can mend it.
+//! Errors of loading and writing data; each names file, line, field and what was expected.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -106,7 +106,7 @@ pub enum DataError {
     Parquet {
         /// The file.
         file: String,
-        /// What the Parquet library says.
+        /// The message of the Parquet library.
         reason: String,
     },
     /// More users, items or id text than the 32-bit indices hold.
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_and_binary_text_is_short_and_printable() {
+    fn shortens_and_escapes_text() {
         assert_eq!(shorten(b"a\tb\x00\xe9"), "a\\tb\\u{0}é");
         let long = shorten("ä".repeat(500).as_bytes());
         assert_eq!(long.chars().count(), 61);

@@ -1,4 +1,4 @@
-//! A folder, on disk or in memory, whose files are unpacked as they are read.
+//! A folder, on disk or in memory, whose files are decompressed as they are read.
 
 use crate::error::DataError;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub(crate) struct Head {
     pub(crate) whole: bool,
 }
 
-/// How much of a file is looked at to tell its format.
+/// How many bytes are examined to detect a format.
 const HEAD: u64 = 64 << 10;
 
 impl<'a> Files<'a> {
@@ -100,7 +100,7 @@ pub(crate) fn unpack<'a>(mut source: Box<dyn Read + 'a>) -> io::Result<Box<dyn R
     })
 }
 
-/// A file's name without the ending that says how it is packed, in lower case.
+/// A file's name without the ending of its compression, in lower case.
 pub(crate) fn unpacked_name(name: &str) -> String {
     let lower = name.to_lowercase();
     let stripped = lower.strip_suffix(".gz").or_else(|| lower.strip_suffix(".zst"));
@@ -113,7 +113,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn packed_files_read_as_plain_ones() {
+    fn decompresses_gzip_and_zstd() {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(b"1\t2\n").unwrap();
         let gzip = gzip.finish().unwrap();

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_leads_back_to_its_format() {
+    fn format_names_round_trip() {
         for &format in Format::ALL.iter().filter(|&&format| format != Format::Synthetic) {
             assert_eq!(format.name().parse::<Format>().unwrap(), format);
         }

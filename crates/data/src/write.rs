@@ -1,17 +1,17 @@
-//! Writing interactions down again: what is written here is read back the same.
+//! Writing interactions: what is written here is read back the same.
 
 #[cfg(feature = "parquet")]
 mod parquet;
 
 use crate::error::{DataError, shorten};
 use crate::interactions::Interactions;
-use crate::split::Parts;
+use crate::split::DataSplit;
 use sottovoce_core::{Catalog, Histories, Names};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The columns of a table to be written, whoever holds them.
+/// The columns to write.
 struct Rows<'a> {
     users: &'a Names,
     items: &'a Names,
@@ -52,23 +52,12 @@ pub fn write_parquet(interactions: &Interactions, path: &Path) -> Result<(), Dat
     parquet::write(&Rows::of(interactions), path)
 }
 
-/// The files that [`write_parts`] wrote.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenParts {
-    /// The training part.
-    pub train: PathBuf,
-    /// The validation part.
-    pub validation: Option<PathBuf>,
-    /// The test part.
-    pub test: PathBuf,
-}
-
 /// Writes each part to `folder` as `train`, `validation` and `test` with the given ending: `tsv`, `tsv.gz`, `tsv.zst` or
 /// `parquet`. Within a part, users come in order and each user's interactions in time order.
 ///
 /// # Errors
 /// If the ending is another, an id cannot be written, or the disk refuses.
-pub fn write_parts(parts: &Parts, folder: &Path, ending: &str) -> Result<WrittenParts, DataError> {
+pub fn write_split(parts: &DataSplit, folder: &Path, ending: &str) -> Result<(), DataError> {
     if !["tsv", "tsv.gz", "tsv.zst", "parquet"].contains(&ending) {
         return Err(DataError::Specification {
             what: "ending",
@@ -77,15 +66,17 @@ pub fn write_parts(parts: &Parts, folder: &Path, ending: &str) -> Result<Written
         });
     }
     std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder.display(), error))?;
-    let write = |name: &str, part: &Histories| {
-        let path = folder.join(format!("{name}.{ending}"));
-        write_part(&parts.users, &parts.catalog, part, &path).map(|()| path)
-    };
-    Ok(WrittenParts {
-        train: write("train", &parts.train)?,
-        validation: parts.validation.as_ref().map(|part| write("validation", part)).transpose()?,
-        test: write("test", &parts.test)?,
-    })
+    let named = [
+        ("train", Some(&parts.train)),
+        ("validation", parts.validation.as_ref()),
+        ("test", Some(&parts.test)),
+    ];
+    for (name, part) in named {
+        if let Some(part) = part {
+            write_part(&parts.users, &parts.catalog, part, &folder.join(format!("{name}.{ending}")))?;
+        }
+    }
+    Ok(())
 }
 
 fn write_part(users: &Names, catalog: &Catalog, part: &Histories, path: &Path) -> Result<(), DataError> {

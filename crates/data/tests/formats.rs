@@ -44,7 +44,7 @@ fn every_example_loads_as_its_format_with_its_counts() {
         let name = &seed.case.files[0].0;
         assert_eq!(set.format, seed.format, "{name}");
         assert_eq!((all.users.len(), all.catalog.len(), all.len()), seed.counts, "{name}");
-        assert_eq!(set.notes.skipped, 0);
+        assert_eq!(set.report.skipped, 0);
     }
 }
 
@@ -53,10 +53,10 @@ fn movielens_titles_are_latin1_and_genres_named() {
     let set = load_case(&seed_of(Format::MovieLens100k).case, &LoadOptions::default()).unwrap();
     assert_eq!(titles(&set), ["Misérables, Les (1995)", "L.A. Confidential (1997)"]);
     assert_eq!(categories(&set, 0), ["Action", "Adventure"]);
-    assert_eq!((categories(&set, 1), set.notes.latin1), (vec!["unknown"], 1));
+    assert_eq!((categories(&set, 1), set.report.latin1), (vec!["unknown"], 1));
     let set = load_case(&seed_of(Format::MovieLens1m).case, &LoadOptions::default()).unwrap();
     assert_eq!(titles(&set), ["-", "James and the Giant Peach (1996)", "Léon"]);
-    assert_eq!(set.notes.only_described, 1);
+    assert_eq!(set.report.only_described, 1);
     let set = load_case(&seed_of(Format::MovieLens20m).case, &LoadOptions::default()).unwrap();
     assert_eq!(titles(&set)[1], "City of Lost \"Children\", The (1995)");
     assert_eq!((categories(&set, 0), categories(&set, 1)), (vec!["Adventure", "Fantasy"], vec![]));
@@ -93,7 +93,7 @@ fn amazon_columns_are_told_by_their_ids_and_milliseconds_become_seconds() {
     let set = load_case(&newest.case, &LoadOptions::default()).unwrap();
     assert_eq!(set.interactions.time, [1_588_687_728, 1_588_615_855]);
     assert_eq!(&set.interactions.catalog.ids[0], "B00YQ6X8EA");
-    assert!(set.notes.remarks[0].contains("milliseconds"), "{:?}", set.notes);
+    assert!(set.report.remarks[0].contains("milliseconds"), "{:?}", set.report);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn other_formats_keep_their_particulars() {
     );
     let set = load_case(&seed_of(Format::MsWeb).case, &LoadOptions::default()).unwrap();
     assert_eq!(
-        (&set.interactions.users[0], titles(&set)[0], set.notes.only_described),
+        (&set.interactions.users[0], titles(&set)[0], set.report.only_described),
         ("data10001", "regwiz", 1)
     );
     let set = load_case(&seed_of(Format::RecBole).case, &LoadOptions::default()).unwrap();
@@ -163,8 +163,8 @@ fn bad_lines_are_skipped_and_counted_on_request() {
     let options = LoadOptions { skip_bad: true, ..LoadOptions::default() };
     let rows = "1\t2\t5\n".to_owned() + &"1\t3\tx\n".repeat(8) + "4\t5\t-2.5\n";
     let set = load_bytes("c", &[("x.tsv", rows.as_bytes())], &options).unwrap();
-    assert_eq!((set.notes.skipped, set.notes.examples.len(), set.interactions.len()), (8, 5, 2));
-    assert!(set.notes.examples[0].contains("line 2"), "{:?}", set.notes);
+    assert_eq!((set.report.skipped, set.report.examples.len(), set.interactions.len()), (8, 5, 2));
+    assert!(set.report.examples[0].contains("line 2"), "{:?}", set.report);
     assert_eq!(set.interactions.rating, [5.0, -2.5]);
     let error =
         load_bytes("c", &[("x.tsv", b"user\titem\trating\n1\t2\tx\n")], &options).unwrap_err().to_string();
@@ -191,7 +191,7 @@ fn a_folder_with_several_sets_lists_them_and_parts_stand_back() {
     let files = [("Milano.tsv", a), ("Roma.tsv", b), ("italy_train.tsv", b), ("README", b"see\n")];
     let set = load_bytes("italy", &files, &LoadOptions::default()).unwrap();
     assert_eq!(set.interactions.len(), 3);
-    assert_eq!(set.notes.remarks, ["joined 2 files: Milano.tsv, Roma.tsv"]);
+    assert_eq!(set.report.remarks, ["joined 2 files: Milano.tsv, Roma.tsv"]);
     let set = load_bytes("parts", &[("train.tsv", a), ("test.tsv", b)], &LoadOptions::default()).unwrap();
     assert_eq!(set.interactions.len(), 3);
     let other: &[u8] = b"user\titem\trating\n1\t3\t4\n";

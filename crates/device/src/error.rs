@@ -1,8 +1,8 @@
 //! What can go wrong on a device.
 
 use crate::store::StoreError;
-use sottovoce_models::SpecError;
-use sottovoce_models::learner::LearnError;
+use sottovoce_client::ClientError;
+use sottovoce_models::settings::TermsError;
 use sottovoce_protocol::PolicyError;
 use thiserror::Error;
 
@@ -54,8 +54,8 @@ pub enum DeviceError {
     NoModel,
     /// The held model cannot be used.
     #[error(transparent)]
-    Learn(#[from] LearnError),
+    Learn(#[from] ClientError),
     /// The held model's settings cannot be used.
     #[error(transparent)]
-    Spec(#[from] SpecError),
+    Spec(#[from] TermsError),
 }

@@ -2,8 +2,9 @@
 
 use crate::Items;
 use crate::bounds::ID_BYTES;
+use sottovoce_client::Figures;
 use sottovoce_core::Names;
-use sottovoce_protocol::Policy;
+use sottovoce_models::criteria;
 use std::collections::HashSet;
 use thiserror::Error;
 
@@ -47,30 +48,55 @@ const NO_TIME: i64 = i64::MIN;
 pub(crate) struct Rows {
     /// Ascending, each once.
     pub(crate) rows: Vec<u32>,
-    /// The row of the latest interaction: by time, and of those with none or the same the last to come.
-    pub(crate) latest: Option<u32>,
-    /// When that was, if it is known.
-    pub(crate) latest_time: Option<i64>,
     /// All of it with times, as it came.
     all: Vec<(i64, u32)>,
 }
 
 impl Rows {
     fn of(all: Vec<(i64, u32)>) -> Self {
-        let (mut latest, mut last) = (None, NO_TIME);
-        for &(time, row) in &all {
-            if time >= last {
-                (last, latest) = (time, Some(row));
-            }
-        }
         let mut rows: Vec<u32> = all.iter().map(|&(_, row)| row).collect();
         rows.sort_unstable();
-        Self { rows, latest, latest_time: Some(last).filter(|&time| time != NO_TIME), all }
+        Self { rows, all }
     }
 
-    /// Only what is shown.
-    pub(crate) fn shown(&self, policy: &Policy, kept: u64) -> Self {
-        Self::of(self.all.iter().copied().filter(|&(_, row)| policy.shows(row, kept)).collect())
+    /// The latest interaction with one of these items, ascending.
+    fn latest_among(&self, items: &[u32]) -> Option<(i64, u32)> {
+        // Of several at the same time the last one counts.
+        self.all
+            .iter()
+            .copied()
+            .filter(|(_, row)| items.binary_search(row).is_ok())
+            .max_by_key(|(time, _)| *time)
+    }
+}
+
+/// What a device can report of its items.
+pub(crate) struct DeviceFigures<'a> {
+    pub(crate) rows: &'a Rows,
+    pub(crate) items: Option<&'a Items>,
+    /// Seconds.
+    pub(crate) now: u64,
+}
+
+impl Figures for DeviceFigures<'_> {
+    fn latest(&self, items: &[u32]) -> Option<u32> {
+        self.rows.latest_among(items).map(|(_, row)| row)
+    }
+
+    fn value(&self, criterion: &str, items: &[u32]) -> Option<f64> {
+        match criterion {
+            criteria::DIVERSITY => {
+                let of =
+                    |row: u32| self.items.map_or_else(Vec::new, |all| all.categories(row as usize).collect());
+                self.items.map(|_| criteria::diversity::<&str>(items, of) as f64)
+            }
+            criteria::RECENCY => {
+                let now = i64::try_from(self.now).unwrap_or(i64::MAX);
+                let (time, _) = self.rows.latest_among(items).filter(|&(time, _)| time != NO_TIME)?;
+                Some(criteria::recency(time, now))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -132,15 +158,17 @@ impl History {
         Rows::of(known.collect())
     }
 
-    pub(crate) fn write(&self, out: &mut crate::bytes::Writer) {
+    pub(crate) fn write(&self, out: &mut sottovoce_client::bytes::Writer) {
         out.texts(self.ids.iter());
         self.times.iter().for_each(|time| out.number(time.cast_unsigned()));
     }
 
-    pub(crate) fn read(from: &mut crate::bytes::Reader<'_>) -> crate::bytes::Read<Self> {
+    pub(crate) fn read(
+        from: &mut sottovoce_client::bytes::Reader<'_>,
+    ) -> sottovoce_client::bytes::Read<Self> {
         let ids: Names = from.texts("history")?;
         let time = |_| Ok(from.number("time of an interaction")?.cast_signed());
-        let times = (0..ids.len()).map(time).collect::<crate::bytes::Read<Vec<_>>>()?;
+        let times = (0..ids.len()).map(time).collect::<sottovoce_client::bytes::Read<Vec<_>>>()?;
         Ok(Self { ids, times })
     }
 }
@@ -294,12 +322,15 @@ mod tests {
         assert_eq!((&rows.rows[..], rows.latest, rows.latest_time), (&[0, 1, 2][..], Some(0), Some(9)));
         let mut policy = Policy::new(1.0).unwrap();
         policy.hide(0);
-        let shown = rows.shown(&policy, 0);
-        assert_eq!((&shown.rows[..], shown.latest, shown.latest_time), (&[1, 2][..], Some(2), Some(3)));
+        let disclosed = rows.disclosed(&policy, 0);
+        assert_eq!(
+            (&disclosed.rows[..], disclosed.latest, disclosed.latest_time),
+            (&[1, 2][..], Some(2), Some(3))
+        );
         assert_eq!(history.rows(&large).rows, [0, 1, 2, 3]);
         assert_eq!(History::of_ids(["b", "a"]).rows(&small).latest, Some(0));
-        let mut bytes = crate::bytes::Writer::default();
+        let mut bytes = sottovoce_client::bytes::Writer::default();
         history.write(&mut bytes);
-        assert_eq!(History::read(&mut crate::bytes::Reader(&bytes.0)).unwrap(), history);
+        assert_eq!(History::read(&mut sottovoce_client::bytes::Reader(&bytes.0)).unwrap(), history);
     }
 }

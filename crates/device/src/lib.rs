@@ -5,7 +5,7 @@
 //!
 //! # A round
 //!
-//! Check in, consider the terms, download the shared model or what changed in it, learn, disclose; then *new private model,
+//! Check in, check_terms the terms, download the shared model or what changed in it, learn, disclose; then *new private model,
 //! ledger and encoded update are kept in one step*; only then the update is sent, the same bytes under the same key until the
 //! server has acknowledged it or refused it for good. Killed before that step, a device learns again from the same random
 //! numbers to the same bytes; killed after it, it sends what it kept. So an update counts once and a private model advances once
@@ -30,7 +30,7 @@
 //!     }
 //! }
 //!
-//! let secret = Secret::new([7; 32]); // Secret::random()? on a real device
+//! let secret = Secret::new([7; 32]); // random_secret()? on a real device
 //! let enrolment = Enrolment::new("https://example.org", "films", "sve_token", secret, Policy::new(0.5)?);
 //! let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, Options::default())?;
 //! device.import([("tt0050083", Some(1_700_000_000)), ("tt0047478", None)])?;
@@ -50,7 +50,7 @@
 //! on its way), one shared model, one catalog. With the default bounds that is at most: history 100,000 interactions, some 16
 //! bytes and the id for each; single ledger entries 256 KiB and then some 10 bytes for each row that ever left; private model
 //! some 2 KiB; an update no larger than the model; model 64 MiB; catalog 32 MiB. In memory the same, the model twice while a
-//! difference is applied, a download before it is decoded, and a learner's working memory (for FPL 42 bytes a triple and 12 an
+//! difference is applied, a download before it is decoded, and a model's working memory (for FPL 42 bytes a triple and 12 an
 //! item; for FCF the factors once more) while it learns.
 //!
 //! [`FileStore`] seals its files with a key of the embedder's; `docs/device.md` tells who can read what.
@@ -60,8 +60,6 @@
 //! `files` ([`FileStore`]) and `http` ([`HttpTransport`]) are on by default; without them the crate builds for wasm32.
 
 mod bounds;
-mod bytes;
-pub mod criteria;
 mod device;
 mod error;
 #[cfg(feature = "files")]
@@ -70,18 +68,17 @@ mod history;
 #[cfg(feature = "http")]
 mod http;
 mod items;
-mod models;
-mod round;
+mod model_cache;
 mod schedule;
-mod sealing;
-mod seeds;
 mod state;
 mod store;
-mod ticket;
 mod transport;
+mod upload_credential;
 
 pub use bounds::{Bounds, ID_BYTES};
-pub use device::{Action, Device, Enrolment, ItemLeft, Options, Recommendation, Recommended, Said, Told};
+pub use device::{
+    Action, Device, Enrolment, Explanation, ItemLeft, Options, OwnerReport, Recommendation, Recommended,
+};
 pub use error::DeviceError;
 #[cfg(feature = "files")]
 pub use files::{FileStore, Key};
@@ -89,10 +86,12 @@ pub use history::{History, ImportError, Imported, read_history};
 #[cfg(feature = "http")]
 pub use http::{HttpError, HttpOptions, HttpTransport};
 pub use items::{CatalogError, Items};
-pub use models::{Alone, Digest, Models, Together};
-pub use schedule::{Always, Conditions, End, Next, Pace, Rest};
-pub use seeds::{Secret, Seeds};
+pub use model_cache::{Digest, ModelCache, NoCache, SharedCache};
+pub use schedule::{Always, Conditions, End, Next, Rest, Timing};
+pub use sottovoce_client::{Secret, Seeds, criteria};
 pub use sottovoce_privacy::secagg::{IdentityKey, Roster, RosterError, read_roster};
 pub use state::Membership;
+#[cfg(feature = "files")]
+pub use store::random_secret;
 pub use store::{MemoryStore, Store, StoreError};
 pub use transport::{HEADERS, Method, Request, Response, Transport, TransportError, WIRE};

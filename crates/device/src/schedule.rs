@@ -1,6 +1,6 @@
 //! When a device works, and how long it rests.
 
-use crate::seeds::Secret;
+use sottovoce_client::Secret;
 use std::fmt;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl Conditions for Always {}
 
 /// How long a device rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct Timing {
     /// After a first failure; doubled after each further one.
     pub first: Duration,
     /// At most, after failures.
@@ -36,14 +36,14 @@ pub struct Pace {
     pub conditions: Duration,
 }
 
-impl Default for Pace {
+impl Default for Timing {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self { first: seconds(2), most: seconds(3600), check_in: seconds(60), conditions: seconds(60) }
     }
 }
 
-impl Pace {
+impl Timing {
     /// The rest after so many failures in a row: doubled each time, bounded, and spread from half to one and a half of it, so
     /// that devices that failed together do not come back together.
     pub(crate) fn after_failures(&self, failures: u32, secret: &Secret, now: Duration) -> Duration {
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn rests_grow_are_spread_and_bounded() {
-        let (pace, secret) = (Pace::default(), Secret::new([1; 32]));
-        let rest = |failures, second| pace.after_failures(failures, &secret, Duration::from_secs(second));
+        let (timing, secret) = (Timing::default(), Secret::new([1; 32]));
+        let rest = |failures, second| timing.after_failures(failures, &secret, Duration::from_secs(second));
         for failures in 1..9 {
             let base = Duration::from_secs(2 << (failures - 1));
             for second in 0..50 {
@@ -167,6 +167,6 @@ mod tests {
             }
         }
         assert_ne!(rest(3, 1), rest(3, 2));
-        assert!((0..50).all(|second| rest(u32::MAX, second) <= pace.most));
+        assert!((0..50).all(|second| rest(u32::MAX, second) <= timing.most));
     }
 }

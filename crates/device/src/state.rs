@@ -1,14 +1,14 @@
 //! Everything small that a device must not lose, stored as one.
 
 use crate::bounds::Bounds;
-use crate::bytes::{Read, Reader, Writer};
 use crate::history::History;
-use crate::sealing::Sealing;
-use crate::seeds::{Secret, Seeds};
-use crate::ticket::Ticket;
+use crate::upload_credential::UploadCredential;
+use sottovoce_client::Sealing;
+use sottovoce_client::bytes::{Read, Reader, Writer};
+use sottovoce_client::{Secret, Seeds};
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{
-    FederationId, Ledger, ModelSpec, Participation, PiDraw, Policy, Reportable, RoundId, Settings,
+    DisclosureMode, FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -57,12 +57,12 @@ pub(crate) struct Pending {
     pub(crate) round: RoundId,
     pub(crate) bytes: Arc<[u8]>,
     /// Where it leaves without the device's credential.
-    pub(crate) ticket: Option<Ticket>,
+    pub(crate) upload_credential: Option<UploadCredential>,
 }
 
 /// The private model, and the model it belongs to.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Private {
+pub(crate) struct PrivateModel {
     pub(crate) model: ModelSpec,
     pub(crate) values: Vec<f32>,
 }
@@ -76,9 +76,9 @@ pub(crate) struct State {
     pub(crate) name: String,
     pub(crate) membership: Membership,
     pub(crate) secret: Secret,
-    /// What it is drawn from which items are shown: the first enrolment's secret, and not changed by later ones. A server
-    /// could otherwise shut people out until, enrolled again and again, they have shown everything.
-    pub(crate) parting: Secret,
+    /// What it is drawn from which items are disclosed: the first enrolment's secret, and not changed by later ones. A server
+    /// could otherwise shut people out until, enrolled again and again, they have disclosed everything.
+    pub(crate) disclosure_secret: Secret,
     pub(crate) seeds: Seeds,
     /// The federation's number, once it was said.
     pub(crate) federation: Option<FederationId>,
@@ -88,9 +88,9 @@ pub(crate) struct State {
     pub(crate) hidden: BTreeSet<String>,
     pub(crate) ledger: Ledger,
     pub(crate) history: Arc<History>,
-    pub(crate) private: Option<Private>,
-    /// The one with which is learnt what is shown, where some of the history stays at home for good.
-    pub(crate) shown: Option<Private>,
+    pub(crate) private: Option<PrivateModel>,
+    /// The one with which is learnt what is disclosed, where some of the history stays at home for good.
+    pub(crate) disclosed: Option<PrivateModel>,
     /// The last round for which an update was made.
     pub(crate) answered: Option<RoundId>,
     pub(crate) pending: Option<Pending>,
@@ -129,14 +129,14 @@ impl State {
         });
         out.optional(self.sealing.as_ref(), |out, sealing| sealing.write(out));
         out.optional(self.key.as_ref(), |out, key| out.0.extend_from_slice(key));
-        let ticket = self.pending.as_ref().and_then(|pending| pending.ticket.as_ref());
-        out.optional(ticket, |out, ticket| ticket.write(out));
+        let upload_credential = self.pending.as_ref().and_then(|pending| pending.upload_credential.as_ref());
+        out.optional(upload_credential, |out, upload_credential| upload_credential.write(out));
         out.texts(self.policy.refused_layers.iter().map(String::as_str));
         out.byte(self.uploads_are_kept.into());
         out.optional(self.roster.as_deref(), write_roster);
-        out.byte((self.policy.draw == PiDraw::Kept).into());
-        out.optional(self.shown.as_ref(), write_private);
-        out.0.extend_from_slice(self.parting.bytes());
+        out.byte((self.policy.disclosure == DisclosureMode::Fixed).into());
+        out.optional(self.disclosed.as_ref(), write_private);
+        out.0.extend_from_slice(self.disclosure_secret.bytes());
         out.0
     }
 
@@ -158,7 +158,7 @@ impl State {
             name: from.text("federation's name")?.to_owned(),
             membership: read_membership(from)?,
             secret: Secret::new(from.array("secret")?),
-            parting: Secret::new([0; 32]),
+            disclosure_secret: Secret::new([0; 32]),
             seeds: read_seeds(from)?,
             federation: from.optional("federation", |from| Ok(FederationId(from.number("federation")?)))?,
             policy: read_policy(from)?,
@@ -166,11 +166,11 @@ impl State {
             ledger: read_ledger(from.block("ledger")?, bounds)?,
             history: Arc::new(History::read(from)?),
             private: from.optional("private model", read_private)?,
-            shown: None,
+            disclosed: None,
             answered: from.optional("last round", |from| Ok(RoundId(from.number("last round")?)))?,
             pending: from.optional("update", |from| {
                 let round = RoundId(from.number("update's round")?);
-                Ok(Pending { round, bytes: from.block("update")?.into(), ticket: None })
+                Ok(Pending { round, bytes: from.block("update")?.into(), upload_credential: None })
             })?,
             sealing: match form {
                 UNSEALED => None,
@@ -183,13 +183,13 @@ impl State {
             uploads_are_kept: false,
             roster: None,
         };
-        let ticket = match form {
+        let upload_credential = match form {
             UNSEALED | NAMED => None,
-            _ => from.optional("token", Ticket::read)?,
+            _ => from.optional("token", UploadCredential::read)?,
         };
         match &mut state.pending {
-            Some(pending) => pending.ticket = ticket,
-            None if ticket.is_some() => return Err("token"),
+            Some(pending) => pending.upload_credential = upload_credential,
+            None if upload_credential.is_some() => return Err("token"),
             None => (),
         }
         if form > UNACQUAINTED {
@@ -200,13 +200,13 @@ impl State {
         }
         // Owners who were told that a draw is for one round are not told otherwise behind their backs.
         let is_kept = form > DRAWN_EACH_ROUND && from.flag("draw by pi")?;
-        state.policy.draw = if is_kept { PiDraw::Kept } else { PiDraw::EachRound };
+        state.policy.disclosure = if is_kept { DisclosureMode::Fixed } else { DisclosureMode::PerRound };
         if form > DRAWN_EACH_ROUND {
-            state.shown = from.optional("model of what is shown", read_private)?;
+            state.disclosed = from.optional("model of what is disclosed", read_private)?;
         }
-        state.parting = match form {
+        state.disclosure_secret = match form {
             ..=PARTED_BY_SECRET => state.secret.clone(),
-            _ => Secret::new(from.array("secret of what is shown")?),
+            _ => Secret::new(from.array("secret of what is disclosed")?),
         };
         from.end("end")?;
         Ok(state)
@@ -315,7 +315,7 @@ fn read_roster(from: &mut Reader<'_>) -> Read<Roster> {
     (0..count).map(|_| from.array("roster")).collect()
 }
 
-fn write_private(out: &mut Writer, private: &Private) {
+fn write_private(out: &mut Writer, private: &PrivateModel) {
     out.block(private.model.name.as_bytes());
     out.number(private.model.settings.len() as u64);
     for (key, value) in &private.model.settings {
@@ -326,7 +326,7 @@ fn write_private(out: &mut Writer, private: &Private) {
     private.values.iter().for_each(|value| out.0.extend_from_slice(&value.to_le_bytes()));
 }
 
-fn read_private(from: &mut Reader<'_>) -> Read<Private> {
+fn read_private(from: &mut Reader<'_>) -> Read<PrivateModel> {
     let name = from.text("model's name")?.to_owned();
     let mut settings = Settings::new();
     for _ in 0..from.count("model's settings")? {
@@ -336,7 +336,7 @@ fn read_private(from: &mut Reader<'_>) -> Read<Private> {
     let count = from.count("private model")?;
     let value = |_| Ok(f32::from_le_bytes(from.array("private model")?));
     let values = (0..count).map(value).collect::<Read<Vec<f32>>>()?;
-    Ok(Private { model: ModelSpec { name, settings }, values })
+    Ok(PrivateModel { model: ModelSpec { name, settings }, values })
 }
 
 #[cfg(test)]
@@ -352,7 +352,7 @@ mod tests {
         policy.required_layers.insert("secagg".to_owned());
         policy.refused_layers.insert("kept-uploads".to_owned());
         let mut model = ModelSpec { name: "fpl".to_owned(), ..ModelSpec::default() };
-        let terms = sottovoce_privacy::secagg::Terms::new(FederationId(3), RoundId(9), 5, 3);
+        let terms = sottovoce_privacy::secagg::Config::new(FederationId(3), RoundId(9), 5, 3);
         model.settings.insert("factors".to_owned(), "2".to_owned());
         State {
             server: "https://example.org".to_owned(),
@@ -360,20 +360,23 @@ mod tests {
             name: "films".to_owned(),
             membership: Membership::Enrolled { device: 17, credential: "svd_1".to_owned() },
             secret: Secret::new([7; 32]),
-            parting: Secret::new([8; 32]),
+            disclosure_secret: Secret::new([8; 32]),
             seeds: Seeds::Simulated { seed: 1, user: 2 },
             federation: Some(FederationId(3)),
             policy,
             hidden: ["x".to_owned()].into(),
             ledger: new_ledger(&Bounds::default()),
             history: Arc::new(History::of_ids(["a", "b"])),
-            private: Some(Private { model: model.clone(), values: vec![0.1, -2.5e-30] }),
-            shown: Some(Private { model, values: vec![0.5] }),
+            private: Some(PrivateModel { model: model.clone(), values: vec![0.1, -2.5e-30] }),
+            disclosed: Some(PrivateModel { model, values: vec![0.5] }),
             answered: Some(RoundId(9)),
             pending: Some(Pending {
                 round: RoundId(9),
                 bytes: vec![1, 2, 3].into(),
-                ticket: Some(Ticket::new(FederationId(3), crate::ticket::tests::issuer(9).key())),
+                upload_credential: Some(UploadCredential::new(
+                    FederationId(3),
+                    crate::upload_credential::tests::issuer(9).key(),
+                )),
             }),
             sealing: Some(Sealing::begin(terms, (3, [8; 32]), None, vec![1, u32::MAX, 7]).unwrap()),
             key: Some([9; 32]),
@@ -384,19 +387,20 @@ mod tests {
 
     #[test]
     fn states_from_before_seals_tokens_rosters_and_kept_draws_are_read() {
-        let pending = Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), ticket: None });
+        let pending =
+            Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), upload_credential: None });
         let mut state = State {
             sealing: None,
             key: None,
             uploads_are_kept: false,
             pending,
             roster: None,
-            shown: None,
-            parting: Secret::new([7; 32]),
+            disclosed: None,
+            disclosure_secret: Secret::new([7; 32]),
             ..state()
         };
         state.policy.refused_layers.clear();
-        state.policy.draw = PiDraw::EachRound;
+        state.policy.disclosure = DisclosureMode::PerRound;
         let mut older = state.encode();
         assert_eq!(older.split_off(older.len() - 32), [7; 32]);
         older[0] = PARTED_BY_SECRET;

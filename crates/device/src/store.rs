@@ -96,7 +96,7 @@ pub trait Store: Send {
     fn keep_items(&mut self, items: &Arc<Items>) -> Result<(), StoreError>;
 }
 
-/// Keeps everything in memory: for fleets, tests, and devices that begin anew each time. Models and catalogs are shared with
+/// Keeps everything in memory: for fleets, tests, and devices that begin anew each time. ModelCache and catalogs are shared with
 /// whoever else holds them.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
@@ -183,4 +183,14 @@ fn locked<S>(store: &std::sync::Mutex<S>) -> Result<std::sync::MutexGuard<'_, S>
     store
         .lock()
         .map_err(|_| StoreError::Other("another holder of this store broke off in the middle".to_owned()))
+}
+/// A device's secret, from the machine's random numbers.
+///
+/// # Errors
+/// If the machine gives none.
+#[cfg(feature = "files")]
+pub fn random_secret() -> Result<sottovoce_client::Secret, StoreError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| StoreError::Random { what: error.to_string() })?;
+    Ok(sottovoce_client::Secret::new(bytes))
 }

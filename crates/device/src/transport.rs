@@ -115,7 +115,7 @@ impl Response {
     }
 }
 
-/// What a server says is shown to people and kept in memory: some of it is enough.
+/// What a server says is disclosed to people and kept in memory: some of it is enough.
 fn short(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(300).collect()
 }

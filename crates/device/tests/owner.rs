@@ -50,7 +50,7 @@ fn what_the_owner_does_not_want_is_refused_with_its_reason() {
                     .push(PrivacyLayer { name: "new".into(), ..PrivacyLayer::default() });
             },
             |_| (),
-            Refusal::Unstated,
+            Refusal::NoReason,
         ),
         (
             |_| (),
@@ -61,7 +61,7 @@ fn what_the_owner_does_not_want_is_refused_with_its_reason() {
                 };
                 device.set_policy(require).unwrap();
             },
-            Refusal::PrivacyMissing { layer: "dp".into() },
+            Refusal::LayerMissing { layer: "dp".into() },
         ),
         (
             keeps_uploads,
@@ -72,13 +72,13 @@ fn what_the_owner_does_not_want_is_refused_with_its_reason() {
                 };
                 device.set_policy(refuse).unwrap();
             },
-            Refusal::Unwanted { layer: "kept-uploads".into() },
+            Refusal::LayerRefused { layer: "kept-uploads".into() },
         ),
         // More factors than the table has: the model does not fit what the terms say.
         (
             |world| drop(world.terms.model.settings.insert("factors".into(), "5".into())),
             |_| (),
-            Refusal::Unstated,
+            Refusal::NoReason,
         ),
     ];
     for (number, (prepare, choose, expected)) in cases.into_iter().enumerate() {
@@ -89,7 +89,7 @@ fn what_the_owner_does_not_want_is_refused_with_its_reason() {
         let next = device.step(&*server, NOW).unwrap();
         assert!(matches!(next, Next::After(_, Rest::Declined { round: 0, .. })), "{number}: {next:?}");
         assert_eq!(server.with(|world| world.refusals.clone()), [(0, expected)], "{number}");
-        // Asked again, it does not say so again, and rests.
+        // RoundInvitation again, it does not say so again, and rests.
         assert!(
             matches!(device.step(&*server, NOW).unwrap(), Next::After(_, Rest::Failed { .. })),
             "{number}"
@@ -286,8 +286,8 @@ fn the_ledger_tells_rounds_and_items() {
     let times: u64 = items.iter().map(|item| item.left.times).sum();
     assert_eq!(times, device.ledger().totals().rows);
     assert!(items.iter().any(|item| item.had) && items.iter().any(|item| !item.had));
-    let shown = device.shown().unwrap();
-    assert!(items.iter().all(|item| item.shown == shown.contains(&item.row)));
+    let disclosed = device.disclosed().unwrap();
+    assert!(items.iter().all(|item| item.disclosed == disclosed.contains(&item.row)));
     for item in &items {
         assert_eq!(device.item_left_of(&item.item).unwrap(), *item);
     }
@@ -330,10 +330,10 @@ fn shown_in(server: &Server, store: &Kept, secret: u8) -> Vec<u32> {
     let new = Enrolment { seeds: Seeds::Own, secret, history, ..enrolment(0) };
     let mut device = Device::enrol(Box::new(store.clone()), new, options()).unwrap();
     assert_eq!(device.join(server, NOW).unwrap(), None);
-    let shown = device.shown().unwrap();
+    let disclosed = device.disclosed().unwrap();
     device.withdraw().unwrap();
     assert_eq!(device.step(server, NOW).unwrap(), Next::Never(End::Withdrawn));
-    shown
+    disclosed
 }
 
 /// A server that shuts people out does not get to see more of them when they come back.

@@ -4,10 +4,12 @@ mod common;
 
 use common::{Fault, ITEMS, Server, device, enrolment, go, history, options, sharing, spec};
 use sottovoce_core::Rng;
-use sottovoce_device::{Device, DeviceError, End, Items, MemoryStore, Next, Options, Rest, Together};
+use sottovoce_device::{Device, DeviceError, End, Items, MemoryStore, Next, Options, Rest, SharedCache};
 use sottovoce_models::{DevicePart, Task, fpl};
 use sottovoce_privacy::tokens::{Issuer, Scope};
-use sottovoce_protocol::{Draws, FederationId, Ledger, Policy, RoundId, RoundTerms, Trained, codec};
+use sottovoce_protocol::{
+    DisclosureSeeds, FederationId, Ledger, Policy, RoundId, RoundTerms, Trained, codec,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,24 +55,24 @@ fn simulated(
     let mut private = vec![0.0; part.private_values()];
     part.start(&mut private, &mut root.stream("private", user));
     let mut shown_private = vec![0.0; part.private_values()];
-    part.start(&mut shown_private, &mut root.stream("shown", user));
+    part.start(&mut shown_private, &mut root.stream("disclosed", user));
     let (policy, kept) = (Policy::new(0.6).unwrap(), root.stream("kept", user).next_u64());
-    let shown: Vec<u32> = policy.shown(&rows, kept).collect();
-    assert!(!shown.is_empty() && shown.len() < rows.len(), "{shown:?}");
+    let disclosed: Vec<u32> = policy.disclosed_items(&rows, kept).collect();
+    assert!(!disclosed.is_empty() && disclosed.len() < rows.len(), "{disclosed:?}");
     let mut all = Vec::new();
     for (round, model) in rounds {
         let mut rng = root.stream("rounds", 0).stream("round", *round).stream("device", user);
         let learn = |private: &mut [f32], history: &[u32], rng: &mut Rng| {
             let mut trained = Trained::new(&model.parameters.layout());
-            trained.expect_shown(&policy);
+            trained.expect_disclosed_items(&policy);
             let task = Task { shared: &model.parameters, prepared: &(), private, history, hidden: &[] };
             part.train(task, &mut part.scratch(ITEMS), rng, &mut trained).unwrap();
             trained
         };
         learn(&mut private, &rows, &mut rng.stream("own", 0));
-        let trained = learn(&mut shown_private, &shown, &mut rng);
+        let trained = learn(&mut shown_private, &disclosed, &mut rng);
         let terms = terms.clone().for_round(sottovoce_protocol::RoundId(*round), model.version, 3);
-        let draws = Draws { round: rng.next_u64(), kept };
+        let draws = DisclosureSeeds { per_round: rng.next_u64(), fixed: kept };
         let disclosed = trained.disclose(&policy, &terms, 0, &mut Ledger::new(), draws).unwrap();
         let mut bytes = Vec::new();
         codec::encode_update(&disclosed, &mut bytes);
@@ -114,7 +116,7 @@ fn when_training_goes_back_the_private_model_begins_anew() {
 #[test]
 fn updates_and_private_models_are_the_simulators_to_the_byte() {
     let server = Server::new();
-    let together = Arc::new(Together::new());
+    let together = Arc::new(SharedCache::new());
     let mut devices: Vec<Device> = (0..3)
         .map(|user| Device::enrol(Box::new(MemoryStore::new()), enrolment(user), sharing(&together)).unwrap())
         .collect();
@@ -182,7 +184,7 @@ fn an_update_that_is_refused_for_good_is_dropped_and_stays_in_the_ledger() {
         );
         assert!(!device.has_pending());
         assert_eq!(device.ledger().totals().updates, 1);
-        // Asked for the same round again, it does not learn twice.
+        // RoundInvitation for the same round again, it does not learn twice.
         server.with(|world| world.says = |_| None);
         let private = device.private().unwrap().to_vec();
         assert!(matches!(
@@ -221,7 +223,7 @@ fn credentials_go_with_models_only_where_they_are_asked_for() {
     let server = Server::new();
     let (mut device, _) = device(0);
     device.step(&*server, NOW).unwrap();
-    let shown = |server: &Server| {
+    let disclosed = |server: &Server| {
         let models = |request: &sottovoce_device::Request| request.path.contains("/models/");
         server.with(|world| {
             world
@@ -232,11 +234,11 @@ fn credentials_go_with_models_only_where_they_are_asked_for() {
                 .collect::<Vec<_>>()
         })
     };
-    assert_eq!(shown(&server), [false]);
+    assert_eq!(disclosed(&server), [false]);
     server.close_round();
     server.with(|world| world.private_models = true);
     assert_eq!(device.step(&*server, NOW).unwrap(), done(1));
-    assert_eq!(shown(&server), [false, true]);
+    assert_eq!(disclosed(&server), [false, true]);
 }
 
 #[test]

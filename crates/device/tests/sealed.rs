@@ -4,12 +4,12 @@ mod common;
 
 use common::{Kept, Server, enrolment, options, problem};
 use sottovoce_device::{Device, Method, Next, Request, Response, Rest, Roster, Transport, TransportError};
-use sottovoce_privacy::packing::RowsAs;
+use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::secagg::{
-    self, Confirm, Confirmed, Head, Identity, Inbox, Message as _, Neighbours, Revealed, Seat, Step, Sum,
-    Survivors, Unmask,
+    self, ClientIndex, Confirm, Confirmations, EncryptedShares, Header, Identity, Message as _, Neighbours,
+    RevealedShare, Step, Sum, Survivors, Unmask,
 };
-use sottovoce_privacy::{IDENTITIES, Integers, Protected, Protection, Seal};
+use sottovoce_privacy::{IDENTITIES, PrivacyConfig, PrivacyMechanism, Quantization, Seal};
 use sottovoce_protocol::{Refusal, RoundTerms};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -23,13 +23,13 @@ struct Choir {
     masks: Mutex<secagg::Server>,
     /// What a liar tells each device of the survivors, and what devices said to it then.
     lie: Option<fn(Survivors) -> Survivors>,
-    said: Mutex<BTreeMap<Seat, Vec<Vec<u8>>>>,
+    said: Mutex<BTreeMap<ClientIndex, Vec<Vec<u8>>>>,
 }
 
-fn protection(identities: bool) -> Protection {
-    let integers = Integers { range: 8.0, clip: None, devices: 10, rows: RowsAs::Dense };
+fn protection(identities: bool) -> PrivacyConfig {
+    let integers = Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense };
     let seal = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities };
-    Protection { integers: Some(integers), noise: None, seal: Some(seal) }
+    PrivacyConfig { quantization: Some(integers), noise: None, seal: Some(seal) }
 }
 
 impl Choir {
@@ -41,8 +41,9 @@ impl Choir {
             world.terms.clone()
         });
         let layout = server.with(|world| world.versions[0].parameters.layout());
-        let length = Protected::new(&protection, &layout, DEVICES).unwrap().unwrap().packing().length();
-        let terms = protection.masks(&RoundTerms::freeze(terms).unwrap(), length).unwrap();
+        let length =
+            PrivacyMechanism::new(&protection, &layout, DEVICES).unwrap().unwrap().quantizer().length();
+        let terms = protection.secagg_config(&RoundTerms::freeze(terms).unwrap(), length).unwrap();
         let masks = Mutex::new(secagg::Server::new(terms, [3; 32]).unwrap());
         Self { server, masks, lie: None, said: Mutex::default() }
     }
@@ -51,43 +52,50 @@ impl Choir {
         work(&mut self.masks.lock().unwrap())
     }
 
-    fn hear(&self, seat: Seat) -> Response {
+    fn hear(&self, client_index: ClientIndex) -> Response {
         let answer = |body: Vec<u8>| Response { status: 200, headers: Vec::new(), body };
         let (step, message, waits) =
-            self.masks(|masks| (masks.step(), masks.message_for(seat), masks.has(seat)));
+            self.masks(|masks| (masks.step(), masks.message_for(client_index), masks.has(client_index)));
         match (self.lie, step) {
-            (Some(lie), Step::Confirm) => self.lie(seat, lie).map_or(wait(), answer),
+            (Some(lie), Step::Confirm) => self.lie(client_index, lie).map_or(wait(), answer),
             _ if waits => wait(),
             _ => message.map_or_else(|| problem(409, "round-closed"), answer),
         }
     }
 
     /// First the list of survivors, then, when all who are left have said something, what they signed about this device.
-    fn lie(&self, seat: Seat, lie: fn(Survivors) -> Survivors) -> Option<Vec<u8>> {
+    fn lie(&self, client_index: ClientIndex, lie: fn(Survivors) -> Survivors) -> Option<Vec<u8>> {
         let said = self.said.lock().unwrap();
-        match said.get(&seat).map_or(0, Vec::len) {
+        match said.get(&client_index).map_or(0, Vec::len) {
             0 => {
-                let told = self.masks(|masks| masks.message_for(seat)).unwrap();
+                let told = self.masks(|masks| masks.message_for(client_index)).unwrap();
                 Some(lie(Survivors::decode(&told).unwrap()).encode())
             }
             1 if said.len() == DEVICES as usize => {
-                let head = Head { seat, ..Confirm::decode(&said[&seat][0]).unwrap().head };
-                let by = |(by, said): (&Seat, &Vec<Vec<u8>>)| {
-                    let confirm = Confirm::decode(&said[0]).unwrap();
-                    confirm.signatures.into_iter().find(|(about, _)| *about == seat).map(|(_, s)| (*by, s))
+                let header = Header {
+                    client: client_index,
+                    ..Confirm::decode(&said[&client_index][0]).unwrap().header
                 };
-                Some(Confirmed { head, signatures: said.iter().filter_map(by).collect() }.encode())
+                let by = |(by, said): (&ClientIndex, &Vec<Vec<u8>>)| {
+                    let confirm = Confirm::decode(&said[0]).unwrap();
+                    confirm
+                        .signatures
+                        .into_iter()
+                        .find(|(about, _)| *about == client_index)
+                        .map(|(_, s)| (*by, s))
+                };
+                Some(Confirmations { header, signatures: said.iter().filter_map(by).collect() }.encode())
             }
             _ => None,
         }
     }
 
-    fn say(&self, seat: Seat, body: &[u8]) -> Response {
+    fn say(&self, client_index: ClientIndex, body: &[u8]) -> Response {
         if self.lie.is_some() && self.masks(|masks| masks.step()) == Step::Confirm {
-            self.said.lock().unwrap().entry(seat).or_default().push(body.to_vec());
+            self.said.lock().unwrap().entry(client_index).or_default().push(body.to_vec());
             return Response { status: 204, ..Response::default() };
         }
-        match self.masks(|masks| masks.receive(seat, body)) {
+        match self.masks(|masks| masks.receive(client_index, body)) {
             Ok(_) => Response { status: 204, ..Response::default() },
             Err(_) => problem(400, "malformed"),
         }
@@ -109,13 +117,14 @@ fn wait() -> Response {
 impl Transport for Choir {
     fn send(&self, request: &Request) -> Result<Response, TransportError> {
         let bearer = request.bearer.clone().unwrap_or_default();
-        let seat = self.server.with(|world| world.devices.get(&bearer).copied()).unwrap_or(0) as Seat;
+        let client_index =
+            self.server.with(|world| world.devices.get(&bearer).copied()).unwrap_or(0) as ClientIndex;
         if request.path.ends_with("/seal") || request.path.ends_with("/updates") {
             let hears = request.method == Method::Get;
-            return Ok(if hears { self.hear(seat) } else { self.say(seat, &request.body) });
+            return Ok(if hears { self.hear(client_index) } else { self.say(client_index, &request.body) });
         }
         let mut response = self.server.send(request)?;
-        response.headers.push(("sottovoce-seat".to_owned(), seat.to_string()));
+        response.headers.push(("sottovoce-seat".to_owned(), client_index.to_string()));
         Ok(response)
     }
 }
@@ -201,9 +210,9 @@ fn who_drops_out_at_the_confirmation_is_still_counted_and_the_round_goes_on() {
     assert!(matches!(&all[2].ends, Some(Rest::Dropped { round: 0, why }) if why.contains("round-closed")));
 }
 
-/// Plays a device that the server made up, in the seat after the real ones.
+/// Plays a device that the server made up, in the client_index after the real ones.
 fn invented(choir: &Choir, identity: Option<Identity>) -> secagg::Device {
-    let terms = choir.masks(|masks| masks.terms().clone());
+    let terms = choir.masks(|masks| masks.config().clone());
     match identity {
         Some(identity) => secagg::Device::with_identity(terms, DEVICES - 1, [66; 32], identity),
         None => secagg::Device::new(terms, DEVICES - 1, [66; 32]),
@@ -213,18 +222,18 @@ fn invented(choir: &Choir, identity: Option<Identity>) -> secagg::Device {
 
 /// What the made-up device says in a step.
 fn play(choir: &Choir, device: &mut secagg::Device) {
-    let (step, seat) = (choir.masks(|masks| masks.step()), DEVICES - 1);
-    let down = choir.masks(|masks| masks.message_for(seat)).unwrap_or_default();
+    let (step, client_index) = (choir.masks(|masks| masks.step()), DEVICES - 1);
+    let down = choir.masks(|masks| masks.message_for(client_index)).unwrap_or_default();
     let up = match step {
         Step::Advertise => device.advertise().encode(),
         Step::Share => device.share(&Neighbours::decode(&down).unwrap()).unwrap().encode(),
         Step::Mask => {
-            let nothing = vec![0; device.terms().length as usize];
-            device.mask(&Inbox::decode(&down).unwrap(), &nothing).unwrap().encode()
+            let nothing = vec![0; device.config().length as usize];
+            device.mask(&EncryptedShares::decode(&down).unwrap(), &nothing).unwrap().encode()
         }
         _ => device.unmask(&Survivors::decode(&down).unwrap()).unwrap().encode(),
     };
-    choir.masks(|masks| masks.receive(seat, &up)).unwrap();
+    choir.masks(|masks| masks.receive(client_index, &up)).unwrap();
 }
 
 #[test]
@@ -241,7 +250,7 @@ fn a_device_that_the_server_made_up_is_refused_and_the_owner_can_read_why() {
     for member in &all {
         let Some(Rest::Dropped { round: 0, why }) = &member.ends else { panic!("{:?}", member.ends) };
         assert!(
-            why.contains(&format!("seat 4 has the identity {key}, which is not in this device's roster"))
+            why.contains(&format!("client 4 has the identity {key}, which is not in this device's roster"))
         );
     }
     // They have said their keys, and nothing under them.
@@ -262,17 +271,17 @@ fn without_identities_nobody_notices() {
     assert_eq!(choir.sum().unwrap().counted.len(), DEVICES as usize);
 }
 
-/// Counts a seat out for those for whom `of` says so.
-fn count_out(told: Survivors, seat: Seat, of: impl Fn(Seat) -> bool) -> Survivors {
-    if told.head.seat == seat || !of(told.head.seat) {
+/// Counts a client_index out for those for whom `of` says so.
+fn count_out(told: Survivors, client_index: ClientIndex, of: impl Fn(ClientIndex) -> bool) -> Survivors {
+    if told.header.client == client_index || !of(told.header.client) {
         return told;
     }
-    let (dropped, survived) = told.survived.iter().partition(|other| **other == seat);
+    let (dropped, survived) = told.survived.iter().partition(|other| **other == client_index);
     Survivors { survived, dropped, ..told }
 }
 
 /// How many shares of each of a device's two secrets a lying server holds at the end, and how devices ended.
-fn lied_to(lie: fn(Survivors) -> Survivors, about: Seat) -> ([usize; 2], Vec<Rest>) {
+fn lied_to(lie: fn(Survivors) -> Survivors, about: ClientIndex) -> ([usize; 2], Vec<Rest>) {
     let mut choir = Choir::new(true);
     let mut all = members(&choir, DEVICES);
     for step in 0..3 {
@@ -284,7 +293,7 @@ fn lied_to(lie: fn(Survivors) -> Survivors, about: Seat) -> ([usize; 2], Vec<Res
     let mut held = [0, 0];
     for said in choir.said.lock().unwrap().values().filter(|said| said.len() == 2) {
         for (of, share) in Unmask::decode(&said[1]).unwrap().shares {
-            let which = usize::from(matches!(share, Revealed::MaskKey(_)));
+            let which = usize::from(matches!(share, RevealedShare::MaskKey(_)));
             held[which] += usize::from(of == about);
         }
     }
@@ -294,8 +303,8 @@ fn lied_to(lie: fn(Survivors) -> Survivors, about: Seat) -> ([usize; 2], Vec<Res
 #[test]
 fn a_server_that_tells_two_stories_of_the_survivors_opens_nothing_of_those_it_is_about() {
     let threshold = 3;
-    // Half of the others hear that seat 4 is in, half that it is not: neither of its secrets can be had, so no sum.
-    let (held, ends) = lied_to(|told| count_out(told, 4, |seat| seat < 2), 4);
+    // Half of the others hear that client_index 4 is in, half that it is not: neither of its secrets can be had, so no sum.
+    let (held, ends) = lied_to(|told| count_out(told, 4, |client_index| client_index < 2), 4);
     assert!(held.iter().all(|&shares| shares < threshold), "{held:?}");
     let said = "2 neighbours confirmed that they count this device in, but 3 are needed";
     assert_eq!(ends[4], Rest::Dropped { round: 0, why: said.to_owned() });
@@ -322,7 +331,7 @@ fn rounds_with_identities_go_without_devices_that_know_none_and_the_other_way_ro
     let mut device = Device::enrol(Box::new(store.clone()), enrolment(0), options()).unwrap();
     let (why, told) = declined(&choir, &mut device);
     assert!(why.contains("this device has no roster"), "{why}");
-    assert_eq!(told, Refusal::Unstated);
+    assert_eq!(told, Refusal::NoReason);
 
     let choir = Choir::new(false);
     let mut new = enrolment(0);
@@ -330,7 +339,7 @@ fn rounds_with_identities_go_without_devices_that_know_none_and_the_other_way_ro
     let mut device = Device::enrol(Box::new(Kept::default()), new, options()).unwrap();
     let (why, told) = declined(&choir, &mut device);
     assert!(why.contains(IDENTITIES), "{why}");
-    assert_eq!(told, Refusal::PrivacyMissing { layer: IDENTITIES.to_owned() });
+    assert_eq!(told, Refusal::LayerMissing { layer: IDENTITIES.to_owned() });
     device
         .set_policy(|policy| {
             policy.required_layers.clear();

@@ -6,14 +6,14 @@
 
 use crate::outcome::Values;
 use serde::{Deserialize, Serialize};
-use sottovoce_evaluate::Key;
+use sottovoce_evaluate::Metric;
 use std::collections::BTreeMap;
 use std::io::Read;
 use thiserror::Error;
 
 const MAGIC: &[u8] = b"SVV1";
 
-/// Columns of more than this are taken for damage, not memory asked for.
+/// Larger files are rejected as damaged instead of allocated.
 const LIMIT: u64 = 1 << 32;
 
 /// Why columns cannot be read.
@@ -23,11 +23,11 @@ pub(crate) struct ValuesError(String);
 
 #[derive(Serialize, Deserialize)]
 struct Header {
-    columns: Vec<(usize, Key)>,
+    columns: Vec<(usize, Metric)>,
 }
 
 pub(crate) fn encode(values: &Values) -> Vec<u8> {
-    let columns: Vec<(usize, Key)> = values
+    let columns: Vec<(usize, Metric)> = values
         .per_user
         .iter()
         .flat_map(|(cutoff, columns)| columns.keys().map(|key| (*cutoff, *key)))
@@ -101,7 +101,7 @@ mod tests {
     fn some_values() -> Values {
         let columns = |shift: f64| {
             let column = |factor: f64| (0..50).map(|i| (f64::from(i) * factor + shift).sin()).collect();
-            BTreeMap::from([(Key::Ndcg, column(0.3)), (Key::Recall, column(1.7))])
+            BTreeMap::from([(Metric::Ndcg, column(0.3)), (Metric::Recall, column(1.7))])
         };
         Values {
             users: (0..50).map(|u| u * 3 + 1).collect(),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_bit_for_bit() {
+    fn values_are_restored_bit_for_bit() {
         let values = some_values();
         assert_eq!(decode(&encode(&values)).unwrap(), values);
         let central = Values { updates: Vec::new(), ..values };
@@ -121,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damage_gives_an_error_or_other_values_but_never_a_panic(at in 0usize..300, to: u8, cut in 0usize..300) {
+        fn damage_never_panics(at in 0usize..300, to: u8, cut in 0usize..300) {
             let mut plain = zstd::decode_all(&encode(&some_values())[..]).unwrap();
             plain[at] = to;
             plain.truncate(plain.len() - cut);

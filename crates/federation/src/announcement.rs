@@ -1,10 +1,10 @@
 //! The terms of one round after the other.
 
-use sottovoce_protocol::{ModelVersion, PrivacyTerms, RoundId, RoundTerms, Terms, TermsError, codec};
+use sottovoce_protocol::{ModelVersion, PrivacyTerms, RoundId, RoundTerms, TermsDraft, TermsError, codec};
 
 /// The terms of the next round, and their length on the wire.
-pub(crate) struct Announcement {
-    draft: Terms,
+pub(crate) struct RoundAnnouncement {
+    draft: TermsDraft,
     /// The draft, checked once: what changes from round to round needs no check. Out while a round goes on.
     checked: Option<RoundTerms>,
     round: RoundId,
@@ -13,8 +13,8 @@ pub(crate) struct Announcement {
     encoded: Vec<u8>,
 }
 
-impl Announcement {
-    pub(crate) fn new(draft: Terms) -> Self {
+impl RoundAnnouncement {
+    pub(crate) fn new(draft: TermsDraft) -> Self {
         Self { draft, checked: None, round: RoundId(0), cohort: 0, encoded: Vec::new() }
     }
 
@@ -31,7 +31,7 @@ impl Announcement {
     }
 
     /// Goes on with another round than the first.
-    pub(crate) fn go_on_with(&mut self, round: RoundId) {
+    pub(crate) fn set_round(&mut self, round: RoundId) {
         self.round = round;
         self.encoded.clear();
     }

@@ -4,26 +4,26 @@
 //! model, private models, what the strategy remembers, clock, counts. A federation founded anew with the same settings,
 //! data and seed takes them back and goes on with the same bytes as one that was never interrupted.
 
-use crate::fleet::Attendance;
+use crate::ParticipationStats;
 use crate::state::{put_f64s, put_u64s, take_numbers, take_reals, take_u64s, unfit};
-use crate::{EpochReport, Federation, Fleet};
+use crate::{EpochReport, Federation};
 use std::io::{self, Read, Write};
 
 /// Raised when what is written changes.
 const FORMAT: u64 = 2;
 
-impl<F: Fleet> Federation<F> {
+impl Federation {
     /// Writes the state.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, out: &mut dyn Write) -> io::Result<()> {
-        put_u64s(out, &[FORMAT, self.under_way.rounds])?;
+        put_u64s(out, &[FORMAT, self.partial_epoch.rounds])?;
         put_f64s(out, &[self.clock])?;
-        self.under_way.report.save(out)?;
+        self.partial_epoch.report.save(out)?;
         self.coordinator.save(out)?;
         self.row_updates.tables().iter().try_for_each(|counts| put_u64s(out, counts))?;
-        self.fleet.save(out)
+        self.devices.save(out)
     }
 
     /// Takes back what [`save`](Self::save) wrote, of a federation founded alike. After an error this one is of no use.
@@ -31,28 +31,28 @@ impl<F: Fleet> Federation<F> {
     /// # Errors
     /// If it cannot be read, or is of another kind of federation.
     pub fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
-        let [format, under_way] = take_numbers(from)?;
+        let [format, partial_epoch] = take_numbers(from)?;
         if format != FORMAT {
             return Err(unfit(format!(
                 "a federation's state in format {format}; this program reads {FORMAT}"
             )));
         }
-        if under_way >= self.plan.rounds as u64 {
-            return Err(unfit(format!("{under_way} rounds of an epoch that has {}", self.plan.rounds)));
+        if partial_epoch >= self.schedule.rounds as u64 {
+            return Err(unfit(format!("{partial_epoch} rounds of an epoch that has {}", self.schedule.rounds)));
         }
         let [clock] = take_reals(from)?;
         self.clock = clock;
-        self.under_way.rounds = under_way;
-        self.under_way.report = EpochReport::restore(from)?;
+        self.partial_epoch.rounds = partial_epoch;
+        self.partial_epoch.report = EpochReport::restore(from)?;
         self.coordinator.restore(from)?;
         self.row_updates.tables_mut().iter_mut().try_for_each(|counts| take_u64s(from, counts))?;
-        self.fleet.restore(from)
+        self.devices.restore(from)
     }
 }
 
 impl EpochReport {
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Attendance {
+        let ParticipationStats {
             unavailable,
             asked,
             trained,
@@ -65,7 +65,7 @@ impl EpochReport {
             downloaded,
             loss,
             seconds,
-        } = self.attendance;
+        } = self.participation;
         put_u64s(
             out,
             &[unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded, self.down],
@@ -77,7 +77,7 @@ impl EpochReport {
         let [unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded, down] =
             take_numbers(from)?;
         let [loss, seconds] = take_reals(from)?;
-        let attendance = Attendance {
+        let participation = ParticipationStats {
             unavailable,
             asked,
             trained,
@@ -91,6 +91,6 @@ impl EpochReport {
             loss,
             seconds,
         };
-        Ok(Self { attendance, down })
+        Ok(Self { participation, down })
     }
 }

@@ -1,34 +1,35 @@
 //! The server's half of a federation, whether its devices are simulated or real.
 //!
 //! A round goes so: [`draw`](Coordinator::draw) a cohort, tell it the [`terms`](Coordinator::terms), let it have the
-//! [`offer`](Coordinator::offer), add up what it sends, and [`absorb`](Coordinator::absorb) the sum, or
+//! [`offer`](Coordinator::offer), add up what it sends, and [`apply`](Coordinator::apply) the sum, or
 //! [`skip`](Coordinator::skip) the round if too little came. Nothing here waits, reads a clock or sends anything.
 
-use crate::announcement::Announcement;
-use crate::distribution::Distribution;
+use crate::announcement::RoundAnnouncement;
+use crate::downloads::ModelDistribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use crate::{
-    Cohort, Collected, Counting, Downloads, Drawn, FederationError, Guardian, Offer, RoundRules, Selector,
-    Spent, Strategy, Tally,
+    Cohort, Aggregate, Aggregation, Downloads, SelectedCohort, FederationError, PrivacyEngine, Offer, RoundRules, CohortSelector,
+    PrivacySpent, Strategy, OrderedAggregator,
 };
+use sottovoce_client::streams;
 use sottovoce_core::{Rng, math};
-use sottovoce_privacy::Protected;
-use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, Terms};
+use sottovoce_privacy::PrivacyMechanism;
+use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-/// Shared model, strategy, and the rules by which devices are asked.
+/// Server model, strategy, and the rules by which devices are asked.
 pub struct Coordinator {
     pub(crate) strategy: Box<dyn Strategy>,
     cohort: Cohort,
     pub(crate) shared: SharedModel,
-    pub(crate) distribution: Distribution,
+    pub(crate) distribution: ModelDistribution,
     pub(crate) layout: Layout,
-    pub(crate) announcement: Announcement,
-    pub(crate) selector: Selector,
+    pub(crate) announcement: RoundAnnouncement,
+    pub(crate) selector: CohortSelector,
     pub(crate) rules: RoundRules,
-    counting: Counting,
-    pub(crate) guardian: Option<Guardian>,
+    aggregation: Aggregation,
+    pub(crate) privacy_engine: Option<PrivacyEngine>,
     rng: Rng,
 }
 
@@ -37,7 +38,7 @@ impl Coordinator {
     pub fn new(
         strategy: Box<dyn Strategy>,
         start: Parameters,
-        terms: Terms,
+        terms: TermsDraft,
         cohort: Cohort,
         rng: Rng,
     ) -> Self {
@@ -47,28 +48,28 @@ impl Coordinator {
             strategy,
             cohort,
             layout: shared.parameters.layout(),
-            distribution: Distribution::plain(),
+            distribution: ModelDistribution::plain(),
             shared,
-            announcement: Announcement::new(terms),
-            selector: Selector::new(Vec::new()),
+            announcement: RoundAnnouncement::new(terms),
+            selector: CohortSelector::new(Vec::new()),
             rules: RoundRules::default(),
-            counting: Counting::default(),
-            guardian: None,
+            aggregation: Aggregation::default(),
+            privacy_engine: None,
             rng,
         }
     }
 
     /// The same with other rules for asking and for the end of a round.
     #[must_use]
-    pub fn under(mut self, rules: RoundRules) -> Self {
+    pub fn with_rules(mut self, rules: RoundRules) -> Self {
         self.rules = rules;
         self
     }
 
     /// The same with updates added up so.
     #[must_use]
-    pub fn counting(mut self, counting: Counting) -> Self {
-        self.counting = counting;
+    pub fn with_aggregation(mut self, aggregation: Aggregation) -> Self {
+        self.aggregation = aggregation;
         self
     }
 
@@ -76,70 +77,70 @@ impl Coordinator {
     ///
     /// # Errors
     /// If the layers do not go together or with how updates are added up, or leave no room for so many devices.
-    pub fn protecting(mut self, guardian: Guardian) -> Result<Self, FederationError> {
-        self.guardian = Some(guardian);
+    pub fn with_privacy(mut self, privacy_engine: PrivacyEngine) -> Result<Self, FederationError> {
+        self.privacy_engine = Some(privacy_engine);
         self.protect()?;
         Ok(self)
     }
 
-    /// Takes up how the guardian protects updates, from the next round on.
+    /// Takes up how the privacy_engine protects updates, from the next round on.
     fn protect(&mut self) -> Result<(), FederationError> {
-        let Some(guardian) = &self.guardian else { return Ok(()) };
-        if let Some(summed) = guardian.summed(&self.layout)? {
-            self.counting = self.counting.clone().protected(Arc::new(summed))?;
+        let Some(privacy_engine) = &self.privacy_engine else { return Ok(()) };
+        if let Some(sum) = privacy_engine.quantized_sum(&self.layout)? {
+            self.aggregation = self.aggregation.clone().protected(Arc::new(sum))?;
         }
-        self.announcement.protect(guardian.protection().terms());
+        self.announcement.protect(privacy_engine.config().terms());
         Ok(())
     }
 
     /// An empty sum for the next round's updates that was one of an earlier round.
-    pub(crate) fn renew(&self, collected: &mut Collected) {
-        collected.follow(&self.counting);
+    pub(crate) fn renew(&self, aggregate: &mut Aggregate) {
+        aggregate.renew(&self.aggregation);
     }
 
     /// How updates are protected, if they are.
-    pub fn protected(&self) -> Option<&Protected> {
-        self.counting.protection().map(|summed| &summed.protected)
+    pub fn privacy(&self) -> Option<&PrivacyMechanism> {
+        self.aggregation.privacy()
     }
 
     /// Whether uploads do not say whose they are: a server then gives each device of a cohort one token.
     pub fn is_anonymous(&self) -> bool {
-        self.guardian.as_ref().is_some_and(Guardian::is_anonymous)
+        self.privacy_engine.as_ref().is_some_and(PrivacyEngine::is_anonymous)
     }
 
-    /// These devices took part in the round: to be said before [`absorb`](Self::absorb).
+    /// These devices took part in the round: to be said before [`apply`](Self::apply).
     ///
     /// # Errors
-    /// If the accounts of differential privacy cannot be kept.
-    pub fn took_part(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
-        self.guardian.as_mut().map_or(Ok(()), |guardian| guardian.took_part(cohort))
+    /// If the accountant of differential privacy cannot be kept.
+    pub fn record_participants(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
+        self.privacy_engine.as_mut().map_or(Ok(()), |privacy_engine| privacy_engine.record_participants(cohort))
     }
 
     /// What was spent of differential privacy so far, if there is any.
-    pub fn spent(&self) -> Option<Spent> {
-        self.guardian.as_ref().and_then(Guardian::spent)
+    pub fn privacy_spent(&self) -> Option<PrivacySpent> {
+        self.privacy_engine.as_ref().and_then(PrivacyEngine::spent)
     }
 
     /// The same with another way to bring the shared model to devices.
     ///
     /// # Errors
     /// If its values cannot be written that way.
-    pub fn distributing(mut self, downloads: Downloads) -> Result<Self, FederationError> {
-        self.distribution = Distribution::new(downloads, &self.shared)?;
+    pub fn with_downloads(mut self, downloads: Downloads) -> Result<Self, FederationError> {
+        self.distribution = ModelDistribution::new(downloads, &self.shared)?;
         Ok(self)
     }
 
     /// Says who may be asked from now on, ascending, all as likely.
     pub fn ask_among(&mut self, devices: Vec<u32>) {
-        self.selector = Selector::new(devices);
+        self.selector = CohortSelector::new(devices);
     }
 
     /// Draws cohorts by weight from now on, one a device that may be asked.
     ///
     /// # Errors
     /// If there is not one weight a device, or a weight is negative or not finite, or all are 0.
-    pub fn weigh(&mut self, weights: &[f64]) -> Result<(), FederationError> {
-        let selector = std::mem::replace(&mut self.selector, Selector::new(Vec::new()));
+    pub fn set_weights(&mut self, weights: &[f64]) -> Result<(), FederationError> {
+        let selector = std::mem::replace(&mut self.selector, CohortSelector::new(Vec::new()));
         self.selector = selector.weighted(weights)?;
         Ok(())
     }
@@ -173,8 +174,8 @@ impl Coordinator {
     pub fn wanted(&self) -> usize {
         let population = self.selector.population().len();
         let wanted = self.cohort.size(population);
-        match &self.guardian {
-            Some(guardian) => guardian.wanted(wanted, population, &self.randomness()),
+        match &self.privacy_engine {
+            Some(privacy_engine) => privacy_engine.wanted(wanted, population, &self.randomness()),
             None => wanted,
         }
     }
@@ -183,10 +184,10 @@ impl Coordinator {
     ///
     /// # Errors
     /// If the budget of differential privacy does not allow it.
-    pub fn may_go_on(&self) -> Result<(), FederationError> {
+    pub fn check_budget(&self) -> Result<(), FederationError> {
         let population = self.selector.population().len();
-        match &self.guardian {
-            Some(guardian) => guardian.may_spend(self.cohort.size(population), population),
+        match &self.privacy_engine {
+            Some(privacy_engine) => privacy_engine.may_spend(self.cohort.size(population), population),
             None => Ok(()),
         }
     }
@@ -198,16 +199,27 @@ impl Coordinator {
 
     /// Randomness of the next round.
     pub(crate) fn randomness(&self) -> Rng {
-        self.rng.stream("round", self.round().0)
+        self.rng.stream(streams::ROUND, self.round().0)
     }
 
     /// The cohort of the next round, of devices that can be reached.
-    pub fn draw(&mut self, reachable: &dyn Fn(u32) -> bool) -> Drawn<'_> {
-        // More than sums have room for would all have to stay away.
-        let integers = self.protected().and_then(|protected| protected.protection().integers);
-        let room = integers.map_or(usize::MAX, |integers| integers.devices as usize);
+    pub fn draw(&mut self, reachable: &dyn Fn(u32) -> bool) -> SelectedCohort<'_> {
+        self.draw_attempt(0, reachable)
+    }
+
+    /// One attempt at the cohort of the next round. The only place where cohorts are drawn, simulated or deployed.
+    pub(crate) fn draw_attempt(&mut self, attempt: u64, reachable: &dyn Fn(u32) -> bool) -> SelectedCohort<'_> {
+        // Sums have room for so many devices; more would all have to be turned away.
+        let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
+        let room = quantization.map_or(usize::MAX, |quantization| quantization.devices as usize);
         let (ask, rng) = (self.rules.ask(self.wanted()).min(room), self.randomness());
-        self.selector.draw_reachable(ask, &mut rng.stream("cohort", 0), reachable)
+        self.selector.draw_reachable(ask, &mut rng.stream(streams::COHORT, attempt), reachable)
+    }
+
+
+    /// Who may be asked.
+    pub(crate) fn population(&self) -> &[u32] {
+        self.selector.population()
     }
 
     /// The terms of the next round for so many devices.
@@ -221,13 +233,13 @@ impl Coordinator {
     }
 
     /// An empty sum for a round's updates.
-    pub fn collected(&self) -> Collected {
-        Collected::counting(&self.layout, &self.counting)
+    pub fn empty_aggregate(&self) -> Aggregate {
+        Aggregate::with(&self.layout, &self.aggregation)
     }
 
     /// To add up what a cohort sends, one device after the other.
-    pub fn tally<'a>(&self, cohort: &'a [u32]) -> Tally<'a> {
-        Tally::new(&self.layout, cohort, &self.counting)
+    pub fn ordered_aggregator<'a>(&self, cohort: &'a [u32]) -> OrderedAggregator<'a> {
+        OrderedAggregator::new(&self.layout, cohort, &self.aggregation)
     }
 
     /// What devices are given to train on.
@@ -238,35 +250,35 @@ impl Coordinator {
     /// Goes on to the next round with the shared model as it is.
     pub fn skip(&mut self) {
         let round = RoundId(self.round().0 + 1);
-        self.announcement.go_on_with(round);
+        self.announcement.set_round(round);
     }
 
     /// Goes on with this round, as found in a record.
-    pub fn go_on_with(&mut self, round: RoundId) {
-        self.announcement.go_on_with(round);
+    pub fn set_round(&mut self, round: RoundId) {
+        self.announcement.set_round(round);
     }
 
-    /// Takes in what a round collected: the next version of the shared model. The round's number stays.
+    /// Takes in what a round aggregate: the next version of the shared model. The round's number stays.
     ///
     /// # Errors
     /// If the shared model is no longer finite, or cannot be sent.
-    pub fn absorb(&mut self, round: RoundId, collected: &mut Collected) -> Result<(), FederationError> {
-        if let Some(guardian) = &mut self.guardian {
+    pub fn apply(&mut self, round: RoundId, aggregate: &mut Aggregate) -> Result<(), FederationError> {
+        if let Some(privacy_engine) = &mut self.privacy_engine {
             let population = self.selector.population().len();
-            let moved = guardian.open(round, collected, (self.cohort.size(population), population))?;
+            let moved = privacy_engine.open(round, aggregate, (self.cohort.size(population), population))?;
             if moved {
                 self.protect()?;
             }
         }
-        collected.settle();
-        self.strategy.absorb(&mut self.shared.parameters, collected);
+        aggregate.finish();
+        self.strategy.apply(&mut self.shared.parameters, aggregate);
         self.shared.version = ModelVersion(self.shared.version.0 + 1);
-        match first_infinite(&self.shared.parameters, collected) {
+        match first_infinite(&self.shared.parameters, aggregate) {
             Some((table, row)) => {
                 let what = format!("row {row} of table {table:?} is no longer finite");
                 Err(FederationError::Diverged { round: round.0, what })
             }
-            None => self.distribution.follow(&self.shared, collected),
+            None => self.distribution.follow(&self.shared, aggregate),
         }
     }
 
@@ -290,7 +302,7 @@ impl Coordinator {
     pub fn save_memory(&self, out: &mut dyn Write) -> io::Result<()> {
         self.distribution.save(out)?;
         self.strategy.save(out)?;
-        self.guardian.as_ref().map_or(Ok(()), |guardian| guardian.save(out))
+        self.privacy_engine.as_ref().map_or(Ok(()), |privacy_engine| privacy_engine.save(out))
     }
 
     /// Takes back what [`save`](Self::save) wrote, of a coordinator made alike. After an error this one is of no use.
@@ -305,7 +317,7 @@ impl Coordinator {
         for table in self.shared.parameters.tables_mut() {
             take_f32s(from, table.values_mut())?;
         }
-        self.announcement.go_on_with(RoundId(round));
+        self.announcement.set_round(RoundId(round));
         self.restore_memory(ModelVersion(version), from)
     }
 
@@ -336,10 +348,10 @@ impl Coordinator {
         parameters: Parameters,
         memory: &mut dyn Read,
     ) -> io::Result<()> {
-        let accounts = self.guardian.as_ref().and_then(Guardian::accounts).cloned();
+        let accountant = self.privacy_engine.as_ref().and_then(PrivacyEngine::accountant).cloned();
         let resumed = self.resume(number, parameters, memory);
-        if let Some(guardian) = &mut self.guardian {
-            guardian.keep_accounts(accounts);
+        if let Some(privacy_engine) = &mut self.privacy_engine {
+            privacy_engine.keep_accounts(accountant);
         }
         resumed?;
         self.distribution.forget_past();
@@ -350,8 +362,8 @@ impl Coordinator {
         self.shared.version = version;
         self.distribution.restore(version, from)?;
         self.strategy.restore(&self.shared.parameters, from)?;
-        if let Some(guardian) = &mut self.guardian {
-            guardian.restore(from)?;
+        if let Some(privacy_engine) = &mut self.privacy_engine {
+            privacy_engine.restore(from)?;
             self.protect().map_err(|error| unfit(error.to_string()))?;
         }
         Ok(())
@@ -359,7 +371,7 @@ impl Coordinator {
 }
 
 /// The first changed row with a value that is not finite.
-fn first_infinite(shared: &Parameters, changed: &Collected) -> Option<(String, usize)> {
+fn first_infinite(shared: &Parameters, changed: &Aggregate) -> Option<(String, usize)> {
     for (table, sums) in shared.tables().iter().zip(changed.tables()) {
         let infinite = |&(row, ..): &(usize, u32, &[f32])| !math::all_finite(table.row(row));
         if let Some((row, ..)) = sums.rows().find(infinite) {

@@ -1,42 +1,18 @@
 //! What the owners of a simulated population let leave their devices.
 
-use crate::FederationError;
+use crate::{FederationError, PiSpread};
+use sottovoce_client::streams;
 use sottovoce_core::{Histories, HistoriesBuilder, Rng};
-use sottovoce_protocol::{PiDraw, Policy, PolicyError, Reportable};
+use sottovoce_protocol::{DisclosureMode, Policy, PolicyError, Reportable};
 use std::collections::BTreeSet;
 
-/// How pi varies over a population; its mean is the given one in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PiSpread {
-    /// Everyone has the same.
-    Fixed,
-    /// Uniform on the widest interval around the mean within 0 to 1.
-    Uniform,
-    /// Some disclose everything, the others nothing.
-    AllOrNothing,
-}
-
-impl PiSpread {
-    /// Names for settings; the first is the default.
-    pub const NAMES: &'static [&'static str] = &["fixed", "uniform", "all-or-nothing"];
-
-    /// By name.
-    pub fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "fixed" => Self::Fixed,
-            "uniform" => Self::Uniform,
-            "all-or-nothing" => Self::AllOrNothing,
-            _ => return None,
-        })
-    }
-
-    fn draw(self, mean: f64, rng: &mut Rng) -> f64 {
-        let reach = mean.min(1.0 - mean);
-        match self {
-            Self::Fixed => mean,
-            Self::Uniform => (mean + reach * (2.0 * rng.unit() - 1.0)).clamp(0.0, 1.0),
-            Self::AllOrNothing => f64::from(u8::from(rng.chance(mean))),
-        }
+/// A user's pi.
+fn draw_pi(spread: PiSpread, mean: f64, rng: &mut Rng) -> f64 {
+    let reach = mean.min(1.0 - mean);
+    match spread {
+        PiSpread::Fixed => mean,
+        PiSpread::Uniform => (mean + reach * (2.0 * rng.unit() - 1.0)).clamp(0.0, 1.0),
+        PiSpread::AllOrNothing => f64::from(u8::from(rng.chance(mean))),
     }
 }
 
@@ -61,7 +37,7 @@ impl Disclosure {
 
     /// The given policy, with a pi for each device drawn around the policy's.
     pub fn spread(policy: Policy, how: PiSpread, devices: usize, rng: &Rng) -> Self {
-        let draw = |device| how.draw(policy.pi(), &mut rng.stream("pi", device as u64)) as f32;
+        let draw = |device| draw_pi(how, policy.pi(), &mut rng.stream(streams::PI, device as u64)) as f32;
         let own = if how == PiSpread::Fixed { Vec::new() } else { (0..devices).map(draw).collect() };
         Self { own, ..Self::same(policy, rng) }
     }
@@ -70,7 +46,7 @@ impl Disclosure {
     #[must_use]
     pub fn reporting(mut self, share: f64, devices: usize, rng: &Rng) -> Self {
         (self.policy.samples, self.policy.criteria) = (true, Reportable::All);
-        let silent = |device| !rng.stream("reporting", device as u64).chance(share);
+        let silent = |device| !rng.stream(streams::REPORTING, device as u64).chance(share);
         self.silent = if share < 1.0 { (0..devices).map(silent).collect() } else { Vec::new() };
         self
     }
@@ -81,22 +57,22 @@ impl Disclosure {
     }
 
     /// Whether somebody keeps some of what they have at home for good.
-    pub(crate) fn parts_histories(&self) -> bool {
-        let some = self.own.iter().any(|&pi| pi < 1.0) && self.policy.draw == PiDraw::Kept;
-        some || self.policy.parts_history()
+    pub(crate) fn withholds_items(&self) -> bool {
+        let some = self.own.iter().any(|&pi| pi < 1.0) && self.policy.disclosure == DisclosureMode::Fixed;
+        some || self.policy.withholds_items()
     }
 
     /// Of everybody what they do not keep at home for good.
-    pub(crate) fn shown(&self, people: &Histories) -> Result<Histories, FederationError> {
+    pub(crate) fn disclosed_histories(&self, people: &Histories) -> Result<Histories, FederationError> {
         let (rated, timed) = (!people.ratings().is_empty(), !people.times().is_empty());
         let mut all = HistoriesBuilder::new(people.catalog_size(), rated, timed);
         let mut policy = self.policy();
         for user in 0..people.users() {
             let device = user as u32;
             self.become_of(device, &mut policy)?;
-            let kept = self.kept(device, &policy);
+            let fixed = self.fixed_seed(device, &policy);
             for (place, &item) in people.of(user).iter().enumerate() {
-                if !policy.parts_history() || policy.shows(item, kept) {
+                if !policy.withholds_items() || policy.discloses(item, fixed) {
                     let rating = people.ratings_of(user).get(place).copied().unwrap_or_default();
                     let time = people.times_of(user).get(place).copied().unwrap_or_default();
                     let pushed = all.push(item, rating, time);
@@ -109,9 +85,9 @@ impl Disclosure {
     }
 
     /// What is drawn once for good of what leaves a device; nothing where its policy does not ask for it.
-    pub(crate) fn kept(&self, device: u32, policy: &Policy) -> u64 {
-        match policy.draw {
-            PiDraw::Kept if policy.pi() < 1.0 => self.rng.stream("kept", u64::from(device)).next_u64(),
+    fn fixed_seed(&self, device: u32, policy: &Policy) -> u64 {
+        match policy.disclosure {
+            DisclosureMode::Fixed if policy.pi() < 1.0 => self.rng.stream(streams::FIXED_DISCLOSURE, u64::from(device)).next_u64(),
             _ => 0,
         }
     }

@@ -1,9 +1,10 @@
 //! What can go wrong in a federation.
 
-use crate::{CountingError, HistoryFileError, ProtectedCounting, WeightsError};
-use sottovoce_privacy::ProtectionError;
+use crate::{AggregationError, HistoryFileError, ProtectedAggregationError, WeightsError};
+use sottovoce_privacy::PrivacyError;
 use sottovoce_privacy::dp::DpError;
-use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError};
+use sottovoce_client::Declined;
+use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError};
 use std::fmt;
 use thiserror::Error;
 
@@ -65,9 +66,9 @@ pub enum FederationError {
         /// The setting that needs it.
         needed_by: String,
     },
-    /// A setting without which a server cannot plan its rounds.
+    /// A setting without which a server cannot schedule its rounds.
     #[error("setting {key} must be given: {why}")]
-    Unhosted {
+    NotHostable {
         /// The setting.
         key: &'static str,
         /// Why.
@@ -93,16 +94,16 @@ pub enum FederationError {
     },
     /// A guard that does not know weights.
     #[error(transparent)]
-    Counting(#[from] CountingError),
-    /// A guard or a weighing for updates that are protected.
+    Aggregation(#[from] AggregationError),
+    /// A guard or a weighting for updates that are protected.
     #[error(transparent)]
-    ProtectedCounting(#[from] ProtectedCounting),
-    /// Layers that do not go together.
+    ProtectedAggregationError(#[from] ProtectedAggregationError),
+    /// CriteriaSums that do not go together.
     #[error(transparent)]
-    Protection(#[from] ProtectionError),
-    /// Accounts that cannot be kept.
+    Protection(#[from] PrivacyError),
+    /// PrivacyAccountant that cannot be kept.
     #[error(transparent)]
-    Accounts(#[from] DpError),
+    PrivacyAccountant(#[from] DpError),
     /// A sum that could not be opened or read.
     #[error("round {round}: the sum of the updates cannot be read: {reason}")]
     Sealed {
@@ -157,14 +158,14 @@ pub enum FederationError {
 }
 
 impl FederationError {
-    pub(crate) fn training(device: u32, error: &UpdateError) -> Self {
+    pub(crate) fn training(device: u32, error: &Declined) -> Self {
         Self::Device { device, stage: Stage::Train, reason: error.to_string() }
     }
 
     /// An update whose values cannot be written is the first sign of divergence that a device sees.
-    pub(crate) fn disclosing(device: u32, round: u64, error: &DisclosureError) -> Self {
+    pub(crate) fn disclosing(device: u32, round: u64, error: &Declined) -> Self {
         match error {
-            DisclosureError::Value(error) => {
+            Declined::Disclosure(DisclosureError::Value(error)) => {
                 Self::Diverged { round, what: format!("device {device}: {error}") }
             }
             other => Self::Device { device, stage: Stage::Disclose, reason: other.to_string() },

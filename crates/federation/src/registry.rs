@@ -1,59 +1,55 @@
-//! All models: trained in one place, and trained in a federation.
+//! All models, centralised and federated, by name.
+//!
+//! ```
+//! use sottovoce_federation::registry;
+//! let fpl = registry::find("fpl")?;
+//! assert!(fpl.schema().any(|setting| setting.key == "pi"));
+//! assert!(registry::find("fpl+").err().unwrap().to_string().contains("did you mean `fpl`?"));
+//! # Ok::<(), sottovoce_models::ModelError>(())
+//! ```
 
-use crate::autoencoder::{self, FedVae};
-use crate::fcf::{self, Fcf};
-use crate::fpl::{self, Fpl};
-use crate::gmf::{self, FedGmf};
-use crate::hosting;
-use crate::kgflex::{self, KgFlex};
-use crate::simulated::{self, FederatedModel};
-use crate::{FederationError, Hosted, Hosting, Recorder, Streaming};
+use crate::config::FederationConfig;
+use crate::{Recorder, Simulation};
+use sottovoce_models::federated::{self, Entry, ModelInfo};
 use sottovoce_models::registry::{Model, find_in};
-use sottovoce_models::settings::{Settings, Value};
+use sottovoce_models::settings::Settings;
 use sottovoce_models::{ModelError, Recommender, central};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-/// A model that is trained in a federation.
-struct Federated {
-    model: Model,
-    streaming: fn(&Settings) -> Box<dyn Streaming>,
-    recorded: fn(&Settings, Arc<dyn Recorder>) -> Box<dyn Recommender>,
-    host: fn(&Settings, &Hosting) -> Result<Hosted, HostError>,
-}
+pub use sottovoce_models::federated::{RegisterError, register};
 
-impl Federated {
-    const fn of<M: FederatedModel + 'static>(model: Model) -> Self {
-        Self {
-            model,
-            streaming: simulated::streaming::<M>,
-            recorded: simulated::recorded::<M>,
-            host: hosting::host::<M>,
+/// Models are few and live as long as the program.
+static FEDERATED: RwLock<Vec<&'static Model>> = RwLock::new(Vec::new());
+static CENTRAL: LazyLock<Vec<Model>> =
+    LazyLock::new(|| central::MODELS.iter().map(|model| model.model()).collect());
+
+fn model(entry: &Entry) -> &'static Model {
+    let mut known = FEDERATED.write().unwrap_or_else(PoisonError::into_inner);
+    match known.iter().find(|model| model.name == entry.info.name) {
+        Some(model) => model,
+        None => {
+            known.push(Box::leak(Box::new(build(entry))));
+            known[known.len() - 1]
         }
     }
 }
 
-/// In the order in which they are shown.
-static FEDERATED: &[Federated] = &[
-    Federated::of::<Fpl>(fpl::MODEL),
-    Federated::of::<Fcf>(fcf::MODEL),
-    Federated::of::<FedGmf>(gmf::MODEL),
-    Federated::of::<FedVae>(autoencoder::MODEL),
-    Federated::of::<KgFlex>(kgflex::MODEL),
-];
+fn build(entry: &Entry) -> Model {
+    let ModelInfo { name, title, summary, paper } = entry.info;
+    let mut schema = entry.schema();
+    schema.extend(FederationConfig::schema_for(&entry.epochs));
+    let entry = *entry;
+    Model::new([name, title, summary, paper], schema, move |settings| Box::new(Simulation::new(&entry, settings)))
+}
 
-static FEDERATED_MODELS: LazyLock<Vec<Model>> =
-    LazyLock::new(|| FEDERATED.iter().map(|each| each.model).collect());
-
-static ALL: LazyLock<Vec<Model>> = LazyLock::new(|| [central::MODELS, federated()].concat());
-
-/// The models that are trained in a federation, in the order in which they are shown.
-pub fn federated() -> &'static [Model] {
-    &FEDERATED_MODELS
+/// The federated models, in the order in which they are shown.
+pub fn federated() -> Vec<&'static Model> {
+    federated::all().iter().map(model).collect()
 }
 
 /// All models, in the order in which they are shown.
-pub fn all() -> &'static [Model] {
-    &ALL
+pub fn all() -> Vec<&'static Model> {
+    CENTRAL.iter().chain(federated()).collect()
 }
 
 /// The model of this name.
@@ -61,60 +57,22 @@ pub fn all() -> &'static [Model] {
 /// # Errors
 /// If there is none; the message names the nearest.
 pub fn find(name: &str) -> Result<&'static Model, ModelError> {
-    find_in(all(), name)
+    find_in(&all(), name)
 }
 
-/// A model that learns from histories that stay in a file; `None` for models that need all histories at once.
-pub fn streaming(name: &str, settings: &Settings) -> Option<Box<dyn Streaming>> {
-    let found = FEDERATED.iter().find(|each| each.model.name == name);
-    found.map(|each| (each.streaming)(settings))
+/// Whether the model of this name is federated.
+pub fn is_federated(name: &str) -> bool {
+    federated::find(name).is_ok()
 }
 
-/// A model whose training shows a recorder what its server sees; `None` for models that are trained in one place.
-pub fn recorded(
-    name: &str,
-    settings: &Settings,
-    recorder: Arc<dyn Recorder>,
-) -> Option<Box<dyn Recommender>> {
-    let found = FEDERATED.iter().find(|each| each.model.name == name);
-    found.map(|each| (each.recorded)(settings, recorder))
+/// A simulation of a federated model; `None` for models that are trained in one place.
+pub fn simulation(name: &str, settings: &Settings) -> Option<Simulation> {
+    federated::find(name).ok().map(|entry| Simulation::new(&entry, settings))
 }
 
-/// The server's half of a model that is trained in a federation, with these settings put over the defaults.
-///
-/// # Errors
-/// If there is no such model, a setting is wrong or not a server's to make, or the model cannot be started.
-pub fn host<'a>(
-    name: &str,
-    given: impl IntoIterator<Item = (&'a str, Value)>,
-    hosting: &Hosting,
-) -> Result<Hosted, HostError> {
-    let given: Vec<(&str, Value)> = given.into_iter().collect();
-    if let Some((key, _)) = given.iter().find(|(key, _)| hosting::is_of_devices(key)) {
-        return Err(HostError::NotTheServers((*key).to_owned()));
-    }
-    let settings = find_in(federated(), name)?.settings(given)?;
-    let place = federated().iter().take_while(|model| model.name != name).count();
-    (FEDERATED[place].host)(&settings, hosting)
-}
-
-/// Why a server cannot have a model.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    /// No such model, or wrong settings.
-    #[error(transparent)]
-    Settings(#[from] ModelError),
-    /// A setting of simulated devices.
-    #[error(
-        "setting {0} is about simulated devices or is their owners' to choose: a server has no say in it"
-    )]
-    NotTheServers(String),
-    /// There is no noise to be had.
-    #[error("the machine gives no random numbers: {0}")]
-    Randomness(String),
-    /// The model cannot be started.
-    #[error(transparent)]
-    Start(#[from] FederationError),
+/// A federated model whose training shows a recorder what its server sees; `None` for models that are trained in one place.
+pub fn recorded(name: &str, settings: &Settings, recorder: Arc<dyn Recorder>) -> Option<Box<dyn Recommender>> {
+    Some(Box::new(simulation(name, settings)?.with_recorder(recorder)))
 }
 
 #[cfg(test)]
@@ -122,17 +80,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_found() {
-        for (place, model) in all().iter().enumerate() {
-            assert!(std::ptr::eq(find(model.name).unwrap(), &all()[place]), "{} is listed twice", model.name);
-        }
-        for model in all() {
+    fn finds_models_by_unique_names() {
+        let all = all();
+        for (index, model) in all.iter().enumerate() {
+            assert!(all[..index].iter().all(|other| other.name != model.name), "{} is listed twice", model.name);
             let federated = federated().iter().any(|each| each.name == model.name);
-            let settings = model.settings([]).unwrap();
-            assert_eq!(streaming(model.name, &settings).is_some(), federated, "{}", model.name);
+            assert_eq!(simulation(model.name, &model.settings([]).unwrap()).is_some(), federated, "{}", model.name);
         }
         assert_eq!(find("bpr-mf").unwrap().title, "BPR-MF");
-        let wrong = find("fpl+").err().unwrap().to_string();
-        assert!(wrong.contains("did you mean `fpl`?"), "{wrong}");
     }
 }

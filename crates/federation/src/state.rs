@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 /// Values turned into bytes at a time.
 const CHUNK: usize = 4096;
 
-macro_rules! column {
+macro_rules! slab {
     ($put:ident, $take:ident, $number:ty, $bytes:literal) => {
         pub(crate) fn $put(out: &mut dyn Write, values: &[$number]) -> io::Result<()> {
             let mut bytes = [0; $bytes * CHUNK];
@@ -34,9 +34,9 @@ macro_rules! column {
     };
 }
 
-column!(put_f32s, take_f32s, f32, 4);
-column!(put_f64s, take_f64s, f64, 8);
-column!(put_u64s, take_u64s, u64, 8);
+slab!(put_f32s, take_f32s, f32, 4);
+slab!(put_f64s, take_f64s, f64, 8);
+slab!(put_u64s, take_u64s, u64, 8);
 
 /// So many whole numbers.
 pub(crate) fn take_numbers<const N: usize>(from: &mut dyn Read) -> io::Result<[u64; N]> {

@@ -4,7 +4,7 @@ use crate::state::{put_f64s, put_u64s, take_numbers, take_reals};
 use sottovoce_models::{Summary, Traffic, Turnout};
 use std::io::{self, Read, Write};
 
-/// Writes a summary; updates by item and accounts of privacy are the federation's to keep.
+/// Writes a summary; updates by item and accountant of privacy are the federation's to keep.
 pub(crate) fn save(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     let Summary { epochs, triples, traffic, turnout, updates_by_item: _, privacy: _ } = summary;
     let Traffic { down, up, vectors } = *traffic;

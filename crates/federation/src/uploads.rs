@@ -8,13 +8,13 @@
 //! Terms, model and updates are messages of the wire format; numbers are little-endian. A file is written whole or not at
 //! all, and read strictly.
 
-mod keeping;
+mod writer;
 
-pub use keeping::{RoundWriter, UploadWriter};
+pub use writer::{RoundWriter, UploadWriter};
 
-use crate::lane::as_seen;
-use crate::{Collected, Recorder};
-use sottovoce_privacy::{Protected, Protection};
+use crate::worker::as_seen;
+use crate::{Aggregate, Recorder};
+use sottovoce_privacy::{PrivacyMechanism, PrivacyConfig};
 use sottovoce_protocol::{Received, RoundTerms, SharedModel, codec};
 use std::fs;
 use std::io;
@@ -113,7 +113,7 @@ impl StoredUploads {
     /// If a file is damaged, or an upload is not one.
     pub fn replay(&self, recorder: &dyn Recorder) -> Result<(), UploadsError> {
         let layout = self.model.parameters.layout();
-        let mut reading = Reading { received: Received::new(&layout), sum: Collected::new(&layout) };
+        let mut reading = Reading { received: Received::new(&layout), sum: Aggregate::new(&layout) };
         for (round, path) in &self.rounds {
             let bytes = fs::read(path).map_err(unread(path))?;
             let stored = parse(&bytes, *round).map_err(|what| wrong(path, what))?;
@@ -126,7 +126,7 @@ impl StoredUploads {
 /// Memory that one round after the other is read in.
 struct Reading {
     received: Received,
-    sum: Collected,
+    sum: Aggregate,
 }
 
 impl Reading {
@@ -136,10 +136,10 @@ impl Reading {
         if layout.fingerprint() != self.received.update().layout() {
             return Err("the model is another than in the last round".to_owned());
         }
-        let protection = Protection::read(&terms.privacy).map_err(|error| error.to_string())?;
-        let protected = Protected::new(&protection, &layout, terms.cohort_size);
-        let protected = protected.map_err(|error| error.to_string())?.filter(Protected::sends_words);
-        if protected.as_ref().is_some_and(Protected::is_sealed) {
+        let protection = PrivacyConfig::read(&terms.privacy).map_err(|error| error.to_string())?;
+        let protected = PrivacyMechanism::new(&protection, &layout, terms.cohort_size);
+        let protected = protected.map_err(|error| error.to_string())?.filter(PrivacyMechanism::sends_quantized);
+        if protected.as_ref().is_some_and(PrivacyMechanism::is_sealed) {
             return Err("its updates are sealed: they say nothing one by one".to_owned());
         }
         let devices: Vec<u32> = stored.uploads.iter().map(|(device, _)| *device).collect();
@@ -153,15 +153,15 @@ impl Reading {
                     self.sum.add(self.received.update());
                 }
                 Some(protected) => {
-                    let length = protected.packing().length();
-                    let words = codec::decode_words(message, layout.fingerprint(), length).map_err(bad)?;
+                    let length = protected.quantizer().length();
+                    let words = codec::decode_quantized(message, layout.fingerprint(), length).map_err(bad)?;
                     let seen = as_seen(&words.words, protected, &model.parameters);
                     recorder.upload(round, device, seen.update());
                     self.sum.add(seen.update());
                 }
             }
         }
-        self.sum.settle();
+        self.sum.finish();
         recorder.sum(round, &self.sum);
         self.sum.clear();
         Ok(())
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use sottovoce_core::Rng;
     use sottovoce_protocol::{
-        Draws, FederationId, Keyed, Layout, Ledger, Mark, ModelVersion, Parameters, Policy, Shape, Terms,
+        DisclosureSeeds, FederationId, Keyed, Layout, Ledger, RowOrigin, ModelVersion, Parameters, Policy, Shape, TermsDraft,
         Trained, Update, ValueEncoding,
     };
     use std::sync::Mutex;
@@ -248,8 +248,8 @@ mod tests {
 
         fn sealed(&self, _: u64, _: u32) {}
 
-        fn sum(&self, _: u64, collected: &Collected) {
-            self.0.lock().unwrap().push(format!("{} uploads", collected.updates));
+        fn sum(&self, _: u64, aggregate: &Aggregate) {
+            self.0.lock().unwrap().push(format!("{} uploads", aggregate.updates));
         }
     }
 
@@ -259,10 +259,10 @@ mod tests {
 
     fn message(row: u32, terms: &RoundTerms) -> Vec<u8> {
         let mut trained = Trained::new(&layout());
-        trained.push_row(0, row, Mark::Other).unwrap().fill(0.5);
+        trained.push_row(0, row, RowOrigin::Other).unwrap().fill(0.5);
         let policy = Policy::new(1.0).unwrap();
         let disclosed =
-            trained.disclose(&policy, terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1))).unwrap();
+            trained.disclose(&policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1))).unwrap();
         let mut bytes = Vec::new();
         codec::encode_update(&disclosed, &mut bytes);
         bytes
@@ -270,7 +270,7 @@ mod tests {
 
     fn stored() -> (tempfile::TempDir, RoundTerms) {
         let folder = tempfile::tempdir().unwrap();
-        let terms = RoundTerms::freeze(Terms::default()).unwrap();
+        let terms = RoundTerms::freeze(TermsDraft::default()).unwrap();
         let (one, other) = (message(1, &terms), message(7, &terms));
         keep(folder.path(), 12, &[(2, &one), (5, &other)]);
         keep(folder.path(), 3, &[(5, &one)]);
@@ -282,7 +282,7 @@ mod tests {
         let model = SharedModel { federation: FederationId(0), version: ModelVersion(round), parameters };
         let mut message = Vec::new();
         codec::encode_model(&model, ValueEncoding::F32, &mut message).unwrap();
-        let terms = RoundTerms::freeze(Terms::default()).unwrap();
+        let terms = RoundTerms::freeze(TermsDraft::default()).unwrap();
         let mut writer = UploadWriter::new(folder).round(round, &terms, &message).unwrap();
         for (device, message) in uploads {
             writer.add(*device, message).unwrap();

@@ -12,12 +12,12 @@ use sottovoce_protocol::{Policy, ValueEncoding};
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-struct Counting;
+struct Aggregation;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: every call is handed on to the system's allocator unchanged; the counter does not touch memory.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for Aggregation {
     unsafe fn alloc(&self, block: Block) -> *mut u8 {
         COUNT.fetch_add(1, Relaxed);
         // SAFETY: the caller's promises about `block` are the system allocator's conditions.
@@ -31,14 +31,14 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: Aggregation = Aggregation;
 
 /// Allocations of 50 rounds, after 50 in which buffers have grown: the fewest of five times.
-fn allocations(users: usize, cohort: Cohort, triples: usize, habits: Habits, rules: RoundRules) -> usize {
+fn allocations(users: usize, cohort: Cohort, triples: usize, profile: DeviceProfile, rules: RoundRules) -> usize {
     let mut federation = World {
         histories: people(users, 60),
-        plan: Box::new(move |_| Plan { cohort, triples, rounds: 50 }),
-        strategy: Box::new(Damped { rate: 0.01, devices: 20.0 }),
+        schedule: Box::new(move |_| Schedule { cohort, triples, rounds: 50 }),
+        strategy: Box::new(DampedSum { rate: 0.01, devices: 20.0 }),
         policy: Policy::new(0.5).unwrap(),
         spread: PiSpread::Uniform,
         values: ValueEncoding::F16,
@@ -46,8 +46,8 @@ fn allocations(users: usize, cohort: Cohort, triples: usize, habits: Habits, rul
         downloads: Downloads::default(),
         rate: 0.01,
     }
-    .found_with(1, habits)
-    .under(rules);
+    .found_with(1, profile)
+    .with_rules(rules);
     federation.epoch().unwrap();
     let mut an_epoch = || {
         let before = COUNT.load(Relaxed);
@@ -60,20 +60,20 @@ fn allocations(users: usize, cohort: Cohort, triples: usize, habits: Habits, rul
 #[test]
 fn rounds_allocate_nothing_for_a_triple_or_a_device() {
     let allocations_of = |users, cohort, triples| {
-        allocations(users, cohort, triples, Habits::default(), RoundRules::default())
+        allocations(users, cohort, triples, DeviceProfile::default(), RoundRules::default())
     };
     assert_eq!(allocations_of(100, Cohort::One, 1), 0);
     assert_eq!(allocations_of(100, Cohort::One, 40), 0);
     assert_eq!(allocations_of(100, Cohort::Count(30), 200), 0);
-    let habits = Habits {
+    let profile = DeviceProfile {
         availability: Availability::Diurnal(Diurnal { hours: 12.0, spread: 8.0 }),
         dropout: 0.2,
         straggler_spread: 0.5,
-        ..Habits::default()
+        ..DeviceProfile::default()
     };
     let rules = RoundRules { over_selection: 1.5, deadline: Some(90.0) };
     assert!(
-        allocations(200, Cohort::Count(16), 20, habits, rules) < 5,
+        allocations(200, Cohort::Count(16), 20, profile, rules) < 5,
         "lists of lost devices grow a few times"
     );
     // On several threads a round has a list of parts and the pool's own needs, however many devices there are.

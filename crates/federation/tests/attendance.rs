@@ -6,15 +6,15 @@ use common::{World, papers, people};
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 use sottovoce_core::Rng;
 use sottovoce_federation::*;
-use sottovoce_models::fpl::Device;
+use sottovoce_models::federated::fpl::Client;
 use sottovoce_protocol::ValueEncoding;
 
-type Town = Federation<InProcess<Device>>;
+type Town = Federation<InProcess<Client>>;
 
 fn world(cohort: Cohort) -> World {
     World {
         histories: people(140, 50),
-        plan: Box::new(move |_| Plan { cohort, triples: 4, rounds: 5 }),
+        schedule: Box::new(move |_| Schedule { cohort, triples: 4, rounds: 5 }),
         strategy: Box::new(Sum { rate: 0.02 }),
         policy: papers(0.6),
         spread: PiSpread::Uniform,
@@ -34,8 +34,8 @@ fn diurnal() -> Availability {
     Availability::Diurnal(Diurnal { hours: 9.0, spread: 5.0 })
 }
 
-fn troubled() -> Habits {
-    Habits {
+fn troubled() -> DeviceProfile {
+    DeviceProfile {
         availability: diurnal(),
         dropout: 0.1,
         never_return: 0.05,
@@ -51,14 +51,14 @@ fn troubles_are_the_same_on_any_number_of_threads() {
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            let mut town = world(Cohort::Fraction(0.6)).found_with(3, troubled()).under(RULES);
+            let mut town = world(Cohort::Fraction(0.6)).found_with(3, troubled()).with_rules(RULES);
             let reports: Vec<EpochReport> = (0..4).map(|_| town.epoch().unwrap()).collect();
             (bits(&town), reports, town.clock())
         })
     };
     let (bits, reports, clock) = on(1);
     assert!(on(3) == (bits, reports.clone(), clock));
-    let mut all = reports.iter().map(|report| report.attendance);
+    let mut all = reports.iter().map(|report| report.participation);
     assert!(all.clone().all(|round| round.late > 0 && round.dropped > 0 && round.unavailable > 0));
     assert!((all.clone().map(|round| round.seconds).sum::<f64>() - clock).abs() < 1e-6);
     assert!(all.all(|round| round.trained == round.asked && round.sent + round.dropped == round.trained));
@@ -77,14 +77,14 @@ proptest! {
         away in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        let habits = Habits {
+        let profile = DeviceProfile {
             availability: if away { diurnal() } else { Availability::Always },
             dropout,
             straggler_spread: straggler_spread.unwrap_or(0.0),
-            ..Habits::default()
+            ..DeviceProfile::default()
         };
         let rules = RoundRules { over_selection, deadline };
-        let mut town = world(Cohort::Count(cohort)).found_with(seed, habits).under(rules);
+        let mut town = world(Cohort::Count(cohort)).found_with(seed, profile).with_rules(rules);
         let wanted = cohort.min(120) as u64;
         for _ in 0..12 {
             let before = town.clock();
@@ -104,7 +104,7 @@ proptest! {
 #[test]
 fn a_device_whose_update_is_lost_has_learnt_and_the_server_has_not() {
     let start = bits(&world(Cohort::All).found(1));
-    let lost = Habits { dropout: 1.0, ..Habits::default() };
+    let lost = DeviceProfile { dropout: 1.0, ..DeviceProfile::default() };
     let mut town = world(Cohort::All).found_with(1, lost);
     let (round, down) = town.round().unwrap();
     let after = bits(&town);
@@ -116,7 +116,7 @@ fn a_device_whose_update_is_lost_has_learnt_and_the_server_has_not() {
     assert!(bits(&whole).1 == after.1, "private models are those of devices that got through");
     // All too late: the same, but the bytes were sent.
     let rules = RoundRules { over_selection: 1.0, deadline: Some(10.0) };
-    let mut town = world(Cohort::All).found(1).under(rules);
+    let mut town = world(Cohort::All).found(1).with_rules(rules);
     let (round, _) = town.round().unwrap();
     assert_eq!((round.late, round.received(), round.seconds), (120, 0, 10.0));
     assert!(round.bytes > 0 && bits(&town) == after);
@@ -126,9 +126,9 @@ fn a_device_whose_update_is_lost_has_learnt_and_the_server_has_not() {
 
 #[test]
 fn who_is_still_at_work_is_not_asked_again() {
-    let habits = Habits { straggler_spread: 1.0, ..Habits::default() };
+    let profile = DeviceProfile { straggler_spread: 1.0, ..DeviceProfile::default() };
     let rules = RoundRules { over_selection: 1.0, deadline: Some(60.0) };
-    let mut town = world(Cohort::All).found_with(2, habits).under(rules);
+    let mut town = world(Cohort::All).found_with(2, profile).with_rules(rules);
     let (first, _) = town.round().unwrap();
     let (second, _) = town.round().unwrap();
     assert!(first.asked == 120 && first.late > 30);
@@ -138,9 +138,9 @@ fn who_is_still_at_work_is_not_asked_again() {
 
 #[test]
 fn the_server_waits_for_somebody_to_be_there() {
-    let trace = |text| Habits {
+    let trace = |text| DeviceProfile {
         availability: Availability::Traced(Trace::parse(text).unwrap()),
-        ..Habits::default()
+        ..DeviceProfile::default()
     };
     let mut town = world(Cohort::Count(10)).found_with(2, trace("a 1000 5000\nb 2000 3000"));
     let (first, _) = town.round().unwrap();
@@ -161,13 +161,13 @@ fn weights_decide_who_takes_part() {
     let weights: Vec<f64> =
         devices.iter().map(|&device| histories.of(device as usize).len() as f64).collect();
     let mut even = world(Cohort::Count(12)).found(7);
-    let mut weighed = world(Cohort::Count(12)).found(7).weighing(&weights).unwrap();
+    let mut weighed = world(Cohort::Count(12)).found(7).weighting(&weights).unwrap();
     let rows = |town: &mut Town| (0..20).map(|_| town.round().unwrap().0.rows).sum::<u64>();
     // Longer histories, more different rows in four triples.
     assert!(rows(&mut weighed) > rows(&mut even));
-    let wrong = world(Cohort::One).found(7).weighing(&weights[1..]).err().unwrap().to_string();
+    let wrong = world(Cohort::One).found(7).weighting(&weights[1..]).err().unwrap().to_string();
     assert_eq!(wrong, "119 weights for 120 devices");
     let mut rng = Rng::new(1);
-    let mut selector = Selector::new(devices.clone()).weighted(&weights).unwrap();
+    let mut selector = CohortSelector::new(devices.clone()).weighted(&weights).unwrap();
     assert_eq!(selector.draw(500, &mut rng), devices);
 }

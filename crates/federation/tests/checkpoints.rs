@@ -5,11 +5,11 @@ mod common;
 use common::{World, people};
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 use sottovoce_federation::*;
-use sottovoce_models::fpl::Device;
+use sottovoce_models::federated::fpl::Client;
 use sottovoce_protocol::{Parameters, Policy, ValueEncoding};
 use std::io::{self, Read, Write};
 
-type Town = Federation<InProcess<Device>>;
+type Town = Federation<InProcess<Client>>;
 
 /// A strategy that remembers: steps get smaller as rounds go by.
 #[derive(Default)]
@@ -18,9 +18,9 @@ struct Tiring {
 }
 
 impl Strategy for Tiring {
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.rounds += 1;
-        Sum { rate: 0.05 / self.rounds as f32 }.absorb(shared, round);
+        Sum { rate: 0.05 / self.rounds as f32 }.apply(shared, round);
     }
 
     fn advice(&self) -> String {
@@ -43,7 +43,7 @@ impl Strategy for Tiring {
 fn town(cohort: usize, downloads: Downloads, seed: u64) -> Town {
     let world = World {
         histories: people(90, 30),
-        plan: Box::new(move |_| Plan { cohort: Cohort::Count(cohort), triples: 3, rounds: 4 }),
+        schedule: Box::new(move |_| Schedule { cohort: Cohort::Count(cohort), triples: 3, rounds: 4 }),
         strategy: Box::<Tiring>::default(),
         policy: Policy::new(0.6).unwrap(),
         spread: PiSpread::Uniform,
@@ -52,14 +52,14 @@ fn town(cohort: usize, downloads: Downloads, seed: u64) -> Town {
         downloads,
         rate: 0.05,
     };
-    let habits = Habits {
+    let profile = DeviceProfile {
         availability: Availability::Diurnal(Diurnal { hours: 10.0, spread: 6.0 }),
         dropout: 0.1,
         device_seconds: 1200.0,
         straggler_spread: 0.8,
-        ..Habits::default()
+        ..DeviceProfile::default()
     };
-    world.found_with(seed, habits).under(RoundRules { over_selection: 1.5, deadline: Some(2000.0) })
+    world.found_with(seed, profile).with_rules(RoundRules { over_selection: 1.5, deadline: Some(2000.0) })
 }
 
 const CHANGES: Downloads = Downloads { values: ValueEncoding::I8Row, differences: true, least_change: 0.05 };
@@ -111,12 +111,12 @@ proptest! {
     }
 
     #[test]
-    fn damage_gives_an_error_or_other_numbers_but_never_a_panic(at in any::<usize>(), to in any::<u8>(), cut in any::<usize>()) {
+    fn damage_gives_an_error_or_other_numbers_but_never_a_panic(at in any::<usize>(), to in any::<u8>(), partition in any::<usize>()) {
         let mut once = town(20, CHANGES, 1);
         go_on(&mut once, 3);
         let mut state = saved(&once);
-        let (place, cut) = (at % state.len(), cut % state.len());
-        prop_assert!(town(20, CHANGES, 1).restore(&mut &state[..cut]).is_err());
+        let (place, partition) = (at % state.len(), partition % state.len());
+        prop_assert!(town(20, CHANGES, 1).restore(&mut &state[..partition]).is_err());
         state[place] = to;
         drop(town(20, CHANGES, 1).restore(&mut &state[..]));
     }
@@ -127,7 +127,7 @@ fn the_state_of_another_federation_is_refused() {
     let state = saved(&town(5, Downloads::default(), 1));
     let other = World {
         histories: people(90, 31),
-        plan: Box::new(|_| Plan { cohort: Cohort::All, triples: 3, rounds: 4 }),
+        schedule: Box::new(|_| Schedule { cohort: Cohort::All, triples: 3, rounds: 4 }),
         strategy: Box::<Tiring>::default(),
         policy: Policy::new(0.6).unwrap(),
         spread: PiSpread::Fixed,

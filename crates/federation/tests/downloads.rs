@@ -4,13 +4,13 @@ mod common;
 
 use common::{World, people};
 use sottovoce_federation::*;
-use sottovoce_models::fpl::Device;
+use sottovoce_models::federated::fpl::Client;
 use sottovoce_protocol::{Policy, ValueEncoding};
 
 fn world(cohort: Cohort) -> World {
     World {
         histories: people(150, 60),
-        plan: Box::new(move |_| Plan { cohort, triples: 3, rounds: 5 }),
+        schedule: Box::new(move |_| Schedule { cohort, triples: 3, rounds: 5 }),
         strategy: Box::new(Sum { rate: 0.02 }),
         policy: Policy::new(0.4).unwrap(),
         spread: PiSpread::Fixed,
@@ -33,7 +33,7 @@ fn ways() -> impl Iterator<Item = Downloads> {
 
 type Bits = (Vec<u32>, Vec<u32>, Vec<u32>);
 
-fn bits(federation: &Federation<InProcess<Device>>) -> Bits {
+fn bits(federation: &Federation<InProcess<Client>>) -> Bits {
     let of = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
     (
         of(federation.shared().tables()[0].values()),
@@ -42,7 +42,7 @@ fn bits(federation: &Federation<InProcess<Device>>) -> Bits {
     )
 }
 
-fn after(mut federation: Federation<InProcess<Device>>, epochs: usize) -> (Bits, Vec<EpochReport>) {
+fn after(mut federation: Federation<InProcess<Client>>, epochs: usize) -> (Bits, Vec<EpochReport>) {
     let reports = (0..epochs).map(|_| federation.epoch().unwrap()).collect();
     (bits(&federation), reports)
 }
@@ -67,13 +67,13 @@ fn differences_without_rounding_give_the_same_model_for_fewer_bytes() {
     let ((whole, whole_reports), (rows, reports)) = (by(false, Cohort::Count(2)), by(true, Cohort::Count(2)));
     assert!(whole == rows);
     // In the second epoch some devices come again, and have missed a few rounds of two devices that change few rows.
-    assert_eq!(whole_reports[0].attendance.rows, reports[0].attendance.rows);
+    assert_eq!(whole_reports[0].participation.rows, reports[0].participation.rows);
     assert!(reports[1].down < whole_reports[1].down, "{reports:?}");
     assert!(by(true, Cohort::All).0 == by(false, Cohort::All).0);
 }
 
 /// Largest distance of a row that devices hold from the shared model's, in that row's largest value.
-fn farthest(federation: &Federation<InProcess<Device>>) -> f32 {
+fn farthest(federation: &Federation<InProcess<Client>>) -> f32 {
     let (held, shared) = (&federation.distributed().tables()[0], &federation.shared().tables()[0]);
     let most = |values: Vec<f32>| values.into_iter().fold(0.0f32, |most, value| most.max(value.abs()));
     let distance = |row: usize| {

@@ -1,6 +1,6 @@
 //! A coordinator that goes back to an earlier version.
 
-use sottovoce_federation::{Coordinator, Hosted, Hosting, Message, registry};
+use sottovoce_federation::{Coordinator, HostedFederation, FederationBuilder, Message, registry};
 use sottovoce_models::settings::Value;
 use sottovoce_protocol::{FederationId, ModelVersion};
 
@@ -8,7 +8,7 @@ fn coordinator(more: &[(&'static str, Value)]) -> Coordinator {
     let mut settings =
         vec![("factors", Value::Integer(2)), ("triples", Value::Integer(2)), ("cohort", Value::Integer(2))];
     settings.extend_from_slice(more);
-    let hosting = Hosting {
+    let hosting = FederationBuilder {
         federation: FederationId(5),
         items: 6,
         facts: None,
@@ -20,15 +20,15 @@ fn coordinator(more: &[(&'static str, Value)]) -> Coordinator {
         noise: None,
         key_digest: None,
     };
-    let Hosted { mut coordinator, .. } = registry::host("fpl", settings, &hosting).unwrap();
+    let HostedFederation { mut coordinator, .. } = registry::host("fpl", settings, &hosting).unwrap();
     coordinator.ask_among(vec![0, 1, 2, 3]);
     coordinator
 }
 
 /// A round in which devices propose nothing; noise alone moves the model, where there is any.
 fn round(coordinator: &mut Coordinator) {
-    let (round, mut collected) = (coordinator.round(), coordinator.collected());
-    coordinator.absorb(round, &mut collected).unwrap();
+    let (round, mut aggregate) = (coordinator.round(), coordinator.aggregate());
+    coordinator.apply(round, &mut aggregate).unwrap();
     coordinator.skip();
 }
 

@@ -4,12 +4,12 @@ mod common;
 
 use sottovoce_core::{Histories, Rng};
 use sottovoce_federation::registry::{self, HostError};
-use sottovoce_federation::{Coordinator, FederationError, Hosted, Hosting, Message, Population};
-use sottovoce_models::fpl::{Device, Pull};
+use sottovoce_federation::{Coordinator, FederationError, HostedFederation, FederationBuilder, Message, Population};
+use sottovoce_models::federated::fpl::{Client, Regularisation};
 use sottovoce_models::settings::Value;
-use sottovoce_models::{DevicePart, Fit, Negatives, Quiet, Task, TensorData, criteria};
+use sottovoce_models::{ClientModel, Fit, Negatives, Quiet, TrainInput, TensorData, criteria};
 use sottovoce_protocol::{
-    Draws, FederationId, Ledger, Policy, Received, Reportable, RoundTerms, SharedModel, Trained, codec,
+    DisclosureSeeds, FederationId, Ledger, Policy, Received, Reportable, RoundTerms, SharedModel, Trained, codec,
 };
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ struct Phone {
 
 /// Devices of those who have something to learn from; they answer in any order.
 struct Phones {
-    device: Device,
+    device: Client,
     phones: Vec<Phone>,
     seed: Rng,
 }
@@ -46,9 +46,9 @@ struct Phones {
 impl Phones {
     fn of(histories: &Histories, population: &Population) -> Self {
         let pull = |share: f64| (0.02 * share) as f32;
-        let pull = Pull { user: pull(0.05), positive: pull(0.05), negative: pull(0.005) };
+        let pull = Regularisation { user: pull(0.05), positive: pull(0.05), negative: pull(0.005) };
         let negatives = Negatives::default();
-        let device = Device { factors: 4, triples: 6, rate: 0.02, pull, init_deviation: 0.1, negatives };
+        let device = Client { factors: 4, triples: 6, rate: 0.02, pull, init_deviation: 0.1, negatives };
         let seed = Rng::new(SEED).stream("fpl", 0);
         let phone = |&user: &u32| {
             let (mut private, user) = (vec![0.0; 4], u64::from(user));
@@ -67,10 +67,10 @@ impl Phones {
         let mut rng =
             self.seed.stream("rounds", 0).stream("round", terms.round.0).stream("device", phone.user);
         let mut trained = Trained::new(&shared.layout());
-        trained.expect(&Policy::new(1.0).unwrap());
+        trained.expect_policy(&Policy::new(1.0).unwrap());
         let mut scratch = self.device.scratch(shared.tables()[0].shape().rows as usize);
         let task =
-            Task { shared, prepared: &(), private: &mut phone.private, history: &phone.history, hidden: &[] };
+            TrainInput { shared, prepared: &(), private: &mut phone.private, history: &phone.history, hidden: &[] };
         self.device.train(task, &mut scratch, &mut rng, &mut trained).unwrap();
         for (index, asked) in (0..).zip(&terms.criteria) {
             let value = match asked.name.as_str() {
@@ -81,7 +81,7 @@ impl Phones {
         }
         let (mut policy, mut ledger, mut bytes) = (Policy::new(1.0).unwrap(), Ledger::new(), Vec::new());
         policy.criteria = Reportable::All;
-        let disclosed = trained.disclose(&policy, terms, 0, &mut ledger, Draws::once(&mut rng)).unwrap();
+        let disclosed = trained.disclose(&policy, terms, 0, &mut ledger, DisclosureSeeds::once(&mut rng)).unwrap();
         codec::encode_update(&disclosed, &mut bytes);
         bytes
     }
@@ -101,10 +101,10 @@ fn download(held: &mut Option<SharedModel>, server: &Coordinator) {
     }
 }
 
-fn hosting(devices: usize, items: usize) -> Hosting {
+fn hosting(devices: usize, items: usize) -> FederationBuilder {
     let (federation, criteria) = (FederationId(5), Vec::new());
     let (noise, key_digest) = (None, None);
-    Hosting {
+    FederationBuilder {
         federation,
         items,
         facts: None,
@@ -133,7 +133,7 @@ fn round(server: &mut Coordinator, phones: &mut Phones, order: &mut Rng) {
         received.check(&terms).unwrap();
         tally.add(number, received.update()).unwrap();
     }
-    server.absorb(terms.round, &mut tally.finish()).unwrap();
+    server.apply(terms.round, &mut tally.finish()).unwrap();
     server.skip();
 }
 
@@ -155,7 +155,7 @@ fn hosted(histories: &Histories, cohort: usize, settings: &[(&'static str, Value
     let population = Population::of(histories);
     let mut phones = Phones::of(histories, &population);
     let hosting = hosting(population.devices.len(), histories.catalog_size());
-    let Hosted { coordinator: mut server, .. } =
+    let HostedFederation { coordinator: mut server, .. } =
         registry::host("fpl", settings.iter().cloned(), &hosting).unwrap();
     let rounds = (population.interactions / (cohort * 6)).max(1) * EPOCHS as usize;
     let mut order = Rng::new(99);
@@ -169,7 +169,7 @@ fn hosted(histories: &Histories, cohort: usize, settings: &[(&'static str, Value
 }
 
 /// Another one that goes on where the first one was.
-fn restarted(server: &Coordinator, settings: &[(&'static str, Value)], hosting: &Hosting) -> Coordinator {
+fn restarted(server: &Coordinator, settings: &[(&'static str, Value)], hosting: &FederationBuilder) -> Coordinator {
     let mut bytes = Vec::new();
     server.save(&mut bytes).unwrap();
     let mut other = registry::host("fpl", settings.iter().cloned(), hosting).unwrap().coordinator;
@@ -188,10 +188,10 @@ fn devices_that_answer_in_any_order_lead_to_the_simulators_bytes() {
     ];
     let median = [("guard", Value::Word("median".into()))];
     let krum = [("guard", Value::Word("multi-krum".into()))];
-    let samples = [("weighing", Value::Word("samples".into()))];
-    let [prioritised, owa] = ["prioritised", "owa"].map(|weighing| {
+    let samples = [("weighting", Value::Word("samples".into()))];
+    let [prioritised, owa] = ["prioritised", "owa"].map(|weighting| {
         [
-            ("weighing", Value::Word(weighing.into())),
+            ("weighting", Value::Word(weighting.into())),
             ("criteria", Value::Word("size,closeness".into())),
             ("criteria_weights", Value::Word("0.7,0.3".into())),
         ]

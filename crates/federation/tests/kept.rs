@@ -26,10 +26,10 @@ fn people() -> Vec<Vec<u32>> {
 }
 
 /// Of everybody what they show to a federation of this model.
-fn shown(model: &str, people: &[Vec<u32>]) -> Vec<Vec<u32>> {
+fn disclosed(model: &str, people: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let (policy, root) = (Policy::new(PI).unwrap(), Rng::new(SEED).stream(model, 0));
     let kept = |user: usize| root.stream("kept", user as u64).next_u64();
-    (0..).zip(people).map(|(user, history)| policy.shown(history, kept(user)).collect()).collect()
+    (0..).zip(people).map(|(user, history)| policy.disclosed_items(history, kept(user)).collect()).collect()
 }
 
 fn tensors(model: &str, people: &[Vec<u32>], draw: &str, noise: &str) -> BTreeMap<String, Vec<u32>> {
@@ -57,9 +57,9 @@ fn tensors(model: &str, people: &[Vec<u32>], draw: &str, noise: &str) -> BTreeMa
 #[test]
 fn the_shared_model_is_that_of_people_who_have_no_more_than_they_show() {
     let all = people();
-    let models = ["fpl", "fcf", "kgflex", "fed-gmf", "fed-vae"].map(|model| (model, "none"));
-    for (model, noise) in models.into_iter().chain([("fpl", "sgd"), ("fed-gmf", "sgd")]) {
-        let less = shown(model, &all);
+    let models = ["fpl", "fcf", "kgflex", "fed-fed_gmf", "fed-vae"].map(|model| (model, "none"));
+    for (model, noise) in models.into_iter().chain([("fpl", "sgd"), ("fed-fed_gmf", "sgd")]) {
+        let less = disclosed(model, &all);
         assert!(less.iter().zip(&all).all(|(less, all)| !less.is_empty() && less.len() < all.len()));
         let (mut of_all, mut of_less) =
             (tensors(model, &all, "kept", noise), tensors(model, &less, "kept", noise));
@@ -68,7 +68,7 @@ fn the_shared_model_is_that_of_people_who_have_no_more_than_they_show() {
         if model != "fed-vae" {
             assert_ne!(own.0, own.1, "{model}: for themselves people learn from everything");
         }
-        // Drawn anew each round, everything has its part.
+        // SelectedCohort anew each round, everything has its part.
         let (mut of_all, mut of_less) =
             (tensors(model, &all, "each-round", noise), tensors(model, &less, "each-round", noise));
         assert_ne!((of_all.remove("users"), of_all), (of_less.remove("users"), of_less), "{model}");

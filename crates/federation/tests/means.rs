@@ -51,7 +51,7 @@ const GMF: [(&str, Value); 2] = [("factors", Value::Integer(4)), ("epochs", Valu
 
 #[test]
 fn fed_sgd_with_eta_1_is_fed_avg_with_one_local_step_of_rate_1() {
-    for (name, base) in [("fed-vae", &NETWORK[..]), ("fed-gmf", &GMF)] {
+    for (name, base) in [("fed-vae", &NETWORK[..]), ("fed-fed_gmf", &GMF)] {
         let fed_sgd = [("strategy", word("fedsgd")), ("server_rate", Value::Real(1.0))];
         // In FedSGD the owner's own vector makes steps of the devices' rate.
         let fed_sgd = with(&fed_sgd, &[("learning_rate", Value::Real(1.0))]);
@@ -73,9 +73,9 @@ fn fed_sgd_with_eta_1_is_fed_avg_with_one_local_step_of_rate_1() {
 #[test]
 fn equal_figures_count_alike_and_silence_counts_as_the_mean() {
     // Samples differ from device to device, and so does what counts by them.
-    let by = |weighing: &str, reporting: f64| {
-        let settings = [("weighing", word(weighing)), ("reporting", Value::Real(reporting))];
-        trained("fed-gmf", &with(&GMF, &settings), None).unwrap()
+    let by = |weighting: &str, reporting: f64| {
+        let settings = [("weighting", word(weighting)), ("reporting", Value::Real(reporting))];
+        trained("fed-fed_gmf", &with(&GMF, &settings), None).unwrap()
     };
     let equal = by("equal", 1.0);
     assert_eq!(equal, by("samples", 0.0), "nobody says anything");
@@ -87,8 +87,8 @@ fn equal_figures_count_alike_and_silence_counts_as_the_mean() {
 #[test]
 fn criteria_that_nobody_can_report_are_named() {
     let by = |criteria: &str, catalog| {
-        let settings = [("weighing", word("prioritised")), ("criteria", word(criteria))];
-        trained("fed-gmf", &with(&GMF, &settings), catalog)
+        let settings = [("weighting", word("prioritised")), ("criteria", word(criteria))];
+        trained("fed-fed_gmf", &with(&GMF, &settings), catalog)
     };
     let said = |criteria: &str| by(criteria, None).unwrap_err().to_string();
     assert_eq!(

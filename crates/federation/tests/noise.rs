@@ -3,12 +3,12 @@
 mod common;
 
 use common::people;
-use sottovoce_federation::{Coordinator, Hosted, Hosting, registry};
+use sottovoce_federation::{Coordinator, HostedFederation, FederationBuilder, registry};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Fit, Quiet, Summary, TensorData};
 use sottovoce_privacy::dp::accountant::{Accountant, Round};
-use sottovoce_privacy::{Protection, SECURE_AGGREGATION};
-use sottovoce_protocol::{FederationId, Mark, Trained};
+use sottovoce_privacy::{PrivacyConfig, SECURE_AGGREGATION};
+use sottovoce_protocol::{FederationId, RowOrigin, Trained};
 
 fn word(text: &str) -> Value {
     Value::Word(text.to_owned())
@@ -27,7 +27,7 @@ fn adapting(more: &[(&'static str, Value)]) -> Coordinator {
         ("clip_quantile", Value::Real(0.5)),
     ];
     settings.extend_from_slice(more);
-    let hosting = Hosting {
+    let hosting = FederationBuilder {
         federation: FederationId(5),
         items: 6,
         facts: None,
@@ -39,26 +39,26 @@ fn adapting(more: &[(&'static str, Value)]) -> Coordinator {
         noise: None,
         key_digest: None,
     };
-    let Hosted { mut coordinator, .. } = registry::host("fpl", settings, &hosting).unwrap();
+    let HostedFederation { mut coordinator, .. } = registry::host("fpl", settings, &hosting).unwrap();
     coordinator.ask_among((0..1000).collect());
     coordinator
 }
 
 fn clip(coordinator: &mut Coordinator) -> f32 {
     let terms = coordinator.terms(COHORT as usize).unwrap();
-    Protection::read(&terms.privacy).unwrap().integers.unwrap().clip.unwrap()
+    PrivacyConfig::read(&terms.privacy).unwrap().quantization.unwrap().clip.unwrap()
 }
 
 /// A round of updates of lengths from 0 to `longest`, evenly.
 fn round(coordinator: &mut Coordinator, longest: f32) {
-    let (round, mut collected) = (coordinator.round(), coordinator.collected());
+    let (round, mut aggregate) = (coordinator.round(), coordinator.aggregate());
     for device in 0..COHORT {
         let mut update = Trained::new(coordinator.layout());
         let length = longest * (device as f32 + 0.5) / COHORT as f32;
-        update.push_row(0, device % 6, Mark::Other).unwrap()[(device % 3) as usize] = length;
-        collected.add(update.update());
+        update.push_row(0, device % 6, RowOrigin::Other).unwrap()[(device % 3) as usize] = length;
+        aggregate.add(update.update());
     }
-    coordinator.absorb(round, &mut collected).unwrap();
+    coordinator.apply(round, &mut aggregate).unwrap();
     coordinator.skip();
 }
 
@@ -89,11 +89,11 @@ fn what_updates_say_of_their_lengths_is_paid_for() {
     assert_eq!((a.epsilon, a.multiplier), (b.epsilon, b.multiplier));
     let noise = |coordinator: &mut Coordinator| {
         let terms = coordinator.terms(COHORT as usize).unwrap();
-        Protection::read(&terms.privacy).unwrap().noise.unwrap()
+        PrivacyConfig::read(&terms.privacy).unwrap().noise.unwrap()
     };
     let (fixed, follows) = (noise(&mut fixed), noise(&mut follows));
-    assert_eq!(fixed.votes, None);
-    let together = follows.multiplier.powi(-2) + follows.votes.unwrap().powi(-2);
+    assert_eq!(fixed.count_noise, None);
+    let together = follows.multiplier.powi(-2) + follows.count_noise.unwrap().powi(-2);
     assert!(follows.multiplier > fixed.multiplier, "more noise on updates makes up for it");
     assert!((together - fixed.multiplier.powi(-2)).abs() < 1e-12);
 }
@@ -144,14 +144,14 @@ fn sgd(more: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
 
 #[test]
 fn interactions_are_accounted_for_by_the_rounds_of_their_device() {
-    for (model, rate) in [("fpl", 1.0), ("fpl", 0.25), ("fed-gmf", 0.25)] {
+    for (model, rate) in [("fpl", 1.0), ("fpl", 0.25), ("fed-fed_gmf", 0.25)] {
         let (summary, values) = train(model, &sgd(&[("interactions", Value::Real(rate))])).unwrap();
         let spent = summary.privacy.unwrap();
         assert_eq!((spent.hides, spent.placement, spent.clip), ("an interaction", "sgd", Some(1.0)));
         let each = if rate < 1.0 { Round::Poisson { rate, multiplier: 1.0 } } else { Round::full(1.0) };
-        let mut accounts = Accountant::default();
-        accounts.record(each, spent.rounds).unwrap();
-        assert_eq!(accounts.epsilon(1e-5).unwrap().tight, spent.epsilon);
+        let mut accountant = Accountant::default();
+        accountant.record(each, spent.rounds).unwrap();
+        assert_eq!(accountant.epsilon(1e-5).unwrap().tight, spent.epsilon);
         assert!(spent.rounds > 1 && spent.rounds < summary.turnout.rounds, "{} rounds", spent.rounds);
         assert!(values.iter().all(|value| value.is_finite()));
     }
@@ -244,9 +244,9 @@ fn laplace_noise_has_accounts_of_its_own_and_goes_with_few() {
     for (noise, rate) in [("central", 20.0 / 69.0), ("local", 1.0)] {
         let (summary, values) = with(&[("noise", word(noise))]).unwrap();
         let spent = summary.privacy.unwrap();
-        let mut accounts = Accountant::default();
-        accounts.record(Round::Laplace { rate, scale: 1.0 }, spent.rounds).unwrap();
-        assert_eq!(accounts.epsilon(1e-5).unwrap().tight, spent.epsilon);
+        let mut accountant = Accountant::default();
+        accountant.record(Round::Laplace { rate, scale: 1.0 }, spent.rounds).unwrap();
+        assert_eq!(accountant.epsilon(1e-5).unwrap().tight, spent.epsilon);
         assert_eq!((spent.shape, spent.placement), ("laplace", noise));
         assert!(values.iter().all(|value| value.is_finite()));
         let (_, gaussian) = with(&[("noise", word(noise)), ("noise_shape", word("gaussian"))]).unwrap();

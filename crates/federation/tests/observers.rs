@@ -9,7 +9,7 @@ use sottovoce_protocol::ValueEncoding;
 fn world(pi: f64) -> World {
     World {
         histories: people(90, 40),
-        plan: Box::new(|_| Plan { cohort: Cohort::Fraction(0.5), triples: 6, rounds: 4 }),
+        schedule: Box::new(|_| Schedule { cohort: Cohort::Fraction(0.5), triples: 6, rounds: 4 }),
         strategy: Box::new(Sum { rate: 0.02 }),
         policy: papers(pi),
         spread: PiSpread::Fixed,
@@ -31,8 +31,8 @@ struct Told {
 impl Observer for Told {
     fn after_round(&mut self, round: &RoundReport<'_>) {
         self.rounds.push(round.round);
-        let sent: u64 = round.collected.tables()[0].rows().map(|(_, updates, _)| u64::from(updates)).sum();
-        assert_eq!(sent, round.attendance.rows);
+        let sent: u64 = round.aggregate.tables()[0].rows().map(|(_, updates, _)| u64::from(updates)).sum();
+        assert_eq!(sent, round.participation.rows);
         self.rows.push(sent);
         self.down += round.down;
     }

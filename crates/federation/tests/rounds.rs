@@ -6,22 +6,22 @@ use common::{FACTORS, Planner, World, papers, people};
 use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 use sottovoce_core::Histories;
 use sottovoce_federation::*;
-use sottovoce_models::fpl::Device;
-use sottovoce_protocol::{Parameters, Policy, RoundTerms, SharedModel, Terms, ValueEncoding, codec};
+use sottovoce_models::federated::fpl::Client;
+use sottovoce_protocol::{Parameters, Policy, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec};
 use std::sync::{Arc, Mutex};
 
 fn configured(configuration: Configuration) -> Planner {
-    Box::new(move |population| Plan::of(configuration, population))
+    Box::new(move |population| Schedule::of(configuration, population))
 }
 
-fn fixed(plan: Plan) -> Planner {
-    Box::new(move |_| plan)
+fn fixed(schedule: Schedule) -> Planner {
+    Box::new(move |_| schedule)
 }
 
 fn world() -> World {
     World {
         histories: people(150, 60),
-        plan: configured(Configuration::ParallelPlus),
+        schedule: configured(Configuration::ParallelPlus),
         strategy: Box::new(Sum { rate: 0.02 }),
         policy: papers(0.4),
         spread: PiSpread::Fixed,
@@ -34,12 +34,12 @@ fn world() -> World {
 
 type Bits = (Vec<u32>, Vec<u32>);
 
-fn bits(federation: &Federation<InProcess<Device>>) -> Bits {
+fn bits(federation: &Federation<InProcess<Client>>) -> Bits {
     let of = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
     (of(federation.shared().tables()[0].values()), of(federation.fleet().private()))
 }
 
-fn after(mut federation: Federation<InProcess<Device>>, epochs: usize) -> (Bits, EpochReport) {
+fn after(mut federation: Federation<InProcess<Client>>, epochs: usize) -> (Bits, EpochReport) {
     let mut last = EpochReport::default();
     for _ in 0..epochs {
         last = federation.epoch().unwrap();
@@ -52,12 +52,12 @@ fn the_same_bytes_on_one_and_on_three_threads() {
     let plans: [fn() -> Planner; 3] = [
         || configured(Configuration::ParallelPlus),
         || configured(Configuration::Parallel),
-        || fixed(Plan { cohort: Cohort::Fraction(0.6), triples: 3, rounds: 14 }),
+        || fixed(Schedule { cohort: Cohort::Fraction(0.6), triples: 3, rounds: 14 }),
     ];
-    for plan in plans {
+    for schedule in plans {
         let on = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| after(World { plan: plan(), spread: PiSpread::Uniform, ..world() }.found(5), 3))
+            pool.install(|| after(World { schedule: schedule(), spread: PiSpread::Uniform, ..world() }.found(5), 3))
         };
         assert!(on(1) == on(3));
     }
@@ -79,10 +79,10 @@ type Notes<T> = Arc<Mutex<Vec<T>>>;
 struct Seen(Notes<(usize, u32)>);
 
 impl Strategy for Seen {
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         let rows = round.tables()[0].rows().map(|(row, count, _)| (row, count));
         self.0.lock().unwrap().extend(rows);
-        Sum { rate: 0.05 }.absorb(shared, round);
+        Sum { rate: 0.05 }.apply(shared, round);
     }
 
     fn advice(&self) -> String {
@@ -102,7 +102,7 @@ proptest! {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let world = World {
             histories: Histories::from_lists(std::slice::from_ref(&history), 20).unwrap(),
-            plan: fixed(Plan { cohort: Cohort::All, triples, rounds: 3 }),
+            schedule: fixed(Schedule { cohort: Cohort::All, triples, rounds: 3 }),
             strategy: Box::new(Seen(seen.clone())),
             policy: papers(0.0),
             ..world()
@@ -125,7 +125,7 @@ fn who_hides_or_pauses_sends_accordingly() {
     paused.pause().unwrap();
     let (before, (after, report)) =
         (bits(&world().found(1)), after(World { policy: paused, ..world() }.found(1), 2));
-    assert_eq!((report.attendance.asked, report.attendance.sent), (129, 0));
+    assert_eq!((report.participation.asked, report.participation.sent), (129, 0));
     assert!(before == after);
 }
 
@@ -137,7 +137,7 @@ fn the_server_adds_alpha_times_the_sum() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     struct Sums(Notes<(usize, Vec<f32>)>);
     impl Strategy for Sums {
-        fn absorb(&mut self, _: &mut Parameters, round: &Collected) {
+        fn apply(&mut self, _: &mut Parameters, round: &Aggregate) {
             self.0.lock().unwrap().extend(round.tables()[0].rows().map(|(row, _, sum)| (row, sum.to_vec())));
         }
         fn advice(&self) -> String {
@@ -167,7 +167,7 @@ fn bytes_are_those_of_the_wire() {
     let (first, down) = federation.round().unwrap();
     assert_eq!(first.asked, 129);
     let model_spec = federation.fleet().device().spec();
-    let terms = Terms { model: model_spec, cohort_size: 129, ..Terms::default() };
+    let terms = TermsDraft { model: model_spec, cohort_size: 129, ..TermsDraft::default() };
     let mut asked = Vec::new();
     codec::encode_terms(&RoundTerms::freeze(terms).unwrap(), &mut asked);
     assert_eq!(down, first.asked * asked.len() as u64 + first.sent * model.len() as u64);
@@ -181,12 +181,12 @@ fn bytes_are_those_of_the_wire() {
 #[test]
 fn every_configuration_learns() {
     for name in Configuration::NAMES {
-        let plan = configured(Configuration::named(name).unwrap());
-        let mut federation = World { plan, ..world() }.found(4);
+        let schedule = configured(Configuration::named(name).unwrap());
+        let mut federation = World { schedule, ..world() }.found(4);
         let first = federation.epoch().unwrap();
         let last = (0..10).map(|_| federation.epoch().unwrap()).last().unwrap();
         let interactions = Population::of(&world().histories).interactions as u64;
-        assert!(interactions - first.attendance.samples < 129, "{first:?}");
+        assert!(interactions - first.participation.samples < 129, "{first:?}");
         assert!(last.loss().unwrap() < 0.95 * first.loss().unwrap(), "{first:?} {last:?}");
     }
 }
@@ -203,7 +203,7 @@ fn the_sum_diverges_in_a_crowd_and_says_so_and_the_stable_ones_do_not() {
     assert!(matches!(error, FederationError::Diverged { .. }), "{error}");
     assert!(federation.advice().contains("learning_rate below 0.5 or strategy = adaptive"));
     let stable: [Box<dyn Strategy>; 2] =
-        [Box::new(Damped { rate: 0.5, devices: 10.0 }), Box::new(Adaptive::new(0.2))];
+        [Box::new(DampedSum { rate: 0.5, devices: 10.0 }), Box::new(AdaptiveSum::new(0.2))];
     for strategy in stable {
         let mut federation = crowd(strategy).found(1);
         let losses: Vec<f64> = (0..30).map(|_| federation.epoch().unwrap().loss().unwrap()).collect();
@@ -213,7 +213,7 @@ fn the_sum_diverges_in_a_crowd_and_says_so_and_the_stable_ones_do_not() {
 
 #[test]
 fn one_device_moves_a_row_the_same_under_both_strategies() {
-    let one = |strategy| World { plan: configured(Configuration::SequentialPlus), strategy, ..world() };
+    let one = |strategy| World { schedule: configured(Configuration::SequentialPlus), strategy, ..world() };
     let sum = after(one(Box::new(Sum { rate: 0.03 })).found(6), 2);
-    assert!(sum == after(one(Box::new(Damped { rate: 0.03, devices: 5.0 })).found(6), 2));
+    assert!(sum == after(one(Box::new(DampedSum { rate: 0.03, devices: 5.0 })).found(6), 2));
 }

@@ -30,7 +30,7 @@ pub const LOSS: &str = "loss";
 pub const AUC: &str = "auc";
 
 /// What a criterion is asked for, in words for the device's owner.
-pub fn why(name: &str) -> &'static str {
+pub fn purpose(name: &str) -> &'static str {
     match name {
         SIZE => "updates learnt from more count more",
         DIVERSITY => "updates learnt from more different things count more",

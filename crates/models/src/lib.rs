@@ -1,36 +1,38 @@
-//! The recommenders, one folder each.
+//! Recommenders, centralised and federated.
 //!
-//! [`central`] holds the baselines that see all data; a federated model has a folder with the server's and the device's
-//! half beside each other ([`fpl`], [`fcf`], [`gmf`], [`autoencoder`], [`kgflex`]). Every model is described once, by a
-//! [`registry::Model`], with its paper and its
-//! settings (name, meaning, default, range); programs build models through that and never by name tests of their own.
+//! [`central`] holds the baselines that see all data, [`federated`] the models whose histories stay on devices, one folder
+//! each. Every model says once what it is, which paper defines it and which settings it has; settings are typed structs made
+//! by [`config!`]. A centralised model implements [`Recommender`], a federated one
+//! [`FederatedModel`](federated::FederatedModel); `sottovoce-federation` lists both and makes recommenders of federated models
+//! by simulating their devices.
+//!
+//! ```
+//! use sottovoce_core::Histories;
+//! use sottovoce_models::{Fit, Quiet, central};
+//!
+//! let histories = Histories::from_lists(&[vec![0, 1], vec![1, 2], vec![1]], 3)?;
+//! let mostpop = central::MODELS.iter().find(|model| model.name == "mostpop").unwrap().model();
+//! let mut recommender = mostpop.build(&mostpop.settings([])?);
+//! recommender.fit(&histories, &mut Fit::new(1, &mut Quiet))?;
+//! let mut scores = [0.0; 3];
+//! recommender.score(0, &mut scores);
+//! assert!(scores[1] > scores[2]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
-pub mod autoencoder;
-mod bounded;
 pub mod central;
 pub mod classifier;
 pub mod criteria;
-pub mod fcf;
-mod federated;
-pub mod fpl;
-pub mod gmf;
-pub mod kgflex;
-mod knowing;
-pub mod learner;
+pub(crate) mod features;
+pub mod federated;
 mod loss;
-mod negatives;
 mod recommender;
 pub mod registry;
 pub mod settings;
-mod spec;
 pub mod stored;
 
-pub use bounded::Bounds;
-pub use federated::{DevicePart, Lesson, SharedPart, Task};
-pub use knowing::facts_of;
-pub use negatives::Negatives;
+pub use federated::{ClientModel, DpSgd, Negatives, ServerModel, TrainInput, TrainStats};
 pub use recommender::{
-    Because, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary,
-    Tensor, TensorData, Traffic, Turnout, Watch,
+    Because, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary, Tensor, TensorData,
+    Traffic, Turnout, Watch,
 };
-pub use spec::SpecError;

@@ -4,8 +4,8 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use sottovoce_core::Rng;
 use sottovoce_neural::products::{Matrix, MatrixMut, add_product};
 use sottovoce_neural::{
-    Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, Conv2d, Conv2dShape, Gru,
-    Layout, Mask, NeuralError, SequenceGradients, Sequences, SparseRows,
+    Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, Conv2d, Conv2dShape, Layout,
+    Mask, NeuralError, Recurrent, RecurrentCell, SequenceGradients, Sequences, SparseRows, StateGradients,
 };
 use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 use std::time::Duration;
@@ -69,13 +69,14 @@ fn gru(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("gru-64x64-20-steps");
     for (arithmetic, batch) in BOTH.into_iter().flat_map(|a| BATCHES.map(|batch| (a, batch))) {
         let mut layout = Layout::new(arithmetic);
-        let layer = Gru::new(&mut layout, "gru", 64, 64).expect("sizes above 0");
+        let layer = Recurrent::new(&mut layout, "gru", RecurrentCell::Gru, 64, 64).expect("sizes above 0");
         let (p, mut g, x) = (parameters(&layout), layout.zeros::<f32>(), normals(batch * 20 * 64));
         let mut arena = Arena::new(layer.space(batch, 20), 0).expect("a small arena");
         let mut step = || -> Result<(), NeuralError> {
             let mut space = arena.space();
             let tape = layer.forward(&p, Sequences::new(&x, batch, 20), &mut space)?;
-            layer.backward(&p, &tape, &x, &mut g, SequenceGradients::default(), &mut space)
+            let dy = StateGradients { states: &x, last_cells: None };
+            layer.backward(&p, &tape, dy, &mut g, SequenceGradients::default(), &mut space)
         };
         step().expect("shapes that fit");
         group.bench_function(BenchmarkId::new(format!("{arithmetic:?}"), batch), |bencher| {

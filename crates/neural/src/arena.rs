@@ -1,4 +1,4 @@
-//! The memory of a step, used again for the next.
+//! The arena: memory of a step, reused by the next.
 
 use crate::error::Result;
 use crate::{NeuralError, Real};
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_do_not_overlap_and_scratch_is_given_back() {
+    fn slices_do_not_overlap_and_scratch_is_released() {
         let mut arena = Arena::<f32>::new(10, 2).unwrap();
         let mut space = arena.space();
         let a = space.copy(&[1.0, 2.0, 3.0]).unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_size_is_an_error() {
+    fn rejects_impossible_sizes() {
         assert!(Arena::<f64>::new(usize::MAX, 0).is_err() && Arena::<f64>::new(0, usize::MAX).is_err());
     }
 }

@@ -1,11 +1,12 @@
-//! What can be wrong with a call.
+//! Errors of layers, losses and optimisers.
 
-use std::fmt;
+use thiserror::Error;
 
 /// Why a layer, a loss or an optimiser refused its input. Texts say what was expected and what was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NeuralError {
     /// A slice has another length than the shapes around it ask for.
+    #[error("{what}: {expected} values expected, {found} found")]
     Length {
         /// Which slice.
         what: &'static str,
@@ -15,6 +16,7 @@ pub enum NeuralError {
         found: usize,
     },
     /// A slice is not a whole number of rows.
+    #[error("{what}: {found} values are not a whole number of rows of {width}")]
     Rows {
         /// Which slice.
         what: &'static str,
@@ -24,11 +26,13 @@ pub enum NeuralError {
         found: usize,
     },
     /// There is nothing in it.
+    #[error("{what}: empty")]
     Empty {
         /// In what.
         what: &'static str,
     },
     /// An index is outside its table.
+    #[error("{what}: index {index} is not below {below}")]
     Index {
         /// The index of what.
         what: &'static str,
@@ -38,11 +42,13 @@ pub enum NeuralError {
         below: usize,
     },
     /// A setting has no meaning.
+    #[error("{reason}")]
     Setting {
         /// Which, what it is and what it may be.
         reason: String,
     },
     /// The arena has not enough left.
+    #[error("the arena has {left} values left, {asked} were asked for; make it larger")]
     Arena {
         /// Values asked for.
         asked: usize,
@@ -50,39 +56,17 @@ pub enum NeuralError {
         left: usize,
     },
     /// A size that no memory holds.
+    #[error("{what}: larger than any memory")]
     TooLarge {
         /// The size of what.
         what: &'static str,
     },
     /// Batch statistics of one sample: its variance is 0, and what comes out would not depend on what goes in.
+    #[error(
+        "batch statistics need two samples or more; normalise a single one by the running statistics, or take LayerNorm"
+    )]
     BatchOfOne,
 }
-
-impl fmt::Display for NeuralError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Length { what, expected, found } => {
-                write!(f, "{what}: {expected} values expected, {found} found")
-            }
-            Self::Rows { what, width, found } => {
-                write!(f, "{what}: {found} values are not a whole number of rows of {width}")
-            }
-            Self::Empty { what } => write!(f, "{what}: empty"),
-            Self::Index { what, index, below } => write!(f, "{what}: index {index} is not below {below}"),
-            Self::Setting { reason } => write!(f, "{reason}"),
-            Self::Arena { asked, left } => {
-                write!(f, "the arena has {left} values left, {asked} were asked for; make it larger")
-            }
-            Self::TooLarge { what } => write!(f, "{what}: larger than any memory"),
-            Self::BatchOfOne => write!(
-                f,
-                "batch statistics need two samples or more; normalise a single one by the running statistics, or take LayerNorm"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for NeuralError {}
 
 /// Result of this crate.
 pub(crate) type Result<T, E = NeuralError> = std::result::Result<T, E>;
@@ -123,14 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_products_without_zeros_or_overflow() {
+    fn size_rejects_zeros_and_overflow() {
         assert_eq!(size("x", &[3, 4, 5]), Ok(60));
         assert_eq!(size("x", &[3, 0]), Err(NeuralError::Empty { what: "x" }));
         assert_eq!(size("x", &[usize::MAX, 2]), Err(NeuralError::TooLarge { what: "x" }));
     }
 
     #[test]
-    fn texts_say_what_was_expected_and_found() {
+    fn messages_state_expected_and_found() {
         let text = expect_len("bias", 3, 4).unwrap_err().to_string();
         assert_eq!(text, "bias: 4 values expected, 3 found");
         let text = rows_of("x", 7, 2).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Where each tensor of a model is in its flat buffer.
+//! The layout of a model's tensors in its flat buffer.
 
 use crate::error::{Result, expect_len, setting, size};
 use crate::{Init, NeuralError, Real};
@@ -191,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn tensors_follow_each_other() {
+    fn tensors_are_contiguous() {
         let layout = example();
         assert_eq!((layout.len(), layout.find("b").unwrap().slot.range()), (10, 6..10));
         assert!(layout.find("c").is_none() && !layout.is_empty());
     }
 
     #[test]
-    fn bad_tensors_are_refused_and_leave_the_layout_as_it_was() {
+    fn rejected_tensors_leave_the_layout_unchanged() {
         let mut layout = example();
         let before = layout.clone();
         for shape in [&[0, 3][..], &[usize::MAX, 2], &[usize::MAX - 3]] {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tensor_starts_the_same_whatever_stands_beside_it() {
+    fn initialisation_does_not_depend_on_other_tensors() {
         let layout = example();
         let mut alone = Layout::default();
         alone.add("a".into(), &[2, 3], Role::Weight, Init::Uniform(1.0)).unwrap();

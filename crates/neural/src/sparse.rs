@@ -91,8 +91,8 @@ pub struct RowGradients<R> {
     /// Touched rows, in the order of their first touch.
     rows: Vec<u32>,
     values: Vec<R>,
-    /// For each row of the table, one more than its place in `rows`; 0 if untouched.
-    places: Vec<u32>,
+    /// For each row of the table, one more than its index in `rows`; 0 if untouched.
+    slots: Vec<u32>,
 }
 
 impl<R: Real> RowGradients<R> {
@@ -107,7 +107,7 @@ impl<R: Real> RowGradients<R> {
         }
         let room = room.min(rows);
         let values = Vec::with_capacity(room * width);
-        Ok(Self { width, rows: Vec::with_capacity(room), values, places: vec![0; rows] })
+        Ok(Self { width, rows: Vec::with_capacity(room), values, slots: vec![0; rows] })
     }
 
     /// Width of a row.
@@ -117,7 +117,7 @@ impl<R: Real> RowGradients<R> {
 
     /// Rows of the table.
     pub fn table_rows(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     /// Adds `factor * gradient` to a row's gradient.
@@ -127,18 +127,18 @@ impl<R: Real> RowGradients<R> {
     #[inline]
     pub fn add(&mut self, row: usize, factor: R, gradient: &[R]) -> Result<()> {
         expect_len("gradient of a row", gradient.len(), self.width)?;
-        let below = self.places.len();
-        let place = self.places.get_mut(row).ok_or(NeuralError::Index {
+        let below = self.slots.len();
+        let slot = self.slots.get_mut(row).ok_or(NeuralError::Index {
             what: "row of a table",
             index: row,
             below,
         })?;
-        if *place == 0 {
+        if *slot == 0 {
             self.rows.push(row as u32);
             self.values.resize(self.values.len() + self.width, R::ZERO);
-            *place = self.rows.len() as u32;
+            *slot = self.rows.len() as u32;
         }
-        let start = (*place as usize - 1) * self.width;
+        let start = (*slot as usize - 1) * self.width;
         add_scaled(&mut self.values[start..start + self.width], [factor], [gradient]);
         Ok(())
     }
@@ -156,7 +156,7 @@ impl<R: Real> RowGradients<R> {
     /// Forgets all gradients.
     pub fn clear(&mut self) {
         for &row in &self.rows {
-            self.places[row as usize] = 0;
+            self.slots[row as usize] = 0;
         }
         self.rows.clear();
         self.values.clear();
@@ -167,7 +167,7 @@ impl<R: Real> RowGradients<R> {
     /// # Errors
     /// If the table has another size.
     pub fn add_to(&self, table: &mut [R]) -> Result<()> {
-        expect_len("table", table.len(), self.places.len() * self.width)?;
+        expect_len("table", table.len(), self.slots.len() * self.width)?;
         for (row, gradient) in self.iter() {
             add_scaled(&mut table[row * self.width..][..self.width], [R::ONE], [gradient]);
         }
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_give_their_columns_and_values() {
+    fn rows_yield_columns_and_values() {
         let rows = SparseRows::new(&[0, 2, 2, 3], &[4, 1, 0], Some(&[0.5f32, 2.0, 3.0]), 5).unwrap();
         let row = |n| rows.row(n).collect::<Vec<_>>();
         assert_eq!((rows.rows(), row(0), row(1)), (3, vec![(4, 0.5), (1, 2.0)], vec![]));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_contradict_themselves_are_errors() {
+    fn rejects_inconsistent_rows() {
         let new =
             |starts: &[usize], columns: &[u32]| SparseRows::<f32>::new(starts, columns, None, 5).is_err();
         assert!(new(&[0, 1], &[5]) && new(&[0, 1], &[0, 1]) && new(&[1, 2], &[0, 1]) && new(&[], &[]));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn touched_rows_add_up_and_are_forgotten() {
+    fn row_gradients_accumulate_and_clear() {
         let mut rows = RowGradients::new(6, 2, 2).unwrap();
         for (row, factor) in [(4, 1.0), (1, 2.0), (4, -3.0)] {
             rows.add(row, factor, &[1.0f64, 10.0]).unwrap();

@@ -1,7 +1,7 @@
 //! Noise for each value, and the accounts after each round.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::dp::accountant::{Accountant, Budget, Round, noise_for};
 use sottovoce_privacy::dp::noise::{DiscreteGaussian, DiscreteLaplace, Noise};
 use std::hint::black_box;
@@ -10,7 +10,7 @@ fn noise(c: &mut Criterion) {
     let mut group = c.benchmark_group("noise");
     let mut values = vec![0i64; 1000];
     group.throughput(Throughput::Elements(values.len() as u64));
-    let mut generator = Generator::new([1; 32]);
+    let mut generator = SecureRng::new([1; 32]);
     for sigma in [0.5, 100.0, 1e6, 1e10] {
         let gaussian = DiscreteGaussian::new(sigma).expect("in range");
         group.bench_function(format!("gaussian {sigma}"), |b| {

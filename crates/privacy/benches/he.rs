@@ -1,7 +1,7 @@
-//! What encryption costs a device, the server and the keeper: 50,000 values.
+//! What encryption costs a device, the server and the decryptor: 50,000 values.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::he::{bfv, ckks};
 use std::hint::black_box;
 
@@ -9,34 +9,34 @@ const VALUES: usize = 50_000;
 
 fn exact(criterion: &mut Criterion) {
     let parameters = bfv::Parameters::choose(100, (1 << 23) - 1).expect("room for 100 clients");
-    let keeper = bfv::Keeper::new(&parameters, [1; 32]);
-    let key = keeper.public_key().expect("a key");
-    let mut source = Generator::new([2; 32]);
+    let decryptor = bfv::Decryptor::new(&parameters, [1; 32]);
+    let key = decryptor.public_key().expect("a key");
+    let mut source = SecureRng::new([2; 32]);
     let input = vec![1234; VALUES];
     let mut group = criterion.benchmark_group("bfv, 50,000 values");
     group.sample_size(20);
     group.bench_function("seal and write", |bench| {
-        bench.iter(|| key.seal(black_box(&input), &mut source).map(|sealed| sealed.encode()));
+        bench.iter(|| key.encrypt(black_box(&input), &mut source).map(|ciphertext| ciphertext.encode()));
     });
-    let sealed = key.seal(&input, &mut source).expect("values within range");
-    group.bench_function("open", |bench| bench.iter(|| keeper.open(black_box(&sealed))));
+    let ciphertext = key.encrypt(&input, &mut source).expect("values within range");
+    group.bench_function("open", |bench| bench.iter(|| decryptor.decrypt(black_box(&ciphertext))));
     group.finish();
 }
 
 fn real(criterion: &mut Criterion) {
     let parameters = ckks::Parameters::choose(100, 1.0, 1e-6, VALUES as u64).expect("room for 100 clients");
-    let keeper = ckks::Keeper::new(&parameters, [1; 32], 0).expect("a keeper");
-    let key = keeper.public_key().expect("a key");
-    let mut source = Generator::new([2; 32]);
+    let decryptor = ckks::Decryptor::new(&parameters, [1; 32], 0).expect("a decryptor");
+    let key = decryptor.public_key().expect("a key");
+    let mut source = SecureRng::new([2; 32]);
     let input = vec![0.25; VALUES];
     let mut group = criterion.benchmark_group("ckks, 50,000 values");
     group.sample_size(20);
     group.bench_function("seal and write", |bench| {
-        bench.iter(|| key.seal(black_box(&input), &mut source).map(|sealed| sealed.encode()));
+        bench.iter(|| key.encrypt(black_box(&input), &mut source).map(|ciphertext| ciphertext.encode()));
     });
-    let sealed = key.seal(&input, &mut source).expect("values within range");
+    let ciphertext = key.encrypt(&input, &mut source).expect("values within range");
     group.bench_function("open, not flooded", |bench| {
-        bench.iter(|| keeper.open_for_itself(black_box(&sealed)));
+        bench.iter(|| decryptor.decrypt_unflooded(black_box(&ciphertext)));
     });
     group.finish();
 }

@@ -18,7 +18,7 @@ fn masks(criterion: &mut Criterion) {
 
 fn parameters(criterion: &mut Criterion) {
     criterion.bench_function("secagg/choose parameters for 1,000 devices", |bench| {
-        bench.iter(|| Parameters::choose(black_box(1000), 0.3, 0.1));
+        bench.iter(|| Parameters::choose(black_box(1000), 0.3, 0.1, None));
     });
 }
 

@@ -1,11 +1,11 @@
-//! Recognising a shared key without saying it.
+//! Comparing shared keys without revealing them.
 
-use crate::Generator;
+use crate::SecureRng;
+use crate::tokens::to_hex;
 
-/// A digest of a key, by which devices see that they have the federation's; it says nothing else of the key.
+/// A digest of a key, by which devices check that they have the federation's; it reveals nothing else of the key.
 pub fn key_digest(key: &[u8; 32]) -> String {
-    let digest = Generator::new(*key).stream("digest", 0).seed();
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    to_hex(&SecureRng::new(*key).stream("digest", 0).seed())
 }
 
 #[cfg(test)]
@@ -13,7 +13,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_tell_keys_apart() {
+    fn digests_of_different_keys_differ() {
         assert_eq!(key_digest(&[1; 32]).len(), 64);
         assert_ne!(key_digest(&[1; 32]), key_digest(&[2; 32]));
     }

@@ -27,11 +27,17 @@ fn disclosed(case: &Case, values: ValueEncoding) -> Disclosed {
     let mut trained = Trained::new(&case.layout);
     let most = if case.step == 1 { 3706 } else { 200 };
     for row in (0..3706).step_by(case.step).take(most) {
-        rng.fill_normal(0.1, trained.push_row(0, row, Mark::Other).unwrap());
+        rng.fill_normal(0.1, trained.push_row(0, row, RowOrigin::Other).unwrap());
     }
-    let terms = RoundTerms::freeze(Terms { values, ..Terms::default() }).unwrap();
+    let terms = RoundTerms::freeze(TermsDraft { values, ..TermsDraft::default() }).unwrap();
     trained
-        .disclose(&Policy::new(1.0).unwrap(), &terms, 0, &mut Ledger::totals_only(), Draws::once(&mut rng))
+        .disclose(
+            &Policy::new(1.0).unwrap(),
+            &terms,
+            0,
+            &mut Ledger::totals_only(),
+            DisclosureSeeds::once(&mut rng),
+        )
         .unwrap()
 }
 

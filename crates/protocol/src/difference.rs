@@ -7,38 +7,15 @@ use crate::error::{ModelError, ValueError};
 use crate::parameters::{SharedModel, Table};
 use crate::rows::Rows;
 use crate::{FederationId, ModelVersion, ValueEncoding};
-use sottovoce_core::math::all_finite;
 
 /// What the rows of a difference are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum How {
+pub enum DifferenceKind {
     /// New values. With f32 the device then holds the server's very bits.
     Replace = 0,
     /// To be added (in f32) to the values held. What rounding leaves out is part of the next difference.
     Add = 1,
-}
-
-impl How {
-    pub(crate) fn from_code(code: u8) -> Option<Self> {
-        [How::Replace, How::Add].into_iter().find(|&how| how as u8 == code)
-    }
-}
-
-/// How a server brings devices to a new version.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settle {
-    /// New values or changes.
-    pub how: How,
-    /// How values are written.
-    pub encoding: ValueEncoding,
-    /// Rows none of whose values moved by more than this wait for a later difference; 0: none waits.
-    pub least_change: f32,
-}
-
-impl Settle {
-    /// New values as f32: devices get the server's bits.
-    pub const EXACT: Settle = Settle { how: How::Replace, encoding: ValueEncoding::F32, least_change: 0.0 };
 }
 
 /// The rows in which a version differs from another.
@@ -49,51 +26,19 @@ pub struct Difference {
     pub(crate) version: ModelVersion,
     pub(crate) layout: u32,
     pub(crate) base_checksum: u32,
-    pub(crate) how: How,
+    pub(crate) kind: DifferenceKind,
     pub(crate) encoding: ValueEncoding,
     pub(crate) tables: Vec<Rows>,
 }
 
 impl Difference {
-    /// What brings devices that hold `held` to `target`, or as near as the encoding and `least_change` let them.
-    /// Apply it to `held` too, and that is what they hold from then on.
-    ///
-    /// # Errors
-    /// If the two are not versions of one model, or a value cannot be encoded.
-    pub fn between(held: &SharedModel, target: &SharedModel, settle: Settle) -> Result<Self, ModelError> {
-        let layout = held.parameters.layout();
-        target.parameters.check(&layout)?;
-        let pairs = held.parameters.tables().iter().zip(target.parameters.tables());
-        let mut tables = Vec::with_capacity(layout.shapes().len());
-        for (table, (old, new)) in pairs.enumerate() {
-            let mut rows = changed_rows(old, new, settle);
-            if !settle.encoding.carries(rows.values()) {
-                return Err(ValueError { table, encoding: settle.encoding }.into());
-            }
-            // What is held here are the values as the wire carries them, so that both sides apply the same.
-            let cols = rows.cols();
-            settle.encoding.round(&mut rows.values, cols);
-            tables.push(rows);
-        }
-        Ok(Self {
-            federation: held.federation,
-            base: held.version,
-            version: target.version,
-            layout: layout.fingerprint(),
-            base_checksum: held.parameters.checksum(),
-            how: settle.how,
-            encoding: settle.encoding,
-            tables,
-        })
-    }
-
-    /// What brings devices that hold an older version, of this checksum, to `held`, by new values of those rows that have
-    /// changed since; `changed` is asked by table and row. Both sides hold the same bits if these rows came from rounding
-    /// by the same encoding, each row by itself.
+    /// From an older version, given by its number and checksum, to `held`: the new values of the rows for which `changed`
+    /// (called with table and row) is true. Both sides hold the same bits if those rows were rounded by the same encoding,
+    /// each row by itself.
     ///
     /// # Errors
     /// If a value cannot be encoded.
-    pub fn catching_up(
+    pub fn since_version(
         held: &SharedModel,
         (base, base_checksum): (ModelVersion, u32),
         encoding: ValueEncoding,
@@ -109,11 +54,21 @@ impl Difference {
             if !encoding.carries(&rows.values) {
                 return Err(ValueError { table: index, encoding }.into());
             }
+            // As the wire carries them, so that server and devices apply the same.
             let cols = rows.cols();
             encoding.round(&mut rows.values, cols);
         }
         let (federation, version, layout) = (held.federation, held.version, layout.fingerprint());
-        Ok(Self { federation, base, version, layout, base_checksum, how: How::Replace, encoding, tables })
+        Ok(Self {
+            federation,
+            base,
+            version,
+            layout,
+            base_checksum,
+            kind: DifferenceKind::Replace,
+            encoding,
+            tables,
+        })
     }
 
     /// The version it is made for.
@@ -154,64 +109,26 @@ impl Difference {
             return Err(ValueError { table, encoding: self.encoding }.into());
         }
         for (table, rows) in tables.iter_mut().zip(&self.tables) {
-            self.put(table, rows);
+            self.update_table(table, rows);
         }
         held.version = self.version;
         Ok(())
     }
 
     fn stays_finite(&self, table: &Table, rows: &Rows) -> bool {
-        self.how == How::Replace
+        self.kind == DifferenceKind::Replace
             || rows.iter().all(|(row, change)| {
                 table.row(row).iter().zip(change).all(|(value, change)| (value + change).is_finite())
             })
     }
 
-    fn put(&self, table: &mut Table, rows: &Rows) {
+    fn update_table(&self, table: &mut Table, rows: &Rows) {
         for (row, new) in rows.iter() {
             let held = table.row_mut(row);
-            match self.how {
-                How::Replace => held.copy_from_slice(new),
-                How::Add => held.iter_mut().zip(new).for_each(|(value, change)| *value += change),
+            match self.kind {
+                DifferenceKind::Replace => held.copy_from_slice(new),
+                DifferenceKind::Add => held.iter_mut().zip(new).for_each(|(value, change)| *value += change),
             }
         }
-    }
-}
-
-fn changed_rows(old: &Table, new: &Table, settle: Settle) -> Rows {
-    let mut rows = Rows::new(old.shape());
-    let mut sent = Vec::with_capacity(rows.cols());
-    for row in 0..old.shape().rows {
-        let (was, is) = (old.row(row as usize), new.row(row as usize));
-        sent.clear();
-        match settle.how {
-            How::Replace => sent.extend_from_slice(is),
-            How::Add => sent.extend(is.iter().zip(was).map(|(is, was)| is - was)),
-        }
-        if waits(was, is, settle.least_change) && all_finite(&sent) {
-            continue;
-        }
-        round_alone(&mut sent, settle.encoding);
-        let changes = match settle.how {
-            How::Replace => was.iter().zip(&sent).any(|(was, sent)| was.to_bits() != sent.to_bits()),
-            How::Add => sent.iter().any(|&change| change != 0.0),
-        };
-        if changes {
-            rows.indices.push(row);
-            rows.values.extend_from_slice(&sent);
-        }
-    }
-    rows
-}
-
-fn waits(was: &[f32], is: &[f32], least_change: f32) -> bool {
-    least_change > 0.0 && was.iter().zip(is).all(|(was, is)| (is - was).abs() <= least_change)
-}
-
-/// Rounds a row as the wire will, where that does not depend on other rows.
-fn round_alone(row: &mut [f32], encoding: ValueEncoding) {
-    if encoding != ValueEncoding::I8Table && encoding.carries(row) {
-        let cols = row.len();
-        encoding.round(row, cols);
     }
 }

@@ -24,7 +24,7 @@ pub enum DecodeError {
         /// What was found.
         found: [u8; 4],
     },
-    /// A version of the format that this build does not speak.
+    /// A version of this kind of message that this build does not speak.
     #[error("wire format version {found}, this build speaks {spoken}")]
     Version {
         /// Version of the message.
@@ -119,11 +119,8 @@ pub enum DecodeError {
         expected: u32,
     },
     /// The content ended before the message did.
-    #[error("{bytes} bytes after the end of the content")]
-    Trailing {
-        /// How many.
-        bytes: usize,
-    },
+    #[error("{0} bytes after the end of the content")]
+    Trailing(usize),
     /// Well-formed, but what it describes cannot be built.
     #[error("{0}")]
     Content(String),
@@ -234,15 +231,15 @@ pub enum UpdateError {
         /// Row before it.
         last: u32,
     },
-    /// Every row has a mark.
-    #[error("table {table}: {rows} rows with {marks} marks")]
-    Marks {
+    /// Every row has an origin.
+    #[error("table {table}: {rows} rows with {origins} origins")]
+    Origins {
         /// Index of the table.
         table: usize,
         /// Rows.
         rows: usize,
-        /// Marks.
-        marks: usize,
+        /// Origins.
+        origins: usize,
     },
     /// A whole table has all its values.
     #[error("table {table}: {found} values, expected {expected}")]
@@ -254,24 +251,15 @@ pub enum UpdateError {
         /// Values of the table.
         expected: usize,
     },
-    /// Only dense tables go whole; rows that concern somebody's items need their mark.
-    #[error("table {table} is not dense: push its rows one by one, with their marks")]
-    NeedsMarks {
-        /// Index of the table.
-        table: usize,
-    },
+    /// Only dense tables go whole; rows that concern somebody's items need their origin.
+    #[error("table {0} is not dense: push its rows one by one, with their origins")]
+    NeedsOrigins(usize),
     /// Dense tables have no rows to choose from.
-    #[error("table {table} is dense: it goes whole or not at all")]
-    NeedsWhole {
-        /// Index of the table.
-        table: usize,
-    },
+    #[error("table {0} is dense: it goes whole or not at all")]
+    NeedsWhole(usize),
     /// Criteria come in ascending order of their index in the round terms, each once, finite.
-    #[error("criterion {criterion}: out of order, past the limit, or not finite")]
-    Criterion {
-        /// Index given.
-        criterion: u32,
-    },
+    #[error("criterion {0}: out of order, past the limit, or not finite")]
+    Criterion(u32),
 }
 
 /// Why nothing left.
@@ -301,7 +289,7 @@ pub enum DisclosureError {
     },
 }
 
-/// A change of policy that makes no sense.
+/// A change of policy that is not possible.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum PolicyError {
     /// pi is a probability.

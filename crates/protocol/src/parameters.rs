@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constructors_name_what_does_not_fit() {
+    fn constructors_reject_wrong_shapes_and_values() {
         let shape = || Shape::new("q", 2, 3, Keyed::Items);
         let wrong = Table::new(shape(), vec![0.0; 5]).unwrap_err();
         assert_eq!(wrong.to_string(), "table \"q\": 5 values for 2 rows of 3");
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_sees_names_shapes_and_keys() {
+    fn fingerprint_depends_on_names_shapes_and_keys() {
         let of = |name, rows, cols, keyed| {
             Layout::new(vec![Shape::new(name, rows, cols, keyed)]).unwrap().fingerprint()
         };

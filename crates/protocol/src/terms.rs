@@ -1,4 +1,4 @@
-//! What a round asks of a device, and how a device says no.
+//! What a round asks of a device, and how a device refuses.
 
 use crate::error::TermsError;
 use crate::{FederationId, ModelVersion, RoundId, ValueEncoding, limits};
@@ -34,18 +34,18 @@ pub struct PrivacyTerms {
     pub layers: Vec<PrivacyLayer>,
 }
 
-/// A criterion the server would like to know.
+/// A criterion that the server asks devices to report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct CriterionRequest {
     /// Its name.
     pub name: String,
     /// What it will be used for, for the owner to read.
-    pub why: String,
+    pub purpose: String,
 }
 
 /// The terms of a round, while the server writes them. [`RoundTerms`] are these, frozen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct TermsDraft {
     /// The federation.
     pub federation: FederationId,
     /// The round.
@@ -65,29 +65,29 @@ pub struct Terms {
     /// Whether the sample count is asked for.
     pub samples: bool,
     /// Criteria asked for.
-    pub criteria: Vec<Asked>,
+    pub criteria: Vec<CriterionRequest>,
 }
 
 /// The terms of a round: frozen, for the device to read and refuse.
 ///
 /// ```
-/// use sottovoce_protocol::{RoundId, RoundTerms, Terms};
-/// let terms = RoundTerms::freeze(Terms { round: RoundId(3), cohort_size: 100, ..Terms::default() })?;
+/// use sottovoce_protocol::{RoundId, RoundTerms, TermsDraft};
+/// let terms = RoundTerms::freeze(TermsDraft { round: RoundId(3), cohort_size: 100, ..TermsDraft::default() })?;
 /// assert_eq!(terms.cohort_size, 100);
 /// # Ok::<(), sottovoce_protocol::TermsError>(())
 /// ```
 /// ```compile_fail,E0594
-/// # use sottovoce_protocol::{RoundTerms, Terms};
-/// let mut terms = RoundTerms::freeze(Terms::default()).unwrap();
+/// # use sottovoce_protocol::{RoundTerms, TermsDraft};
+/// let mut terms = RoundTerms::freeze(TermsDraft::default()).unwrap();
 /// terms.cohort_size = 1;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoundTerms(Terms);
+pub struct RoundTerms(TermsDraft);
 
 impl Deref for RoundTerms {
-    type Target = Terms;
+    type Target = TermsDraft;
 
-    fn deref(&self) -> &Terms {
+    fn deref(&self) -> &TermsDraft {
         &self.0
     }
 }
@@ -97,7 +97,7 @@ impl RoundTerms {
     ///
     /// # Errors
     /// Names what is too long.
-    pub fn freeze(terms: Terms) -> Result<Self, TermsError> {
+    pub fn freeze(terms: TermsDraft) -> Result<Self, TermsError> {
         within("the model's name", terms.model.name.len(), limits::NAME_BYTES)?;
         check_settings(&terms.model.settings)?;
         within("the list of privacy layers", terms.privacy.layers.len(), limits::LAYERS)?;
@@ -108,27 +108,27 @@ impl RoundTerms {
         within("the list of criteria", terms.criteria.len(), limits::CRITERIA)?;
         for asked in &terms.criteria {
             within("a criterion's name", asked.name.len(), limits::NAME_BYTES)?;
-            within("a criterion's reason", asked.why.len(), limits::TEXT_BYTES)?;
+            within("a criterion's purpose", asked.purpose.len(), limits::TEXT_BYTES)?;
         }
         Ok(Self(terms))
     }
 
-    /// The same terms for another round, which is not worth reading them all again.
+    /// The same terms for another round, without checking them again.
     #[must_use]
     pub fn for_round(mut self, round: RoundId, version: ModelVersion, cohort_size: u32) -> Self {
         (self.0.round, self.0.version, self.0.cohort_size) = (round, version, cohort_size);
         self
     }
 
-    /// The same terms for a device that has so many seconds left.
+    /// The same terms with another deadline, in seconds.
     #[must_use]
-    pub fn due_in(mut self, seconds: u32) -> Self {
+    pub fn with_deadline(mut self, seconds: u32) -> Self {
         self.0.deadline = seconds;
         self
     }
 
-    /// The terms to start the next round's from.
-    pub fn thaw(self) -> Terms {
+    /// The terms, to be changed for another round.
+    pub fn into_draft(self) -> TermsDraft {
         self.0
     }
 }
@@ -147,34 +147,34 @@ fn check_settings(settings: &Settings) -> Result<(), TermsError> {
     Ok(())
 }
 
-/// Why a device does not take part in a round. What it says is the owner's choice too: [`Refusal::Unstated`] always
-/// will do.
+/// Why a device does not take part in a round. Whether to say why is the owner's choice too: [`Refusal::NoReason`] is
+/// always allowed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// No reason given.
     #[error("no reason given")]
-    Unstated,
+    NoReason,
     /// The owner has paused.
     #[error("paused")]
     Paused,
     /// The owner has withdrawn.
     #[error("withdrawn")]
     Withdrawn,
-    /// The owner wants to be one of more.
+    /// The owner requires a larger cohort.
     #[error("the cohort is smaller than {least}")]
     CohortTooSmall {
         /// The smallest cohort the owner agrees to.
         least: u32,
     },
-    /// The owner demands a privacy layer that the round does not have.
+    /// The owner requires a privacy layer that the round does not have.
     #[error("privacy layer {layer:?} is missing")]
-    PrivacyMissing {
+    LayerMissing {
         /// Its name.
         layer: String,
     },
-    /// The round has a layer that the owner does not want.
+    /// The round has a layer that the owner refuses.
     #[error("layer {layer:?} is not wanted")]
-    Unwanted {
+    LayerRefused {
         /// Its name.
         layer: String,
     },
@@ -184,13 +184,13 @@ pub enum Refusal {
         /// The model asked for.
         name: String,
     },
-    /// The deadline cannot be kept.
+    /// The deadline cannot be met.
     #[error("at least {needed} seconds are needed")]
-    TooShort {
+    DeadlineTooShort {
         /// Seconds needed.
         needed: u32,
     },
-    /// There is no history to learn from.
+    /// There is no history to train on.
     #[error("nothing to learn from")]
     NoHistory,
 }
@@ -200,12 +200,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_that_cannot_be_sent_are_not_frozen() {
-        let asked = |name: &str| Asked { name: name.to_owned(), why: String::new() };
-        let many = Terms { criteria: vec![asked("size"); 33], ..Terms::default() };
+    fn rejects_terms_past_the_limits() {
+        let asked = |name: &str| CriterionRequest { name: name.to_owned(), purpose: String::new() };
+        let many = TermsDraft { criteria: vec![asked("size"); 33], ..TermsDraft::default() };
         let expected = TermsError { field: "the list of criteria", found: 33, most: limits::CRITERIA };
         assert_eq!(RoundTerms::freeze(many), Err(expected));
-        let long = Terms { criteria: vec![asked(&"x".repeat(129))], ..Terms::default() };
+        let long = TermsDraft { criteria: vec![asked(&"x".repeat(129))], ..TermsDraft::default() };
         assert_eq!(
             RoundTerms::freeze(long).unwrap_err().to_string(),
             "round terms: a criterion's name is 129 long, at most 128 can be sent"

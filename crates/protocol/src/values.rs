@@ -1,6 +1,6 @@
 //! How values are written: as they are, in 16 bits, or in 8 bits with a scale.
 
-use crate::codec::wire::Reader;
+use crate::codec::primitives::Reader;
 use crate::error::DecodeError;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -269,7 +269,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn errors_stay_within_the_documented_bounds_and_writing_again_changes_nothing(
+        fn errors_stay_within_documented_bounds_and_rounding_is_idempotent(
             values in prop::collection::vec(prop_oneof![-65000f32..65000.0, -1e-3f32..1e-3, -1e-39f32..1e-39], 1..12),
             cols in 1usize..5,
         ) {
@@ -291,7 +291,7 @@ mod tests {
         }
 
         #[test]
-        fn any_finite_row_that_is_carried_survives(bits in prop::collection::vec(any::<u32>(), 6)) {
+        fn encodable_rows_stay_finite(bits in prop::collection::vec(any::<u32>(), 6)) {
             let values: Vec<f32> = bits.iter().map(|&bits| f32::from_bits(bits)).collect();
             for encoding in ValueEncoding::ALL {
                 if encoding.carries(&values) {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_go_to_the_even_neighbour() {
+    fn rounds_ties_to_even() {
         // The largest value is 127 scales, so the scale is 1.
         let (bytes, read) = there_and_back(ValueEncoding::I8Row, &[127.0, 0.5, 1.5, -2.5], 4);
         assert_eq!(read, [127.0, 0.0, 2.0, -2.0]);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_known_before() {
+    fn carries_detects_values_out_of_range() {
         assert!(!ValueEncoding::F32.carries(&[0.0, f32::NEG_INFINITY]));
         assert!(!ValueEncoding::I8Row.carries(&[f32::NAN]));
         assert!(!ValueEncoding::F16.carries(&[-65520.0]) && ValueEncoding::F16.carries(&[-65519.0]));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_encoder_writes_is_refused() {
+    fn rejects_values_no_encoder_writes() {
         let read = |encoding: ValueEncoding, bytes: &[u8]| {
             encoding.read(1, 1, &mut Reader::new(bytes), &mut Vec::new()).unwrap_err().to_string()
         };

@@ -51,16 +51,17 @@ fn mutated(messages: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
 fn one_device(trained: Trained, policy: &Policy, ledger: &mut Ledger, work: &mut Work) -> Trained {
     let mut trained = trained;
     for row in (0..300).step_by(3) {
-        let mark = if row % 2 == 0 { Mark::Consumed } else { Mark::Other };
+        let mark = if row % 2 == 0 { RowOrigin::Consumed } else { RowOrigin::Other };
         trained.push_row(0, row, mark).unwrap().fill(0.25);
     }
     trained.whole(1).unwrap().fill(-0.5);
     trained.report(0, 0.5).unwrap();
-    let disclosed = trained.disclose(policy, &work.terms, 0, ledger, Draws::once(&mut work.rng)).unwrap();
+    let disclosed =
+        trained.disclose(policy, &work.terms, 0, ledger, DisclosureSeeds::once(&mut work.rng)).unwrap();
     work.bytes.clear();
     codec::encode_update(&disclosed, &mut work.bytes);
     codec::decode_update(&work.bytes, &mut work.received).unwrap();
-    disclosed.deliver().recycle()
+    disclosed.into_received().recycle()
 }
 
 struct Work {
@@ -71,7 +72,7 @@ struct Work {
 }
 
 #[test]
-fn memory_is_bounded_by_the_input_and_buffers_are_used_again() {
+fn memory_is_bounded_by_input_and_buffers_are_reused() {
     let messages = messages();
     let mut rng = Rng::new(5);
     let mut received = Received::new(&layout());

@@ -23,7 +23,7 @@ fn trained_on(rows: &BTreeSet<u32>, consumed: &BTreeSet<u32>) -> Trained {
     let mut trained = Trained::new(&layout());
     for table in 0..3 {
         for &row in rows {
-            let mark = if consumed.contains(&row) { Mark::Consumed } else { Mark::Other };
+            let mark = if consumed.contains(&row) { RowOrigin::Consumed } else { RowOrigin::Other };
             let values = trained.push_row(table, row, mark).unwrap();
             values.iter_mut().enumerate().for_each(|(col, value)| *value = (row * 10 + col as u32) as f32);
         }
@@ -33,7 +33,13 @@ fn trained_on(rows: &BTreeSet<u32>, consumed: &BTreeSet<u32>) -> Trained {
 
 fn disclose(trained: Trained, policy: &Policy, seed: u64) -> Disclosed {
     trained
-        .disclose(policy, &terms(ValueEncoding::F32), 0, &mut Ledger::new(), Draws::once(&mut Rng::new(seed)))
+        .disclose(
+            policy,
+            &terms(ValueEncoding::F32),
+            0,
+            &mut Ledger::new(),
+            DisclosureSeeds::once(&mut Rng::new(seed)),
+        )
         .unwrap()
 }
 
@@ -43,7 +49,7 @@ fn rows_of(disclosed: &Disclosed, table: usize) -> BTreeSet<u32> {
 
 proptest! {
     #[test]
-    fn with_pi_0_no_row_of_a_consumed_item_leaves_and_all_others_do(
+    fn pi_0_withholds_exactly_the_consumed_rows(
         rows in prop::collection::btree_set(0u32..40, 0..40),
         consumed in prop::collection::btree_set(0u32..40, 0..40),
         seed in any::<u64>(),
@@ -62,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn hidden_items_never_leave_and_the_rest_keeps_its_values(
+    fn hidden_items_never_leave(
         rows in prop::collection::btree_set(0u32..40, 0..40),
         consumed in prop::collection::btree_set(0u32..40, 0..40),
         hidden in prop::collection::btree_set(0u32..40, 0..10),
@@ -87,10 +93,10 @@ proptest! {
 }
 
 #[test]
-fn a_row_that_only_hidden_items_explain_never_leaves() {
+fn rows_of_hidden_origin_never_leave() {
     for pi in [0.0, 0.5, 1.0] {
         let mut trained = Trained::new(&layout());
-        let marks = [Mark::Other, Mark::Hidden, Mark::Other, Mark::Hidden];
+        let marks = [RowOrigin::Other, RowOrigin::Hidden, RowOrigin::Other, RowOrigin::Hidden];
         trained.push_rows(2, &[3, 4, 7, 9], &marks).unwrap().fill(1.0);
         let left = disclose(trained, &Policy::new(pi).unwrap(), 1);
         assert_eq!(rows_of(&left, 2), BTreeSet::from([3, 7]), "pi {pi}");
@@ -98,7 +104,7 @@ fn a_row_that_only_hidden_items_explain_never_leaves() {
 }
 
 #[test]
-fn the_row_of_a_consumed_item_leaves_with_probability_pi() {
+fn consumed_rows_leave_with_probability_pi() {
     let all: BTreeSet<u32> = (0..40).collect();
     let policy = Policy::new(0.3).unwrap();
     let mut times = [0u32; 40];
@@ -115,7 +121,7 @@ fn the_row_of_a_consumed_item_leaves_with_probability_pi() {
 }
 
 #[test]
-fn a_kept_draw_lets_the_same_rows_leave_in_all_rounds_and_a_larger_share_lets_more() {
+fn fixed_disclosure_is_the_same_in_all_rounds_and_grows_with_pi() {
     let all: BTreeSet<u32> = (0..40).collect();
     let left = |policy: &Policy, draws| {
         let (trained, mut ledger) = (trained_on(&all, &all), Ledger::new());
@@ -123,29 +129,33 @@ fn a_kept_draw_lets_the_same_rows_leave_in_all_rounds_and_a_larger_share_lets_mo
         rows_of(&left, 0)
     };
     let of_rounds = |policy: &Policy, kept| -> Vec<BTreeSet<u32>> {
-        (0..200).map(|round| left(policy, Draws { round, kept })).collect()
+        (0..200).map(|round| left(policy, DisclosureSeeds { per_round: round, fixed: kept })).collect()
     };
     let mut policy = Policy::new(0.3).unwrap();
     let rounds = of_rounds(&policy, 7);
     assert!(rounds.iter().all(|rows| *rows == rounds[0]) && (4..24).contains(&rounds[0].len()), "{rounds:?}");
-    let said: BTreeSet<u32> = (0..40).filter(|&item| policy.chance_of(item, 7) == 1.0).collect();
+    let said: BTreeSet<u32> = (0..40).filter(|&item| policy.disclosure_probability(item, 7) == 1.0).collect();
     assert_eq!(said, rounds[0], "a device can tell beforehand");
-    assert_ne!(left(&policy, Draws { round: 0, kept: 8 }), rounds[0], "another device draws others");
+    assert_ne!(
+        left(&policy, DisclosureSeeds { per_round: 0, fixed: 8 }),
+        rounds[0],
+        "another device draws others"
+    );
     policy.set_pi(0.5).unwrap();
-    assert!(left(&policy, Draws { round: 0, kept: 7 }).is_superset(&rounds[0]));
+    assert!(left(&policy, DisclosureSeeds { per_round: 0, fixed: 7 }).is_superset(&rounds[0]));
 
     policy.set_pi(0.3).unwrap();
-    policy.draw = PiDraw::EachRound;
+    policy.disclosure = DisclosureMode::PerRound;
     let rounds = of_rounds(&policy, 7);
     assert_ne!(rounds[0], rounds[1]);
     assert_eq!(rounds.iter().flatten().copied().collect::<BTreeSet<u32>>(), all, "in the end everything");
-    assert_eq!(policy.chance_of(3, 7), 0.3);
+    assert_eq!(policy.disclosure_probability(3, 7), 0.3);
     policy.hide(3);
-    assert_eq!(policy.chance_of(3, 7), 0.0);
+    assert_eq!(policy.disclosure_probability(3, 7), 0.0);
 }
 
 #[test]
-fn a_change_of_policy_holds_from_the_next_round_on() {
+fn policy_changes_apply_from_the_next_round() {
     let all: BTreeSet<u32> = (0..40).collect();
     let mut policy = Policy::new(1.0).unwrap();
     assert_eq!(rows_of(&disclose(trained_on(&all, &all), &policy, 1), 0).len(), 40);
@@ -157,7 +167,7 @@ fn a_change_of_policy_holds_from_the_next_round_on() {
 }
 
 #[test]
-fn who_pauses_or_withdraws_or_asks_for_more_sends_nothing() {
+fn refused_rounds_disclose_nothing() {
     let mut paused = open_policy();
     paused.pause().unwrap();
     let mut gone = open_policy();
@@ -169,16 +179,17 @@ fn who_pauses_or_withdraws_or_asks_for_more_sends_nothing() {
     let mut wary = open_policy();
     wary.refused_layers = BTreeSet::from(["noise".to_owned(), "kept-uploads".to_owned()]);
     let cases = [
-        (wary, Refusal::Unwanted { layer: "noise".to_owned() }),
+        (wary, Refusal::LayerRefused { layer: "noise".to_owned() }),
         (paused, Refusal::Paused),
         (gone, Refusal::Withdrawn),
         (shy, Refusal::CohortTooSmall { least: 1001 }),
-        (careful, Refusal::PrivacyMissing { layer: "secagg".to_owned() }),
+        (careful, Refusal::LayerMissing { layer: "secagg".to_owned() }),
     ];
     for (policy, refusal) in cases {
         let mut ledger = Ledger::new();
         let terms = terms(ValueEncoding::F32);
-        let refused = trained().disclose(&policy, &terms, 0, &mut ledger, Draws::once(&mut Rng::new(1)));
+        let refused =
+            trained().disclose(&policy, &terms, 0, &mut ledger, DisclosureSeeds::once(&mut Rng::new(1)));
         assert_eq!(refused.unwrap_err(), DisclosureError::Refused(refusal));
         assert_eq!(ledger, Ledger::new());
     }
@@ -187,8 +198,9 @@ fn who_pauses_or_withdraws_or_asks_for_more_sends_nothing() {
 #[test]
 fn samples_and_criteria_leave_only_if_asked_for_and_allowed() {
     let said = |policy: &Policy, terms: &RoundTerms| {
-        let left =
-            trained().disclose(policy, terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1))).unwrap();
+        let left = trained()
+            .disclose(policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
+            .unwrap();
         (left.update().samples(), left.update().criteria().to_vec())
     };
     let asking = terms(ValueEncoding::F32);
@@ -200,52 +212,56 @@ fn samples_and_criteria_leave_only_if_asked_for_and_allowed() {
     assert_eq!(said(&policy, &asking), (0, vec![(1, 0.5)]));
     policy.criteria = Reportable::Only(BTreeSet::from(["size".to_owned()]));
     assert_eq!(said(&policy, &asking), (0, vec![]));
-    let mut incurious = asking.thaw();
+    let mut incurious = asking.into_draft();
     incurious.samples = false;
     let incurious = RoundTerms::freeze(incurious).unwrap();
     assert_eq!(said(&open_policy(), &incurious), (0, vec![(1, 0.5)]));
 }
 
 #[test]
-fn values_that_cannot_be_sent_do_not_pass() {
+fn rejects_values_that_cannot_be_encoded() {
     let mut wrong = trained();
     wrong.values_mut(1)[2] = 70_000.0;
     let terms = terms(ValueEncoding::F16);
     let error = wrong
-        .disclose(&open_policy(), &terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1)))
+        .disclose(&open_policy(), &terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
         .unwrap_err();
     assert_eq!(error.to_string(), "table 1: a value is not finite or too large for f16");
-    let noisy = disclosed(ValueEncoding::F32, &mut Ledger::new()).transform(|_, values| values[0] = f32::NAN);
-    assert!(noisy.is_err());
 }
 
 #[test]
-fn the_ledger_answers_what_left() {
+fn ledger_records_what_left() {
     let mut ledger = Ledger::new();
     disclosed(ValueEncoding::F32, &mut ledger);
     disclosed(ValueEncoding::F16, &mut ledger);
     let federation = FederationId(7);
     assert_eq!(ledger.totals(), Totals { updates: 2, rows: 6, bytes: 70 + 56 });
-    let left = ledger.about(federation, "items", 200);
-    assert_eq!(left, Left { times: 2, last: Some((RoundId(300), 1_700_000_000)) });
-    assert_eq!(ledger.about(federation, "items", 4).times, 0);
-    assert_eq!(ledger.about(FederationId(8), "items", 200).times, 0);
-    assert_eq!(ledger.about(federation, "net", 0).times, 2);
-    let entries: Vec<Entry> = ledger.entries().collect();
+    let left = ledger.row(federation, "items", 200);
+    assert_eq!(left, RowDisclosures { times: 2, last: Some((RoundId(300), 1_700_000_000)) });
+    assert_eq!(ledger.row(federation, "items", 4).times, 0);
+    assert_eq!(ledger.row(FederationId(8), "items", 200).times, 0);
+    assert_eq!(ledger.row(federation, "net", 0).times, 2);
+    let entries: Vec<LedgerEntry> = ledger.entries().collect();
     assert_eq!(entries[1].criteria, [("labels".to_owned(), 0.5)]);
     assert_eq!(entries[0].tables[0].listed, Some(vec![3, 200]));
-    assert_eq!(entries[0].tables[1], LeftTable { name: "net".to_owned(), rows: 1, listed: None });
+    assert_eq!(entries[0].tables[1], DisclosedTable { name: "net".to_owned(), rows: 1, listed: None });
     // What leaves in another form is told of in its bytes.
     let (terms, mut rng) = (terms(ValueEncoding::F32), Rng::new(1));
     trained()
-        .disclose_wrapped(&open_policy(), &terms, (5, Some(9000)), &mut ledger, Draws::once(&mut rng))
+        .disclose_wrapped(
+            &open_policy(),
+            &terms,
+            (5, Some(9000)),
+            &mut ledger,
+            DisclosureSeeds::once(&mut rng),
+        )
         .unwrap();
     assert_eq!(ledger.totals().bytes, 70 + 56 + 9000);
     assert_eq!(ledger.entries().last().map(|entry| (entry.bytes, entry.when)), Some((9000, 5)));
 }
 
 #[test]
-fn a_bounded_ledger_forgets_when_but_not_how_often() {
+fn bounded_ledger_keeps_counts_of_old_entries() {
     let (mut full, mut bounded) = (Ledger::new(), Ledger::bounded(400));
     let mut totals = Ledger::totals_only();
     for _ in 0..50 {
@@ -257,25 +273,25 @@ fn a_bounded_ledger_forgets_when_but_not_how_often() {
     assert_eq!(full.entries().count(), 50);
     assert_eq!((bounded.totals(), totals.totals()), (full.totals(), full.totals()));
     for row in [3, 4, 200] {
-        assert_eq!(bounded.about(FederationId(7), "items", row), full.about(FederationId(7), "items", row));
+        assert_eq!(bounded.row(FederationId(7), "items", row), full.row(FederationId(7), "items", row));
     }
-    assert_eq!(bounded.about(FederationId(7), "net", 0).times, 50);
+    assert_eq!(bounded.row(FederationId(7), "net", 0).times, 50);
     for (ledger, table) in [(&full, "items"), (&bounded, "items"), (&bounded, "net")] {
         let all = ledger.by_row(FederationId(7), table, 250);
         for (row, left) in (0..).zip(all) {
-            assert_eq!(left, ledger.about(FederationId(7), table, row), "{table} {row}");
+            assert_eq!(left, ledger.row(FederationId(7), table, row), "{table} {row}");
         }
     }
     let mut bytes = Vec::new();
     bounded.encode(&mut bytes);
     assert!(bytes.len() < 500, "{} bytes", bytes.len());
     assert_eq!(Ledger::decode(&bytes).unwrap().bound_to(400), bounded);
-    assert_eq!(full.bound_to(400).about(FederationId(7), "items", 3).times, 50);
+    assert_eq!(full.bound_to(400).row(FederationId(7), "items", 3).times, 50);
 }
 
 proptest! {
     #[test]
-    fn a_covered_row_that_stays_at_home_goes_with_its_cover(
+    fn withheld_rows_leave_with_their_decoy(
         rows in prop::collection::btree_set(0u32..40, 1..40),
         consumed in prop::collection::btree_set(0u32..40, 0..40),
         hidden in prop::collection::btree_set(0u32..40, 0..10),
@@ -286,7 +302,7 @@ proptest! {
         let covered = &covered & &rows;
         let mut trained = trained_on(&rows, &consumed);
         let list: Vec<u32> = covered.iter().copied().collect();
-        for (value, &row) in trained.cover_rows(0, &list).unwrap().chunks_exact_mut(3).zip(&list) {
+        for (value, &row) in trained.push_decoys(0, &list).unwrap().chunks_exact_mut(3).zip(&list) {
             value.fill(-(row as f32));
         }
         let mut policy = Policy::new(pi).unwrap();
@@ -299,6 +315,6 @@ proptest! {
             prop_assert_eq!(values[2], if own { (row * 10 + 2) as f32 } else { -(row as f32) });
         }
         // Buffers that are used again remember nothing of it.
-        prop_assert!(left.recycle().cover_rows(0, &list).is_err() || list.is_empty());
+        prop_assert!(left.recycle().push_decoys(0, &list).is_err() || list.is_empty());
     }
 }

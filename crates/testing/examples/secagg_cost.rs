@@ -23,8 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let parameters = &figures.parameters;
     println!("devices {devices}, values {values}, counted {}", figures.counted);
     println!(
-        "neighbours {}, threshold {}, against {:?}",
-        parameters.neighbours, parameters.threshold, parameters.against
+        "neighbours {}, threshold {}, threat_model {:?}",
+        parameters.neighbours, parameters.threshold, parameters.threat_model
     );
     println!("chance of exposure {:.1e}, of an abort {:.1e}", parameters.exposure, parameters.abort);
     let (longest, mean) = figures.device_seconds;

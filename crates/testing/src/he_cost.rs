@@ -1,6 +1,6 @@
 //! The cost of additive encryption: both schemes on random vectors.
 
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::he::{HeError, bfv, ckks};
 
 /// What one scheme cost.
@@ -18,7 +18,7 @@ pub struct SchemeFigures {
     pub open_seconds: f64,
     /// Bytes on the wire, by value.
     pub bytes_per_value: f64,
-    /// The largest difference between the opened and the true sum; 0 for the exact scheme.
+    /// The largest difference between the decrypted and the true sum; 0 for the exact scheme.
     pub error: f64,
 }
 
@@ -61,7 +61,7 @@ pub fn measure(
     if clients == 0 || values == 0 {
         return Err(CostError::Nothing);
     }
-    let source = Generator::new(seed);
+    let source = SecureRng::new(seed);
     let approximate = ckks::Parameters::choose(clients, 1.0, TOLERANCE, values as u64)?;
     Ok(Figures {
         bfv: exact(clients, values, &source, clock)?,
@@ -110,23 +110,23 @@ impl Times {
 fn exact(
     clients: u32,
     values: usize,
-    source: &Generator,
+    source: &SecureRng,
     clock: &dyn Fn() -> f64,
 ) -> Result<SchemeFigures, HeError> {
     let parameters = bfv::Parameters::choose(clients, RANGE)?;
-    let keeper = bfv::Keeper::new(&parameters, source.stream("bfv keeper", 0).seed());
-    let key = keeper.public_key()?;
-    let (mut times, mut expected, mut sum) = (Times::default(), vec![0i64; values], None::<bfv::Sealed>);
+    let decryptor = bfv::Decryptor::new(&parameters, source.stream("bfv keeper", 0).seed());
+    let key = decryptor.public_key()?;
+    let (mut times, mut expected, mut sum) = (Times::default(), vec![0i64; values], None::<bfv::Ciphertext>);
     for client in 0..clients {
         let mut own = source.stream("bfv client", client.into());
         let input: Vec<i64> =
             (0..values).map(|_| i64::from(own.next_u32() % (2 * RANGE + 1)) - i64::from(RANGE)).collect();
         expected.iter_mut().zip(&input).for_each(|(sum, value)| *sum += value);
         let start = clock();
-        let bytes = key.seal(&input, &mut own)?.encode();
+        let bytes = key.encrypt(&input, &mut own)?.encode();
         times.sealed(clock() - start, bytes.len());
         let start = clock();
-        let sealed = bfv::Sealed::decode(&bytes, &parameters)?;
+        let sealed = bfv::Ciphertext::decode(&bytes, &parameters)?;
         match &mut sum {
             None => sum = Some(sealed),
             Some(sum) => sum.add(&sealed, &parameters)?,
@@ -134,32 +134,32 @@ fn exact(
         times.adding += clock() - start;
     }
     let start = clock();
-    let opened = sum.map(|sum| keeper.open(&sum)).transpose()?.unwrap_or_default();
+    let decrypted = sum.map(|sum| decryptor.decrypt(&sum)).transpose()?.unwrap_or_default();
     times.opening = clock() - start;
-    let error = opened.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0) as f64;
+    let error = decrypted.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0) as f64;
     Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))
 }
 
 fn real(
     parameters: &ckks::Parameters,
     values: usize,
-    source: &Generator,
+    source: &SecureRng,
     clock: &dyn Fn() -> f64,
 ) -> Result<SchemeFigures, HeError> {
     let clients = parameters.clients();
-    let mut keeper = ckks::Keeper::new(parameters, source.stream("ckks keeper", 0).seed(), 0)?;
-    let key = keeper.public_key()?;
-    let (mut times, mut expected, mut sum) = (Times::default(), vec![0f64; values], None::<ckks::Sealed>);
+    let mut decryptor = ckks::Decryptor::new(parameters, source.stream("ckks keeper", 0).seed(), 0)?;
+    let key = decryptor.public_key()?;
+    let (mut times, mut expected, mut sum) = (Times::default(), vec![0f64; values], None::<ckks::Ciphertext>);
     for client in 0..clients {
         let mut own = source.stream("ckks client", client.into());
         let input: Vec<f64> =
             (0..values).map(|_| f64::from(own.next_u32()) / f64::from(1u32 << 31) - 1.0).collect();
         expected.iter_mut().zip(&input).for_each(|(sum, value)| *sum += value);
         let start = clock();
-        let bytes = key.seal(&input, &mut own)?.encode();
+        let bytes = key.encrypt(&input, &mut own)?.encode();
         times.sealed(clock() - start, bytes.len());
         let start = clock();
-        let sealed = ckks::Sealed::decode(&bytes, parameters)?;
+        let sealed = ckks::Ciphertext::decode(&bytes, parameters)?;
         match &mut sum {
             None => sum = Some(sealed),
             Some(sum) => sum.add(&sealed, parameters)?,
@@ -168,9 +168,9 @@ fn real(
     }
     let start = clock();
     let mut noise = source.stream("ckks flooding", 0);
-    let opened = sum.map(|sum| keeper.open(&sum, &mut noise)).transpose()?.unwrap_or_default();
+    let decrypted = sum.map(|sum| decryptor.decrypt(&sum, &mut noise)).transpose()?.unwrap_or_default();
     times.opening = clock() - start;
-    let error = opened.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let error = decrypted.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))
 }
 

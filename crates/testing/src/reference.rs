@@ -12,8 +12,8 @@
 use sottovoce_core::Rng;
 use sottovoce_neural::losses::bce_with_logits_sparse;
 use sottovoce_neural::{
-    Activation, Arena, Arithmetic, Gru, Layout, Linear, NeuralError, Real, RowGradients, SequenceGradients,
-    Sequences, Sgd, Space, SparseRows,
+    Activation, Arena, Arithmetic, Layout, Linear, NeuralError, Real, Recurrent, RecurrentCell, RowGradients,
+    SequenceGradients, Sequences, Sgd, Space, SparseRows, StateGradients,
 };
 
 type Result<T> = std::result::Result<T, NeuralError>;
@@ -34,7 +34,7 @@ const RELU: Activation = Activation::Relu;
 #[derive(Clone, Debug)]
 struct Layers {
     encoder: Linear,
-    gru: Gru,
+    gru: Recurrent,
     code: Linear,
     decoder: Linear,
     output: Linear,
@@ -44,7 +44,7 @@ impl Layers {
     fn new(layout: &mut Layout) -> Result<Self> {
         Ok(Self {
             encoder: Linear::new(layout, "encoder", INTERESTS, HIDDEN)?,
-            gru: Gru::new(layout, "pages", PAGE, UNITS)?,
+            gru: Recurrent::new(layout, "pages", RecurrentCell::Gru, PAGE, UNITS)?,
             code: Linear::new(layout, "code", JOINED, CODE)?,
             decoder: Linear::new(layout, "decoder", CODE, HIDDEN)?,
             output: Linear::new(layout, "output", HIDDEN, INTERESTS)?,
@@ -161,6 +161,7 @@ impl<R: Real> Pass<'_, R> {
         split(djoined, dh, dg);
         RELU.backward(h, dh)?;
         layers.encoder.backward_rows(interests, dh, rows, gradients)?;
+        let dg = StateGradients { states: dg, last_cells: None };
         layers.gru.backward(parameters, &g, dg, gradients, SequenceGradients::default(), space)?;
         Ok(loss)
     }

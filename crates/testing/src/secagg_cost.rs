@@ -1,9 +1,9 @@
 //! The cost of a round of secure aggregation: all devices and the server in one process, every message encoded.
 
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::secagg::{
-    Aborted, Confirmed, Device, Identity, Inbox, Message, Neighbours, Parameters, Refusal, Rejected, Roster,
-    Seat, Server, Survivors, Terms, TermsError,
+    AbortReason, Confirmations, Device, Identity, EncryptedShares, Message, Neighbours, Parameters, DeviceError, RejectedMessage, Roster,
+    ClientIndex, Server, Survivors, Config, ConfigError,
 };
 use sottovoce_protocol::{FederationId, RoundId};
 use std::sync::Arc;
@@ -48,16 +48,16 @@ impl Figures {
 pub enum CostError {
     /// No such round.
     #[error(transparent)]
-    Terms(#[from] TermsError),
+    Terms(#[from] ConfigError),
     /// A device would not.
     #[error("a device: {0}")]
-    Device(#[from] Refusal),
+    Device(#[from] DeviceError),
     /// The server would not have a message.
     #[error("the server: {0}")]
-    Rejected(#[from] Rejected),
+    RejectedMessage(#[from] RejectedMessage),
     /// The round ended early.
     #[error("the round: {0}")]
-    Aborted(#[from] Aborted),
+    AbortReason(#[from] AbortReason),
     /// The sum is not that of the inputs.
     #[error("the sum is wrong at value {0}")]
     Wrong(usize),
@@ -76,8 +76,8 @@ pub fn measure(
     seed: [u8; 32],
     clock: &dyn Fn() -> f64,
 ) -> Result<Figures, CostError> {
-    let source = Generator::new(seed);
-    let terms = Terms { dropout, ..Terms::new(FederationId(0), RoundId(0), n, length) };
+    let source = SecureRng::new(seed);
+    let terms = Config { dropout, ..Config::new(FederationId(0), RoundId(0), n, length) };
     let terms = if signed { terms.signed() } else { terms };
     let server = Server::new(terms.clone(), source.stream("server", 0).seed())?;
     let devices = parties(&terms, &source)?;
@@ -95,17 +95,17 @@ pub fn measure(
     round.run()
 }
 
-fn parties(terms: &Terms, source: &Generator) -> Result<Vec<Device>, Refusal> {
-    let secret = |label, seat: Seat| source.stream(label, seat.into()).seed();
+fn parties(terms: &Config, source: &SecureRng) -> Result<Vec<Device>, DeviceError> {
+    let secret = |label, client: ClientIndex| source.stream(label, client.into()).seed();
     if !terms.signed {
-        let party = |seat| Device::new(terms.clone(), seat, secret("device", seat));
+        let party = |client| Device::new(terms.clone(), client, secret("device", client));
         return (0..terms.devices).map(party).collect();
     }
-    let public = |seat| Identity::new(&secret("identity", seat), Roster::new()).public();
+    let public = |client| Identity::new(&secret("identity", client), Roster::new()).public();
     let roster = Arc::new((0..terms.devices).map(public).collect::<Roster>());
-    let party = |seat| {
-        let identity = Identity::new(&secret("identity", seat), Arc::clone(&roster));
-        Device::with_identity(terms.clone(), seat, secret("device", seat), identity)
+    let party = |client| {
+        let identity = Identity::new(&secret("identity", client), Arc::clone(&roster));
+        Device::with_identity(terms.clone(), client, secret("device", client), identity)
     };
     (0..terms.devices).map(party).collect()
 }
@@ -113,9 +113,9 @@ fn parties(terms: &Terms, source: &Generator) -> Result<Vec<Device>, Refusal> {
 struct Round<'a> {
     server: Server,
     devices: Vec<Device>,
-    /// Who falls silent: the first so many seats. The ring's order is random, so it may be any.
+    /// Who falls silent: the first so many clients. The ring's order is random, so it may be any.
     silent: u32,
-    source: &'a Generator,
+    source: &'a SecureRng,
     clock: &'a dyn Fn() -> f64,
     spent: Vec<f64>,
     server_seconds: f64,
@@ -124,7 +124,7 @@ struct Round<'a> {
 
 impl Round<'_> {
     fn run(mut self) -> Result<Figures, CostError> {
-        let (n, length) = (self.devices.len() as u32, self.server.terms().length as usize);
+        let (n, length) = (self.devices.len() as u32, self.server.config().length as usize);
         self.step(0, 0..n, |device, _, _| Ok(device.advertise().encode()))?;
         self.close()?;
         self.step(1, 0..n, |device, bytes, _| Ok(device.share(&Neighbours::decode(bytes)?)?.encode()))?;
@@ -132,7 +132,7 @@ impl Round<'_> {
         let mut expected = vec![0u32; length];
         self.step(2, self.silent..n, |device, bytes, input| {
             expected.iter_mut().zip(input).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
-            Ok(device.mask(&Inbox::decode(bytes)?, input)?.encode())
+            Ok(device.mask(&EncryptedShares::decode(bytes)?, input)?.encode())
         })?;
         self.close()?;
         self.unmask(self.silent..n)?;
@@ -141,43 +141,43 @@ impl Round<'_> {
         self.figures(&expected, before)
     }
 
-    fn unmask(&mut self, seats: std::ops::Range<Seat>) -> Result<(), CostError> {
-        if !self.server.terms().signed {
+    fn unmask(&mut self, clients: std::ops::Range<ClientIndex>) -> Result<(), CostError> {
+        if !self.server.config().signed {
             return self
-                .step(4, seats, |device, bytes, _| Ok(device.unmask(&Survivors::decode(bytes)?)?.encode()));
+                .step(4, clients, |device, bytes, _| Ok(device.unmask(&Survivors::decode(bytes)?)?.encode()));
         }
-        self.step(3, seats.clone(), |device, bytes, _| {
+        self.step(3, clients.clone(), |device, bytes, _| {
             Ok(device.confirm(&Survivors::decode(bytes)?)?.encode())
         })?;
         self.close()?;
-        self.step(4, seats, |device, bytes, _| {
-            Ok(device.unmask_confirmed(&Confirmed::decode(bytes)?)?.encode())
+        self.step(4, clients, |device, bytes, _| {
+            Ok(device.unmask_confirmed(&Confirmations::decode(bytes)?)?.encode())
         })
     }
 
-    fn input(&self, seat: Seat) -> Vec<u32> {
-        let mut source = self.source.stream("input", seat.into());
-        (0..self.server.terms().length).map(|_| source.next_u32()).collect()
+    fn input(&self, client: ClientIndex) -> Vec<u32> {
+        let mut source = self.source.stream("input", client.into());
+        (0..self.server.config().length).map(|_| source.next_u32()).collect()
     }
 
     /// One message down and one up for each device of a step.
     fn step(
         &mut self,
         which: usize,
-        seats: std::ops::Range<Seat>,
-        mut answer: impl FnMut(&mut Device, &[u8], &[u32]) -> Result<Vec<u8>, Refusal>,
+        clients: std::ops::Range<ClientIndex>,
+        mut answer: impl FnMut(&mut Device, &[u8], &[u32]) -> Result<Vec<u8>, DeviceError>,
     ) -> Result<(), CostError> {
-        let count = f64::from(seats.end - seats.start);
-        for seat in seats {
-            let input = if which == 2 { self.input(seat) } else { Vec::new() };
+        let count = f64::from(clients.end - clients.start);
+        for client in clients {
+            let input = if which == 2 { self.input(client) } else { Vec::new() };
             let start = (self.clock)();
-            let down = self.server.message_for(seat).unwrap_or_default();
+            let down = self.server.message_for(client).unwrap_or_default();
             let told = (self.clock)();
-            let up = answer(&mut self.devices[seat as usize], &down, &input)?;
+            let up = answer(&mut self.devices[client as usize], &down, &input)?;
             let answered = (self.clock)();
-            self.server.receive(seat, &up)?;
+            self.server.receive(client, &up)?;
             self.server_seconds += (self.clock)() - answered + told - start;
-            self.spent[seat as usize] += answered - told;
+            self.spent[client as usize] += answered - told;
             self.steps[which].up += up.len() as f64 / count;
             self.steps[which].down += down.len() as f64 / count;
         }
@@ -192,7 +192,7 @@ impl Round<'_> {
     }
 
     fn figures(self, expected: &[u32], before: f64) -> Result<Figures, CostError> {
-        let over = || CostError::Aborted(Aborted::Over);
+        let over = || CostError::AbortReason(AbortReason::Over);
         let (sum, parameters) =
             (self.server.sum().ok_or_else(over)?, *self.server.parameters().ok_or_else(over)?);
         if let Some(at) = sum.words.iter().zip(expected).position(|(found, expected)| found != expected) {

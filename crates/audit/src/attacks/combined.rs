@@ -15,9 +15,9 @@ pub(crate) struct Account<'a> {
 }
 
 const STEPS: usize = 200;
-const RATE: f64 = 0.5;
+const LEARNING_RATE: f64 = 0.5;
 /// Keeps weights small where accounts are few.
-const PULL: f64 = 1e-3;
+const REGULARISATION: f64 = 1e-3;
 
 impl Combined {
     /// Fits on accounts; every attack's scores count by their ranks within one person.
@@ -65,15 +65,15 @@ fn step(weights: &mut [f64], samples: &[(Vec<f64>, f64)]) {
         gradient.iter_mut().zip(features).for_each(|(g, x)| *g += error * x);
         gradient[of.len()] += error;
     }
-    let rate = RATE / samples.len().max(1) as f64;
+    let rate = LEARNING_RATE / samples.len().max(1) as f64;
     for (weight, g) in of.iter_mut().zip(&gradient) {
-        *weight += rate * g - RATE * PULL * *weight;
+        *weight += rate * g - LEARNING_RATE * REGULARISATION * *weight;
     }
     *constant += rate * gradient[of.len()];
 }
 
-/// Places from -1 for the lowest score to 1 for the highest; the same for the same score.
-fn ranks(scores: &[f32]) -> Vec<f32> {
+/// Ranks from -1 for the lowest score to 1 for the highest; the same for the same score.
+pub(super) fn ranks(scores: &[f32]) -> Vec<f32> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
     let mut ranks = vec![0.0; scores.len()];

@@ -2,21 +2,21 @@
 //! 2021, of FedMF's gradients): rows of one upload are multiples of it. What its owner likes follows from it and the shared
 //! model, which the server has. It needs no row of an item had.
 
-use crate::{Evidence, Surface};
+use crate::{Evidence, ExposedTable};
 use sottovoce_core::math;
 use sottovoce_protocol::Parameters;
 
-pub(super) fn scores(surface: &Surface, evidence: &Evidence, shared: &Parameters) -> Vec<f32> {
-    if surface.is_of_features() {
-        return surface.to_items(evidence.worth.clone());
+pub(super) fn scores(table: &ExposedTable, evidence: &Evidence, shared: &Parameters) -> Vec<f32> {
+    if table.is_of_features() {
+        return table.to_items(evidence.worth.clone());
     }
-    let Some(table) = shared.tables().first() else { return Vec::new() };
+    let Some(shared) = table.of(shared) else { return Vec::new() };
     if evidence.vector.is_empty() {
-        return vec![0.0; table.shape().rows as usize];
+        return vec![0.0; shared.shape().rows as usize];
     }
     let score = |row: &[f32]| {
-        let bias = if surface.has_bias() { row[row.len() - 1] } else { 0.0 };
+        let bias = if table.has_bias() { row[row.len() - 1] } else { 0.0 };
         math::dot(&evidence.vector, &row[..evidence.vector.len()]) + bias
     };
-    table.values().chunks_exact(table.shape().cols as usize).map(score).collect()
+    shared.values().chunks_exact(shared.shape().cols as usize).map(score).collect()
 }

@@ -13,7 +13,8 @@ pub(crate) use combined::{Account, Combined};
 pub(crate) use disaggregation::Disaggregation;
 
 use crate::sums::Sums;
-use crate::{Evidence, Surface};
+use crate::{Evidence, ExposedTable, ExposedTables};
+use sottovoce_core::math;
 use sottovoce_protocol::Parameters;
 
 /// An attack on one person's history.
@@ -66,29 +67,44 @@ impl Attack {
     }
 }
 
-/// Scores of all items by an attack on uploads; none for attacks on sums.
+/// Scores of all items by an attack on uploads; none for attacks on sums. `evidence` is one person's, by table.
 pub(crate) fn on_uploads(
     attack: Attack,
-    surface: &Surface,
-    evidence: &Evidence,
+    tables: &ExposedTables,
+    evidence: &[Evidence],
     shared: &Parameters,
 ) -> Vec<f32> {
-    match attack {
-        Attack::Signs => signs::scores(surface, evidence),
-        Attack::Frequency => frequency::scores(surface, evidence),
-        Attack::Complement => complement::scores(surface, evidence),
-        Attack::Inversion => inversion::scores(surface, evidence, shared),
+    let scores = |(table, evidence): (&ExposedTable, &Evidence)| match attack {
+        Attack::Signs => signs::scores(table, evidence),
+        Attack::Frequency => frequency::scores(table, evidence),
+        Attack::Complement => complement::scores(table, evidence),
+        Attack::Inversion => inversion::scores(table, evidence, shared),
         Attack::Attribution | Attack::Disaggregation => Vec::new(),
-    }
+    };
+    over_tables(tables.tables().iter().zip(evidence).map(scores).collect())
 }
 
-/// Scores of all items by each attack on sums, in the order of [`Attack::ON_SUMS`].
+/// Scores of all items by each attack on sums, in the order of [`Attack::ON_SUMS`]. `sums` are by table.
 pub(crate) fn on_sums(
-    surface: &Surface,
-    sums: &Sums,
-    taken_apart: &Disaggregation<'_>,
+    tables: &ExposedTables,
+    sums: &[Sums],
+    disaggregation: &[Disaggregation<'_>],
     person: u32,
 ) -> [Vec<f32>; 2] {
-    let items = |sent: Vec<f32>| surface.to_items(sums.moves(sent));
-    [items(attribution::sent(sums, person)), items(taken_apart.sent(person))]
+    let by_table = || tables.tables().iter().zip(sums).zip(disaggregation);
+    let attribution =
+        by_table().map(|((table, sums), _)| table.to_items(sums.moves(attribution::sent(sums, person))));
+    let disaggregated =
+        by_table().map(|((table, sums), apart)| table.to_items(sums.moves(apart.sent(person))));
+    [over_tables(attribution.collect()), over_tables(disaggregated.collect())]
+}
+
+/// One score an item from those of several tables: the sum of ranks, because tables have different scales.
+fn over_tables(mut scores: Vec<Vec<f32>>) -> Vec<f32> {
+    if scores.len() == 1 {
+        return scores.remove(0);
+    }
+    let mut sum = vec![0.0; scores.first().map_or(0, Vec::len)];
+    scores.iter().for_each(|scores| math::add(&mut sum, &combined::ranks(scores)));
+    sum
 }

@@ -1,4 +1,4 @@
-//! `data`: look at, convert, invent and split data sets.
+//! `data`: describe, convert, generate and split data sets.
 
 mod histories;
 mod images;
@@ -6,15 +6,15 @@ mod images;
 use crate::args::{CleaningArgs, Common, Data, FileKind, GraphArgs, Source, SplitArgs};
 use crate::output::{self, Usage, grouped};
 use crate::progress::Bar;
-use crate::{folder, tell};
+use crate::{folder, prepared};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_data::town::{Town, TownError, TownSpec, Written};
 use sottovoce_data::{
-    Dataset, Description, FactsDescription, LoadOptions, Splitting, describe, describe_facts, split_as,
-    write_parquet, write_parts, write_tsv,
+    Dataset, Description, FactsDescription, SplitConfig, describe, describe_facts, split_with, write_parquet,
+    write_split, write_tsv,
 };
-use sottovoce_experiment::trial::{default_split, load_clean};
+use sottovoce_experiment::prepare::{default_split, load_clean};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -23,17 +23,17 @@ pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
     match args {
         Data::Describe { source, graph, cleaning } => show(source, graph, cleaning, common),
         Data::Convert { source, out, cleaning } => convert(source, out, cleaning, common),
-        Data::Synth { town, out } => synthesise(town, out, common),
+        Data::Synth { town, out } => generate(town, out, common),
         Data::History { source, user, out, cleaning } => {
             history(source, user, out.as_deref(), cleaning, common)
         }
         Data::Split { source, cleaning, split, out, to } => {
-            divide(source, cleaning, *split, out, *to, common)
+            split_into_parts(source, cleaning, *split, out, *to, common)
         }
     }
 }
 
-/// Writes one person's items, earliest first.
+/// Writes one user's items, earliest first.
 fn history(
     source: &Source,
     user: &str,
@@ -41,7 +41,7 @@ fn history(
     cleaning: &CleaningArgs,
     common: &Common,
 ) -> Result<()> {
-    let dataset = read(source, cleaning, common)?;
+    let dataset = read(source, None, cleaning, common)?;
     let all = &dataset.interactions;
     let Some(number) = all.users.iter().position(|id| id == user) else {
         let some: Vec<&str> = all.users.iter().take(3).collect();
@@ -65,40 +65,20 @@ fn history(
     }
 }
 
-/// Reads and cleans, and says what was met.
-pub(crate) fn read(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
-    read_with(source, &source.reading.options(common), cleaning, common)
-}
-
-/// The same with what a graph knows of the items.
-pub(crate) fn read_knowing(
+/// Reads and cleans, with a knowledge graph if one is given, and notes what was left out.
+pub(crate) fn read(
     source: &Source,
-    graph: &GraphArgs,
+    graph: Option<&GraphArgs>,
     cleaning: &CleaningArgs,
     common: &Common,
 ) -> Result<Dataset> {
-    read_with(source, &source.reading.with_graph(graph, common), cleaning, common)
-}
-
-fn read_with(
-    source: &Source,
-    options: &LoadOptions,
-    cleaning: &CleaningArgs,
-    common: &Common,
-) -> Result<Dataset> {
-    let (dataset, notes) = load_clean(&source.data, options, &cleaning.cleaning())?;
-    if !common.quiet {
-        tell::about_reading(&dataset.notes);
-        tell::about_cleaning(&notes);
-    }
+    let options = source.reading.options(graph, common);
+    let (dataset, cleaned) = load_clean(&source.data, &options, &cleaning.cleaning())?;
+    prepared::show_notes(&dataset.report, &cleaned, common);
     Ok(dataset)
 }
 
-/// Cleans only where asked to: a set that is looked at or converted as it stands keeps its repeated pairs.
-fn read_as_is(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
-    read(source, &as_is(cleaning), common)
-}
-
+/// No cleaning unless it is asked for: a data set that is described or converted as it is keeps its repeated pairs.
 fn as_is(cleaning: &CleaningArgs) -> CleaningArgs {
     let keep_repeats = cleaning.keep_repeats || cleaning.is_default();
     CleaningArgs { keep_repeats, ..cleaning.clone() }
@@ -108,7 +88,7 @@ fn show(source: &Source, graph: &GraphArgs, cleaning: &CleaningArgs, common: &Co
     if let Some(folder) = images::folder(&source.data, common) {
         return images::show(&folder, common);
     }
-    let dataset = read_knowing(source, graph, &as_is(cleaning), common)?;
+    let dataset = read(source, Some(graph), &as_is(cleaning), common)?;
     let description = describe(&dataset);
     let facts = dataset.interactions.catalog.facts.as_deref().map(describe_facts);
     if common.json {
@@ -118,10 +98,10 @@ fn show(source: &Source, graph: &GraphArgs, cleaning: &CleaningArgs, common: &Co
         }
         return output::print_json(&document);
     }
-    output::print(&(page(&description) + &facts.as_ref().map_or_else(String::new, about_graph)))
+    output::print(&(page(&description) + &facts.as_ref().map_or_else(String::new, graph_page)))
 }
 
-fn about_graph(facts: &FactsDescription) -> String {
+fn graph_page(facts: &FactsDescription) -> String {
     let mut text = String::from("graph\n");
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:14} {value}");
@@ -135,14 +115,14 @@ fn about_graph(facts: &FactsDescription) -> String {
     line(
         "facts",
         format!(
-            "{}; an item has {} in the median and {} at most",
+            "{}; median {} and at most {} per item",
             grouped(facts.facts as u128),
             facts.median_of_item,
             facts.most_of_item
         ),
     );
     let [least, median, most] = facts.items_of_feature;
-    line("items a feature", format!("{least} to {most}, median {median}"));
+    line("feature size", format!("{least} to {most} items, median {median}"));
     for frequent in &facts.frequent {
         line("frequent", format!("{} ({})", frequent.feature, grouped(frequent.items as u128)));
     }
@@ -173,7 +153,7 @@ fn page(d: &Description) -> String {
     line(
         "history",
         format!(
-            "{} to {}, median {}, mean {:.1}; a quarter up to {}, a tenth above {}",
+            "{} to {}, median {}, mean {:.1}; first quartile {}, ninth decile {}",
             h.min, h.max, h.median, h.mean, h.quarter, h.nine_tenths
         ),
     );
@@ -206,13 +186,13 @@ fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common
         plain if plain.ends_with(".parquet") && plain == name => write_parquet,
         _ => {
             let message = format!(
-                "{}: the output ends in .tsv, .tsv.gz, .tsv.zst, .parquet or .histories",
+                "{}: expected a name that ends in .tsv, .tsv.gz, .tsv.zst, .parquet or .histories",
                 out.display()
             );
             return Err(Usage(message).into());
         }
     };
-    let dataset = read_as_is(source, cleaning, common)?;
+    let dataset = read(source, None, &as_is(cleaning), common)?;
     write(&dataset.interactions, out)?;
     let rows = dataset.interactions.len();
     if common.json {
@@ -221,7 +201,7 @@ fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common
     output::print_line(&format!("{} interactions written to {}", grouped(rows as u128), out.display()))
 }
 
-fn synthesise(town: &str, out: &Path, common: &Common) -> Result<()> {
+fn generate(town: &str, out: &Path, common: &Common) -> Result<()> {
     let name = if town.starts_with("synth:") { town.to_owned() } else { format!("synth:{town}") };
     let spec: TownSpec = name.parse().map_err(|error: TownError| Usage(error.to_string()))?;
     let built = Town::build(&spec).map_err(|error| Usage(error.to_string()))?;
@@ -244,7 +224,7 @@ fn synthesise(town: &str, out: &Path, common: &Common) -> Result<()> {
         }));
     }
     output::print_line(&format!(
-        "{spec}: {} check-ins, {} pages read and {} statements written to {}",
+        "{spec}: {} check-ins, {} page views and {} triples written to {}",
         grouped(checkins as u128),
         grouped(views as u128),
         grouped(statements as u128),
@@ -252,7 +232,7 @@ fn synthesise(town: &str, out: &Path, common: &Common) -> Result<()> {
     ))
 }
 
-fn divide(
+fn split_into_parts(
     source: &Source,
     cleaning: &CleaningArgs,
     how: SplitArgs,
@@ -260,17 +240,17 @@ fn divide(
     to: FileKind,
     common: &Common,
 ) -> Result<()> {
-    let dataset = read(source, cleaning, common)?;
+    let dataset = read(source, None, cleaning, common)?;
     let chosen = how.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
     let SplitArgs { validation, relevant, .. } = how;
-    let splitting = Splitting { test: chosen, validation, relevant, seed: common.seed };
-    let parts = split_as(&dataset.interactions, splitting);
+    let splitting = SplitConfig { test: chosen, validation, relevant, seed: common.seed };
+    let parts = split_with(&dataset.interactions, splitting);
     let ending = match to {
         FileKind::Tsv => "tsv",
         FileKind::Parquet => "parquet",
     };
     folder::write_whole(out, |folder| {
-        write_parts(&parts, folder, ending)?;
+        write_split(&parts, folder, ending)?;
         Ok(())
     })?;
     let sizes = json!({
@@ -288,10 +268,10 @@ fn divide(
         return output::print_json(&sizes);
     }
     let validation = parts.validation.as_ref();
-    let held = validation
+    let held_out = validation
         .map_or_else(String::new, |part| format!(", {} validation", grouped(part.interactions() as u128)));
     output::print_line(&format!(
-        "{} training{held}, {} test interactions of {} users ({chosen}) written to {}",
+        "{} training{held_out}, {} test interactions of {} users ({chosen}) written to {}",
         grouped(parts.train.interactions() as u128),
         grouped(parts.test.interactions() as u128),
         grouped(parts.users.len() as u128),

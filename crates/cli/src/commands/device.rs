@@ -1,9 +1,9 @@
-//! `device`: one owner's device in a federation.
+//! `device`: the commands of a device's owner.
 
 mod enrol;
 mod identity;
 mod ledger;
-mod place;
+mod location;
 mod policy;
 mod run;
 mod status;
@@ -11,7 +11,6 @@ mod status;
 use crate::args::{Common, Device as Args};
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result};
-use place::Patience;
 use serde_json::json;
 use sottovoce_device::{Device, DeviceError, Imported, read_history};
 use std::fmt::Write;
@@ -24,19 +23,17 @@ pub(crate) fn run(args: &Args, common: &Common) -> Result<()> {
     match args {
         Args::Enrol(args) => enrol::run(args, common),
         Args::Run(args) => run::run(args, common),
-        Args::Import { file, place } => import(&mut place::open(place, Patience::Some)?, file, common),
-        Args::Recommend { k, explain, place } => {
-            recommend(&place::open(place, Patience::Some)?, *k, *explain, common)
+        Args::Import { file, location } => import(&mut location::open(location)?, file, common),
+        Args::Recommend { k, explain, location } => {
+            recommend(&location::open(location)?, *k, *explain, common)
         }
         Args::Policy(args) => policy::run(args, common),
-        Args::Identity { roster, no_roster, place } => {
-            identity::run(roster.as_deref(), *no_roster, place, common)
+        Args::Identity { roster, no_roster, location } => {
+            identity::run(roster.as_deref(), *no_roster, location, common)
         }
-        Args::Ledger { item, place } => {
-            ledger::show(&place::open(place, Patience::Some)?, item.as_deref(), common)
-        }
-        Args::Status { place } => status::run(place, common),
-        Args::Withdraw { place } => run::withdraw(place, common),
+        Args::Ledger { item, location } => ledger::show(&location::open(location)?, item.as_deref(), common),
+        Args::Status { location } => status::run(location, common),
+        Args::Withdraw { location } => run::withdraw(location, common),
     }
 }
 
@@ -45,7 +42,7 @@ fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A history's interactions from a file.
+/// Reads a history.
 fn interactions(file: &Path) -> Result<Vec<(String, Option<i64>)>> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     read_history(&text).with_context(|| file.display().to_string())
@@ -67,12 +64,12 @@ fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
         grouped(total as u128)
     );
     if repeated > 0 {
-        let _ = writeln!(text, "{} with items that were there already", grouped(repeated as u128));
+        let _ = writeln!(text, "{} with items that were in it already", grouped(repeated as u128));
     }
     if unknown > 0 {
         let _ = writeln!(
             text,
-            "{} with items that the catalog does not know; they count once it does",
+            "{} with items that are not in the catalog; they are used once they are",
             grouped(unknown as u128)
         );
     }
@@ -97,11 +94,11 @@ fn recommend(device: &Device, k: usize, explain: bool, common: &Common) -> Resul
         return output::print_json(&json!({"model": list.model, "version": list.version, "items": items}));
     }
     let mut text = format!("For you, by {} (version {} of the shared model):\n", list.model, list.version);
-    for (place, item) in list.items.iter().enumerate() {
+    for (index, item) in list.items.iter().enumerate() {
         let _ = writeln!(
             text,
             "{:3}. {}  ({:.4})",
-            place + 1,
+            index + 1,
             named(&item.item, item.title.as_deref()),
             item.score
         );
@@ -110,19 +107,19 @@ fn recommend(device: &Device, k: usize, explain: bool, common: &Common) -> Resul
         }
     }
     if list.items.is_empty() {
-        text.push_str("nothing is left to recommend: every item is in your history\n");
+        text.push_str("there is nothing to recommend: every item is in your history\n");
     } else if explain && list.items.iter().all(|item| item.reasons.is_empty()) {
-        let _ = writeln!(text, "{} scores by hidden factors and cannot name reasons.", list.model);
+        let _ = writeln!(text, "{} scores by latent factors and cannot explain.", list.model);
     }
     output::print(&text)
 }
 
-/// An item for people: its title where it has one.
+/// An item by its title, if it has one.
 fn named(id: &str, title: Option<&str>) -> String {
     title.map_or_else(|| id.to_owned(), |title| format!("{title} [{id}]"))
 }
 
-/// Mistakes in what was asked for are wrong usage; the rest are failures.
+/// Invalid arguments are usage errors; the rest are failures.
 fn as_usage(error: DeviceError) -> anyhow::Error {
     match error {
         DeviceError::Policy(_)

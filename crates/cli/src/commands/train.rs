@@ -7,25 +7,27 @@ use crate::model_dir::{self, About};
 use crate::output::Usage;
 use crate::prepared::from_arguments;
 use crate::progress::Bar;
-use crate::{folder, measure, output, tell};
+use crate::{folder, measure, metrics_table, output};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
-use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Key, Metrics, Protocol, Question};
+use sottovoce_data::DataSplit;
+use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Metric, Metrics, Protocol, EvaluationInput};
 use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
-use sottovoce_experiment::trial::{self, Checks, Keeping, ModelPlan, Prepared, Trained};
+use sottovoce_experiment::prepare::Prepared;
+use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluations, ModelPlan, Trained};
 use sottovoce_federation::{HistoryFile, registry};
 use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::{Domain, Settings, Value};
+use sottovoce_models::settings::{Domain, Settings};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// By what epochs are compared.
-const WATCHED: MetricAt = MetricAt { key: Key::Ndcg, cutoff: 10 };
+/// The metric of early stopping.
+const MONITORED: MetricAt = MetricAt { key: Metric::Ndcg, cutoff: 10 };
 
 /// What `train --json` prints. Seconds and memory are the only fields that two runs with the same seed may differ in.
 #[derive(Serialize)]
@@ -42,15 +44,15 @@ pub(crate) struct Outcome<'a> {
     best_epoch: Option<usize>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     curve: &'a [CurvePoint],
-    /// Federated traffic; a model that is trained in one place has none.
+    /// Traffic of a federated model; a centralised one has none.
     bytes: Bytes,
-    /// The same as the papers count it (TCC), for federated models.
+    /// Traffic in vectors (the papers' TCC), for federated models.
     #[serde(skip_serializing_if = "Option::is_none")]
     vectors: Option<f64>,
-    /// Who took part, for federated models.
+    /// Participation, for federated models.
     #[serde(skip_serializing_if = "Option::is_none")]
     turnout: Option<Turnout>,
-    /// What was spent of differential privacy, where there is any.
+    /// The differential privacy guarantee, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     privacy: Option<Privacy>,
     seconds: Seconds,
@@ -96,9 +98,9 @@ impl Turnout {
         (rounds > 0).then_some(shown)
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let mut text = format!(
-            "{} rounds in {:.1} virtual hours: {} devices asked, {} updates received",
+            "{} rounds in {:.1} simulated hours: {} devices selected, {} updates received",
             output::grouped(self.rounds),
             self.virtual_seconds / 3600.0,
             output::grouped(self.asked),
@@ -147,21 +149,21 @@ impl Privacy {
         }
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let mut text = format!(
-            "epsilon {:.3} at delta {:e} of {} ({} {} noise of {} clips of {}, {} rounds; {:.3} by Rényi accounts)",
+            "epsilon {:.3} at delta {:e} for {} ({} {} noise with multiplier {}, clipping norm {}, {} rounds; {:.3} by RDP accounting)",
             self.epsilon,
             self.delta,
             self.hides,
             self.placement,
             self.shape,
             (self.noise_multiplier * 1000.0).round() / 1000.0,
-            self.clip.map_or_else(|| "no bound".to_owned(), |clip| format!("{clip:.3}")),
+            self.clip.map_or_else(|| "none".to_owned(), |clip| format!("{clip:.3}")),
             output::grouped(self.rounds),
             self.epsilon_rdp,
         );
         if let Some(ended) = &self.ended {
-            text.push_str(&format!("\ntraining ended before its last epoch: {ended}"));
+            text.push_str(&format!("\ntraining ended early: {ended}"));
         }
         text
     }
@@ -178,13 +180,18 @@ struct Seconds {
 pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let model = registry::find(&args.model)?;
     let settings = model.settings(args.settings.given())?;
+    if !common.quiet {
+        settings.notes().for_each(|note| output::note(&note));
+    }
     if args.stream || HistoryFile::is_one(Path::new(&args.data)) {
         return from_histories::run(args, common, model, &settings);
     }
     let data = from_arguments(&args.data, &args.preparing, common)?;
-    let trained = fit(args, common, model, &settings, &data)?;
+    let job = Job { args, common, model, settings: &settings, data: &data };
+    let trained = job.train()?;
     let started = Instant::now();
-    let evaluation = evaluate(args, common, &data, &trained)?;
+    let protocol = job.protocol();
+    let evaluation = job.evaluate(&protocol, &trained)?;
     let seconds =
         Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
     let traffic = trained.summary.traffic;
@@ -192,8 +199,8 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         model: model.name,
         settings: &settings,
         seed: common.seed,
-        data: facts(&data),
-        candidates: protocol(args, common).candidates.to_string(),
+        data: DataFacts::of(&data),
+        candidates: protocol.candidates.to_string(),
         metrics: &evaluation.at,
         epochs: trained.summary.epochs,
         triples: trained.summary.triples,
@@ -206,72 +213,133 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         seconds,
         peak_rss_bytes: measure::peak_rss_bytes(),
     };
-    if args.out.is_some() {
-        store(args, common, model, &settings, &data, &trained, &outcome)?;
+    if let Some(out) = &args.out {
+        job.store(out, &trained, &outcome)?;
     }
     if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
 }
 
-fn fit(
-    args: &Train,
-    common: &Common,
+/// A training as the arguments ask for it.
+struct Job<'a> {
+    args: &'a Train,
+    common: &'a Common,
     model: &'static Model,
-    settings: &Settings,
-    data: &Prepared,
-) -> Result<Trained> {
-    let mut store = keep(args, common, model, settings, data)?;
-    let mut bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
-    let checks = data.parts.validation.as_ref().map(|held_out| Checks {
-        question: Question::new(&data.parts.train, held_out),
-        metric: WATCHED,
-        every: 1,
-        patience: args.patience.map(|patience| patience as usize),
-        keep_best: args.patience.is_some(),
-    });
-    let plan = ModelPlan { model, settings, seed: common.seed, checks };
-    let mut on_epoch = |done: usize, all: usize| {
-        bar.set(done as u64, all as u64);
-        Flow::Continue
-    };
-    let keeping = Keeping {
-        store: store.as_mut(),
-        users: Some(&data.parts.users),
-        catalog: Some(&data.parts.catalog),
-        recorder: None,
-    };
-    trial::train_keeping(&plan, &data.parts.train, &mut on_epoch, keeping)
-        .with_context(|| format!("training {} on {}", model.name, data.name))
+    settings: &'a Settings,
+    data: &'a Prepared,
 }
 
-/// Where the state of training is kept, and goes on from.
-fn keep(
-    args: &Train,
-    common: &Common,
-    model: &Model,
-    settings: &Settings,
-    data: &Prepared,
-) -> Result<Option<Store>> {
-    let Some(folder) = &args.checkpoint else { return Ok(None) };
-    if !registry::federated().iter().any(|each| each.name == model.name) {
-        let message = format!("{} keeps no checkpoints; models that do: {}", model.name, federated_names());
-        return Err(Usage(message).into());
+impl Job<'_> {
+    fn train(&self) -> Result<Trained> {
+        let parts = &self.data.parts;
+        let mut store = self.checkpoints()?;
+        let mut bar = Bar::new(&format!("training {}", self.model.name), 1, self.common.quiet);
+        let evaluations = parts.validation.as_ref().map(|held_out| Evaluations {
+            question: EvaluationInput::new(&parts.train, held_out),
+            metric: MONITORED,
+            every: 1,
+            patience: self.args.patience.map(|patience| patience as usize),
+            keep_best: self.args.patience.is_some(),
+        });
+        let (model, settings, seed) = (self.model, self.settings, self.common.seed);
+        let plan = ModelPlan { model, settings, seed, evaluations };
+        let mut on_epoch = |done: usize, all: usize| {
+            bar.set(done as u64, all as u64);
+            Flow::Continue
+        };
+        let context = TrainingContext {
+            store: store.as_mut(),
+            users: Some(&parts.users),
+            catalog: Some(&parts.catalog),
+            recorder: None,
+        };
+        training::train(&plan, &parts.train, &mut on_epoch, context)
+            .with_context(|| format!("training {} on {}", model.name, self.data.name))
     }
-    let begin = match (args.resume, args.fresh) {
-        (true, _) => Begin::MustGoOn,
-        (_, true) => Begin::Fresh,
-        _ => Begin::GoOn,
-    };
-    let store =
-        Store::open(folder, identity(args, common, model, settings, data), args.checkpoint_every, begin)?;
-    if let Some(found) = store.found().filter(|_| !common.quiet) {
-        output::note(&format!(
-            "going on after epoch {} (round {}), kept in {}",
-            found.epochs,
-            output::grouped(found.rounds),
-            store.path().display()
-        ));
+
+    /// Where checkpoints are written, and training resumes from.
+    fn checkpoints(&self) -> Result<Option<Store>> {
+        let (args, name) = (self.args, self.model.name);
+        let Some(folder) = &args.checkpoint else { return Ok(None) };
+        if !registry::federated().iter().any(|each| each.name == name) {
+            let message = format!("{name} has no checkpoints; models that have: {}", federated_names());
+            return Err(Usage(message).into());
+        }
+        let begin = match (args.resume, args.fresh) {
+            (true, _) => Begin::MustResume,
+            (_, true) => Begin::Fresh,
+            _ => Begin::Resume,
+        };
+        let store = Store::open(folder, self.identity(), args.checkpoint_every, begin)?;
+        if let Some(found) = store.found().filter(|_| !self.common.quiet) {
+            let (rounds, path) = (output::grouped(found.rounds), store.path().display());
+            output::note(&format!("resuming after epoch {} (round {rounds}) from {path}", found.epochs));
+        }
+        Ok(Some(store))
     }
-    Ok(Some(store))
+
+    /// Everything that the trained model depends on.
+    fn identity(&self) -> Identity {
+        let (settings, split) = (self.settings, &self.args.preparing.split);
+        let or = |value: Option<String>, none: &str| value.unwrap_or_else(|| none.to_owned());
+        let parts = [
+            ("model", self.model.name.to_owned()),
+            ("seed", self.common.seed.to_string()),
+            ("program", env!("CARGO_PKG_VERSION").to_owned()),
+            ("data", self.data.name.clone()),
+            ("data fingerprint", self.data.description.fingerprint.clone()),
+            ("graph", graph_fingerprint(self.data)),
+            ("split", self.data.split.to_string()),
+            ("validation", or(split.validation.map(|split| split.to_string()), "none")),
+            ("relevant", or(split.relevant.map(|least| least.to_string()), "all")),
+            ("patience", or(self.args.patience.map(|patience| patience.to_string()), "none")),
+        ];
+        let word = |key: &str| settings.get(key).map(ToString::to_string).unwrap_or_default();
+        let files = self.model.schema().filter(|setting| matches!(setting.domain, Domain::Text));
+        let files = files.filter(|setting| !word(setting.key).is_empty());
+        let contents = files.map(|file| {
+            (format!("contents of {}", file.key), checkpoint::contents(Path::new(&word(file.key))))
+        });
+        let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
+        let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));
+        parts.chain(settings).chain(contents).collect()
+    }
+
+    fn protocol(&self) -> Protocol {
+        let candidates = match self.args.sampled_negatives {
+            Some(negatives) => Candidates::Sampled { negatives: negatives as usize, seed: self.common.seed },
+            None => Candidates::AllUnrated,
+        };
+        Protocol { cutoffs: self.args.at.clone(), candidates }
+    }
+
+    fn evaluate(&self, protocol: &Protocol, trained: &Trained) -> Result<Evaluation, EvaluateError> {
+        training::evaluate(&test_question(self.data), protocol, trained.recommender.as_ref())
+    }
+
+    fn store(&self, out: &Path, trained: &Trained, outcome: &Outcome<'_>) -> Result<()> {
+        let (data, settings) = (self.data, self.settings.iter());
+        let settings = settings.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        let fingerprint = &data.description.fingerprint;
+        let about = About::new(self.model.name, settings, self.common.seed, &data.name, fingerprint);
+        folder::write_whole(out, |folder| {
+            let DataSplit { train, users, catalog, .. } = &data.parts;
+            model_dir::write(folder, &about, trained.recommender.as_ref(), train, users, catalog)?;
+            if !trained.summary.updates_by_item.is_empty() {
+                store_updates(&folder.join("updates.tsv"), catalog, &trained.summary.updates_by_item)?;
+            }
+            store_outcome(folder, outcome)
+        })
+    }
+}
+
+/// The evaluation on the test part; items of the validation part are not ranked.
+pub(super) fn test_question(data: &Prepared) -> EvaluationInput<'_> {
+    EvaluationInput {
+        train: &data.parts.train,
+        also_seen: data.parts.validation.as_ref(),
+        test: &data.parts.test,
+        categories: data.parts.catalog.categories.as_ref(),
+    }
 }
 
 fn federated_names() -> String {
@@ -279,32 +347,8 @@ fn federated_names() -> String {
     names.join(", ")
 }
 
-/// Everything that the trained model depends on.
-fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, data: &Prepared) -> Identity {
-    let parts = [
-        ("model", model.name.to_owned()),
-        ("seed", common.seed.to_string()),
-        ("program", env!("CARGO_PKG_VERSION").to_owned()),
-        ("data", data.name.clone()),
-        ("data fingerprint", data.description.fingerprint.clone()),
-        ("graph", facts_fingerprint(data)),
-        ("split", data.split.to_string()),
-        ("validation", args.preparing.split.validation.map_or("none".to_owned(), |split| split.to_string())),
-        ("relevant", args.preparing.split.relevant.map_or("all".to_owned(), |least| least.to_string())),
-        ("patience", args.patience.map_or("none".to_owned(), |patience| patience.to_string())),
-    ];
-    let files = (model.settings)().into_iter().filter(|setting| matches!(setting.domain, Domain::Text));
-    let files = files.filter(|setting| !settings.word(setting.key).is_empty());
-    let contents = files.map(|file| {
-        (format!("contents of {}", file.key), checkpoint::contents(Path::new(settings.word(file.key))))
-    });
-    let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
-    let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));
-    parts.chain(settings).chain(contents).collect()
-}
-
-/// What is known of the items, in short.
-fn facts_fingerprint(data: &Prepared) -> String {
+/// A hash of the items' features.
+fn graph_fingerprint(data: &Prepared) -> String {
     let Some(facts) = &data.parts.catalog.facts else { return "none".to_owned() };
     let mut hasher = blake3::Hasher::new();
     hasher.update(facts.features_text().as_bytes());
@@ -314,71 +358,21 @@ fn facts_fingerprint(data: &Prepared) -> String {
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
-fn protocol(args: &Train, common: &Common) -> Protocol {
-    let candidates = match args.sampled_negatives {
-        Some(negatives) => Candidates::Sampled { negatives: negatives as usize, seed: common.seed },
-        None => Candidates::AllUnrated,
-    };
-    Protocol { cutoffs: args.at.clone(), candidates }
-}
-
-fn evaluate(
-    args: &Train,
-    common: &Common,
-    data: &Prepared,
-    trained: &Trained,
-) -> Result<Evaluation, EvaluateError> {
-    let question = Question {
-        train: &data.parts.train,
-        also_seen: data.parts.validation.as_ref(),
-        test: &data.parts.test,
-        categories: data.parts.catalog.categories.as_ref(),
-    };
-    trial::evaluate(&question, &protocol(args, common), trained.recommender.as_ref())
-}
-
-fn facts(data: &Prepared) -> DataFacts<'_> {
-    DataFacts {
-        name: &data.name,
-        fingerprint: &data.description.fingerprint,
-        users: data.parts.users.len(),
-        items: data.parts.catalog.len(),
-        train: data.parts.train.interactions(),
-        validation: data.parts.validation.as_ref().map(sottovoce_core::Histories::interactions),
-        test: data.parts.test.interactions(),
-        without_test: data.parts.without_test,
-        split: data.split.to_string(),
-    }
-}
-
-fn store(
-    args: &Train,
-    common: &Common,
-    model: &Model,
-    settings: &Settings,
-    data: &Prepared,
-    trained: &Trained,
-    outcome: &Outcome<'_>,
-) -> Result<()> {
-    let Some(out) = &args.out else { return Ok(()) };
-    let settings: BTreeMap<String, Value> =
-        settings.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
-    let about = About::new(model.name, settings, common.seed, &data.name, &data.description.fingerprint);
-    folder::write_whole(out, |folder| {
+impl<'a> DataFacts<'a> {
+    fn of(data: &'a Prepared) -> Self {
         let parts = &data.parts;
-        model_dir::write(
-            folder,
-            &about,
-            trained.recommender.as_ref(),
-            &parts.train,
-            &parts.users,
-            &parts.catalog,
-        )?;
-        if !trained.summary.updates_by_item.is_empty() {
-            store_updates(&folder.join("updates.tsv"), &parts.catalog, &trained.summary.updates_by_item)?;
+        Self {
+            name: &data.name,
+            fingerprint: &data.description.fingerprint,
+            users: parts.users.len(),
+            items: parts.catalog.len(),
+            train: parts.train.interactions(),
+            validation: parts.validation.as_ref().map(sottovoce_core::Histories::interactions),
+            test: parts.test.interactions(),
+            without_test: parts.without_test,
+            split: data.split.to_string(),
         }
-        store_outcome(folder, outcome)
-    })
+    }
 }
 
 fn store_outcome(folder: &Path, outcome: &impl Serialize) -> Result<()> {
@@ -410,14 +404,14 @@ fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
         output::grouped(data.test as u128),
         data.split,
     ))?;
-    output::print(&tell::metrics_table(outcome.metrics, &outcome.candidates))?;
+    output::print(&metrics_table::by_cutoff(outcome.metrics, &outcome.candidates))?;
     output::print_line(&format!(
-        "{:.1} s loading, {:.1} s training ({} epochs), {:.2} s judging",
+        "{:.1} s loading, {:.1} s training ({} epochs), {:.2} s evaluation",
         outcome.seconds.load, outcome.seconds.train, outcome.epochs, outcome.seconds.evaluate
     ))?;
     if outcome.bytes.down > 0 {
         output::print_line(&format!(
-            "{} bytes sent to devices, {} bytes sent by them",
+            "{} bytes sent to devices, {} bytes received from them",
             output::grouped(outcome.bytes.down),
             output::grouped(outcome.bytes.up)
         ))?;
@@ -426,12 +420,12 @@ fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
     show_written(args)
 }
 
-/// Who took part, and what was spent of differential privacy, where there was any.
+/// Participation and differential privacy of a federated model.
 fn show_federated(turnout: Option<&Turnout>, privacy: Option<&Privacy>) -> Result<()> {
     if let Some(turnout) = turnout {
-        output::print_line(&turnout.told())?;
+        output::print_line(&turnout.describe())?;
     }
-    privacy.map_or(Ok(()), |privacy| output::print_line(&privacy.told()))
+    privacy.map_or(Ok(()), |privacy| output::print_line(&privacy.describe()))
 }
 
 fn show_written(args: &Train) -> Result<()> {

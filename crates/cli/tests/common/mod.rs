@@ -1,4 +1,4 @@
-//! Runs the program as a person would.
+//! Runs the program as a user would.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
@@ -32,8 +32,8 @@ pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(&all)).expect("output is JSON")
 }
 
-/// Runs it, expects this exit code, and returns what it complained about.
-pub fn complaint(code: i32, arguments: &[&str]) -> String {
+/// Runs it, expects this exit code, and returns its standard error.
+pub fn failure(code: i32, arguments: &[&str]) -> String {
     let output = run(arguments);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");

@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 const ATTRIBUTES: &str = "list_attr_celeba.txt";
 const IDENTITIES: &str = "identity_CelebA.txt";
 const FOLDERS: [&str; 3] = ["img_align_celeba", "Img/img_align_celeba", "images"];
-/// Missing images that are named.
+/// How many missing images are listed.
 const NAMED: usize = 3;
 
-/// What is wanted of CelebA.
+/// Options for reading CelebA.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CelebA {
-    /// The attribute to be learnt, such as `Smiling`.
+    /// The attribute to classify, such as `Smiling`.
     pub attribute: String,
     /// The attribute of images that are not sharp: `Blurry`.
     pub blurry: String,
@@ -57,7 +57,7 @@ pub fn is_celeba(folder: &Path) -> bool {
     folder.join(ATTRIBUTES).is_file()
 }
 
-/// Reads what is wanted from a folder.
+/// Reads CelebA from a folder.
 ///
 /// # Errors
 /// If a file is missing or not as its format asks, or an image is missing or cannot be decoded.
@@ -205,7 +205,8 @@ fn picture(path: &Path, wanted: &CelebA) -> Result<Vec<u8>, ImageDataError> {
         .map_err(|problem| ImageDataError::content(path.display(), "the picture", problem))
 }
 
-#[cfg(all(test, feature = "images"))]
+#[cfg(test)]
+#[cfg(feature = "images")]
 mod tests {
     use super::super::decode::tests::png_of;
     use super::*;
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn people_with_enough_images_are_clients() {
+    fn reads_people_with_enough_images() {
         let folder = folder();
         assert!(is_celeba(folder.path()));
         let faces = read_celeba(folder.path(), &wanted()).unwrap();
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn errors_name_missing_and_invalid_files() {
         let folder = folder();
         let error = |wanted: &CelebA| read_celeba(folder.path(), wanted).unwrap_err().to_string();
         let other = CelebA { attribute: "Happy".to_owned(), ..wanted() };

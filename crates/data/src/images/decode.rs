@@ -1,4 +1,4 @@
-//! From the bytes of a picture to values of the size that is wanted.
+//! Decoding of JPEG and PNG, and resizing.
 
 use std::io::Cursor;
 use zune_core::bytestream::ZCursor;
@@ -122,7 +122,7 @@ pub(super) mod tests {
     const JPEG: &[u8] = include_bytes!("../../tests/pictures/two-tone.jpg");
 
     #[test]
-    fn pictures_come_out_in_the_size_that_is_wanted() {
+    fn decodes_and_resizes_pictures() {
         let values = [10, 30, 50, 70, 20, 40, 60, 80];
         let png = png_of(4, 2, png::ColorType::Grayscale, &values);
         assert_eq!(decode(&png, 1, 2).unwrap(), [20, 60, 30, 70]);
@@ -141,7 +141,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_an_error() {
+    fn rejects_bytes_that_are_no_picture() {
         let png = png_of(2, 1, png::ColorType::Grayscale, &[1, 2]);
         for bytes in [&b""[..], b"GIF89a", &png[..40], &JPEG[..30]] {
             assert!(decode(bytes, 1, 2).is_err());

@@ -1,10 +1,10 @@
-//! What can go wrong with sets of images.
+//! Errors of image data sets.
 
 use sottovoce_core::ImagesError;
 use std::fmt;
 use thiserror::Error;
 
-/// Why images could not be had.
+/// Why images could not be loaded or generated.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ImageDataError {
@@ -36,7 +36,7 @@ pub enum ImageDataError {
         /// What is wrong, and what was expected.
         problem: String,
     },
-    /// A request that no set can meet.
+    /// An invalid setting.
     #[error("{0}")]
     Setting(String),
     /// Images that do not fit together.

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sides_and_values_are_read_and_anything_else_is_named() {
+    fn reads_dimensions_and_values_and_names_errors() {
         let fine = [0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6];
         let idx = parse("f", &fine[..], 2).unwrap();
         assert_eq!(idx, Idx { sides: vec![2, 3], values: vec![1, 2, 3, 4, 5, 6] });

@@ -1,4 +1,4 @@
-//! MNIST and what is written like it: four idx files in a folder.
+//! MNIST and data sets in its format: four idx files in a folder.
 
 use super::error::ImageDataError;
 use super::idx;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn four_files_become_one_store() {
+    fn reads_four_files_into_one_store() {
         let folder = tempfile::tempdir().unwrap();
         let error = read_mnist(folder.path()).unwrap_err().to_string();
         assert!(error.contains("train-images-idx3-ubyte") && !is_mnist(folder.path()), "{error}");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_do_not_fit_are_named_with_file_and_place() {
+    fn errors_name_file_and_byte_of_bad_labels() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &[7, 10, 9]);
         let error = read_mnist(folder.path()).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! One reader a kind of file; each fills a [`Table`](crate::table::Table).
+//! One reader a kind of file; each fills a [`DatasetBuilder`](crate::builder::DatasetBuilder).
 
 pub(crate) mod delimited;
 pub(crate) mod json;

@@ -7,31 +7,20 @@ use rustc_hash::FxHashSet;
 use sottovoce_core::{Rng, math};
 
 /// Cuisines, which eating places have, and the part of the world each comes from.
+#[rustfmt::skip]
 pub const CUISINES: [(&str, &str); 12] = [
-    ("Ligurian", "Mediterranean"),
-    ("Greek", "Mediterranean"),
-    ("Andalusian", "Mediterranean"),
-    ("Lebanese", "Levant"),
-    ("Turkish", "Levant"),
-    ("Japanese", "East Asia"),
-    ("Sichuan", "East Asia"),
-    ("Korean", "East Asia"),
-    ("Mexican", "Americas"),
-    ("Peruvian", "Americas"),
-    ("Nordic", "North Sea"),
+    ("Ligurian", "Mediterranean"), ("Greek", "Mediterranean"), ("Andalusian", "Mediterranean"),
+    ("Lebanese", "Levant"), ("Turkish", "Levant"), ("Japanese", "East Asia"), ("Sichuan", "East Asia"),
+    ("Korean", "East Asia"), ("Mexican", "Americas"), ("Peruvian", "Americas"), ("Nordic", "North Sea"),
     ("Flemish", "North Sea"),
 ];
 
 /// Architectural styles and their periods.
+#[rustfmt::skip]
 pub const STYLES: [(&str, &str); 8] = [
-    ("Romanesque", "Middle Ages"),
-    ("Gothic", "Middle Ages"),
-    ("Renaissance", "Early Modern"),
-    ("Baroque", "Early Modern"),
-    ("Neoclassical", "Nineteenth Century"),
-    ("Art Nouveau", "Nineteenth Century"),
-    ("Bauhaus", "Modern"),
-    ("Brutalist", "Modern"),
+    ("Romanesque", "Middle Ages"), ("Gothic", "Middle Ages"), ("Renaissance", "Early Modern"),
+    ("Baroque", "Early Modern"), ("Neoclassical", "Nineteenth Century"),
+    ("Art Nouveau", "Nineteenth Century"), ("Bauhaus", "Modern"), ("Brutalist", "Modern"),
 ];
 
 /// A point of the town, in kilometres east and north of its centre.
@@ -75,7 +64,7 @@ pub struct District {
 /// A place that residents visit.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What it is called; no two places are called alike.
+    /// Its name, which is unique.
     pub title: String,
     /// Where it is.
     pub position: Position,
@@ -139,7 +128,7 @@ pub struct Architect {
     pub style: u32,
 }
 
-/// All that stands in the town.
+/// Everything in the town.
 #[derive(Clone, Debug)]
 pub(super) struct Grounds {
     pub(super) districts: Vec<District>,

@@ -5,7 +5,7 @@ use super::taxonomy::{LEAVES, LEAVES_A_TOP, PAGE_TREE, TOPICS, TOPICS_A_SECTION,
 use sottovoce_core::{Rng, math};
 
 /// How much a group's liking differs between main categories, categories, cuisines, styles and prices, and between
-/// places for no reason that the knowledge graph tells (standard deviations of log weights, at `taste=1`).
+/// places for no reason in the knowledge graph (standard deviations of log weights, at `taste=1`).
 pub(super) const SPREAD: Spread =
     Spread { top: 0.8, leaf: 1.1, cuisine: 0.6, style: 0.5, price: 0.35, unexplained: 0.9 };
 

@@ -60,7 +60,7 @@ impl Device {
     }
 
     /// Its identity among those it knows; `None` without a roster.
-    pub(super) fn acquaintance(&self) -> Option<Identity> {
+    pub(super) fn signing_identity(&self) -> Option<Identity> {
         let roster = match (&self.state.roster, &self.known) {
             (Some(kept), Some(known)) => Arc::new(kept.union(known).copied().collect()),
             (kept, known) => Arc::clone(kept.as_ref().or(known.as_ref())?),

@@ -1,24 +1,24 @@
 //! A device: what it holds, and how it comes to be.
 
-mod answers;
-mod errands;
 mod identity;
 mod owner;
 mod recommend;
+mod requests;
+mod responses;
 
-pub use errands::Action;
-pub use owner::{ItemLeft, Told};
-pub use recommend::{Recommendation, Recommended, Said};
+pub use owner::{ItemLeft, OwnerReport};
+pub use recommend::{Explanation, Recommendation, Recommended};
+pub use requests::Action;
 
 use crate::bounds::Bounds;
 use crate::history::{History, Rows};
-use crate::models::{Alone, Digest, Models};
-use crate::schedule::{Always, Conditions, Pace, Rest};
-use crate::seeds::{Secret, Seeds};
+use crate::model_cache::{Digest, ModelCache, NoCache};
+use crate::schedule::{Always, Conditions, Rest, Timing};
 use crate::state::{self, Membership, State};
 use crate::store::{Store, StoreError};
 use crate::{DeviceError, Items};
-use errands::{Errand, Phase};
+use requests::{Phase, RequestKind};
+use sottovoce_client::{Secret, Seeds};
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{Policy, RoundId, SharedModel};
 use std::collections::BTreeSet;
@@ -76,18 +76,18 @@ pub struct Options {
     /// What the device holds at most.
     pub bounds: Bounds,
     /// How long it rests.
-    pub pace: Pace,
+    pub timing: Timing,
     /// When it may work.
     pub conditions: Box<dyn Conditions>,
     /// What it shares with other devices of the process.
-    pub models: Arc<dyn Models>,
+    pub models: Arc<dyn ModelCache>,
 }
 
 impl Default for Options {
-    /// The default bounds and pace, work at all times, and nothing shared.
+    /// The default bounds and timing, work at all times, and nothing shared.
     fn default() -> Self {
-        let (bounds, pace) = (Bounds::default(), Pace::default());
-        Self { bounds, pace, conditions: Box::new(Always), models: Arc::new(Alone) }
+        let (bounds, timing) = (Bounds::default(), Timing::default());
+        Self { bounds, timing, conditions: Box::new(Always), models: Arc::new(NoCache) }
     }
 }
 
@@ -110,7 +110,7 @@ pub struct Device {
     held: Option<Held>,
     phase: Phase,
     /// What was sent last and not answered yet.
-    errand: Option<Errand>,
+    request_kind: Option<RequestKind>,
     rest: Option<Rest>,
     /// When the rest is over.
     until: Duration,
@@ -164,7 +164,7 @@ impl Device {
             ca,
             name: federation,
             membership: Membership::Enrolling { token },
-            parting: before.map_or_else(|| secret.clone(), |before| before.parting),
+            disclosure_secret: before.map_or_else(|| secret.clone(), |before| before.disclosure_secret),
             secret,
             seeds,
             federation: None,
@@ -173,7 +173,7 @@ impl Device {
             ledger: state::new_ledger(&options.bounds),
             history: Arc::new(history),
             private: None,
-            shown: None,
+            disclosed: None,
             answered: None,
             pending: None,
             sealing: None,
@@ -219,7 +219,7 @@ impl Device {
             policy,
             held,
             phase: Phase::Idle,
-            errand: None,
+            request_kind: None,
             rest: None,
             until: Duration::ZERO,
             failures: 0,
@@ -227,12 +227,12 @@ impl Device {
             models_are_private: false,
             known: None,
         };
-        device.look_up();
+        device.resolve_items();
         device
     }
 
     /// Finds the history's and the policy's items in the catalog.
-    fn look_up(&mut self) {
+    fn resolve_items(&mut self) {
         self.policy = self.state.policy.clone();
         let Some(items) = &self.items else { return };
         self.rows = self.state.history.rows(items);
@@ -252,7 +252,7 @@ impl Device {
         let before = std::mem::replace(&mut self.state, next);
         let State { history, hidden, policy, .. } = &self.state;
         if !Arc::ptr_eq(history, &before.history) || *hidden != before.hidden || *policy != before.policy {
-            self.look_up();
+            self.resolve_items();
         }
         Ok(result)
     }

@@ -4,7 +4,11 @@ use super::{Device, check_length};
 use crate::DeviceError;
 use crate::history::Imported;
 use crate::state::Membership;
-use sottovoce_protocol::{Entry, Keyed, Ledger, Left, LeftTable, Participation, PiDraw, Policy, PolicyError};
+use sottovoce_client::Randomness;
+use sottovoce_protocol::{
+    DisclosedTable, DisclosureMode, Keyed, Ledger, LedgerEntry, Participation, Policy, PolicyError, RoundId,
+    RowDisclosures,
+};
 use std::sync::Arc;
 
 /// What left about one item.
@@ -19,14 +23,14 @@ pub struct ItemLeft {
     /// Whether the owner has it. The server cannot tell from one update: rows of other items leave too.
     pub had: bool,
     /// Whether the owner has it and shows it: whether it is learnt from, by the policy as it is now. A row of an item that is had and
-    /// not shown leaves as one of an item that is not had.
-    pub shown: bool,
+    /// not disclosed leaves as one of an item that is not had.
+    pub disclosed: bool,
     /// In how many updates, and the last of them.
-    pub left: Left,
+    pub left: RowDisclosures,
 }
 
 /// What left in one round.
-pub type Told = Entry;
+pub type OwnerReport = LedgerEntry;
 
 impl Device {
     /// What the owner lets leave; hidden items are in rows of the catalog.
@@ -71,7 +75,7 @@ impl Device {
         let row = self.items.as_ref().and_then(|items| items.find(item));
         let round = self.state.pending.as_ref().map(|pending| pending.round);
         let latest = self.state.ledger.entries().filter(|entry| Some(entry.round) == round).last();
-        let has = |table: &LeftTable| match (&table.listed, row) {
+        let has = |table: &DisclosedTable| match (&table.listed, row) {
             (Some(listed), Some(row)) => listed.binary_search(&row).is_ok(),
             (None, Some(row)) => u64::from(row) < table.rows,
             (_, None) => false,
@@ -139,7 +143,7 @@ impl Device {
             };
             Ok(())
         })?;
-        self.phase = super::errands::Phase::Idle;
+        self.phase = super::requests::Phase::Idle;
         self.end_rest();
         Ok(())
     }
@@ -156,7 +160,7 @@ impl Device {
     }
 
     /// What left in each round, oldest first, as far as entries are kept one by one.
-    pub fn told(&self) -> impl Iterator<Item = Told> {
+    pub fn told(&self) -> impl Iterator<Item = OwnerReport> {
         self.state.ledger.entries()
     }
 
@@ -166,14 +170,14 @@ impl Device {
     /// If there is no catalog to name items by.
     pub fn items_left(&self) -> Result<Vec<ItemLeft>, DeviceError> {
         let items = self.items.as_ref().ok_or(DeviceError::NoCatalog)?;
-        let mut sums = vec![Left::default(); items.len()];
-        let (federation, shown) = (self.state.federation.unwrap_or_default(), self.shown());
+        let mut sums = vec![RowDisclosures::default(); items.len()];
+        let (federation, disclosed) = (self.state.federation.unwrap_or_default(), self.disclosed());
         for table in self.item_tables() {
             let left = self.state.ledger.by_row(federation, &table, items.len() as u32);
             sums.iter_mut().zip(left).for_each(|(sum, left)| add(sum, left));
         }
         let some = (0..).zip(sums).filter(|(_, left)| left.times > 0);
-        Ok(some.map(|(row, left)| self.item_left(items, row, left, shown.as_deref())).collect())
+        Ok(some.map(|(row, left)| self.item_left(items, row, left, disclosed.as_deref())).collect())
     }
 
     /// What left about one item.
@@ -183,35 +187,44 @@ impl Device {
     pub fn item_left_of(&self, item: &str) -> Result<ItemLeft, DeviceError> {
         let items = self.items.as_ref().ok_or(DeviceError::NoCatalog)?;
         let row = items.find(item).ok_or_else(|| DeviceError::UnknownItem(item.to_owned()))?;
-        let mut sum = Left::default();
+        let mut sum = RowDisclosures::default();
         let federation = self.state.federation.unwrap_or_default();
         for table in self.item_tables() {
-            add(&mut sum, self.state.ledger.about(federation, &table, row));
+            add(&mut sum, self.state.ledger.row(federation, &table, row));
         }
-        Ok(self.item_left(items, row, sum, self.shown().as_deref()))
+        Ok(self.item_left(items, row, sum, self.disclosed().as_deref()))
     }
 
-    fn item_left(&self, items: &crate::Items, row: u32, left: Left, shown: Option<&[u32]>) -> ItemLeft {
+    fn item_left(
+        &self,
+        items: &crate::Items,
+        row: u32,
+        left: RowDisclosures,
+        disclosed: Option<&[u32]>,
+    ) -> ItemLeft {
         let had = self.rows.rows.binary_search(&row).is_ok();
         ItemLeft {
             row,
             item: items.id(row as usize).to_owned(),
             title: items.title(row as usize).map(str::to_owned),
             had,
-            shown: shown.map_or(had && !self.policy.hides(row), |shown| shown.binary_search(&row).is_ok()),
+            disclosed: disclosed
+                .map_or(had && !self.policy.hides(row), |disclosed| disclosed.binary_search(&row).is_ok()),
             left,
         }
     }
 
-    /// Rows of items that are shown: what leaves is learnt from these alone, in all rounds. `None` where it is drawn anew each round
+    /// Rows of items that are disclosed: what leaves is learnt from these alone, in all rounds. `None` where it is drawn anew each round
     /// what leaves, or before a catalog is there.
-    pub fn shown(&self) -> Option<Vec<u32>> {
-        if self.policy.draw != PiDraw::Kept || self.items.is_none() {
+    pub fn disclosed(&self) -> Option<Vec<u32>> {
+        if self.policy.disclosure != DisclosureMode::Fixed || self.items.is_none() {
             return None;
         }
         let model = self.state.private.as_ref().map_or("", |private| private.model.name.as_str());
-        let kept = self.state.seeds.kept(&self.state.parting, model);
-        Some(self.policy.shown(&self.rows.rows, kept).collect())
+        let state = &self.state;
+        let randomness = state.seeds.in_round(&state.secret, &state.disclosure_secret, model, RoundId(0));
+        let disclosed = self.policy.disclosed_items(&self.rows.rows, randomness.fixed_disclosure());
+        Some(disclosed.collect())
     }
 
     /// Names of the shared model's tables with a row an item.
@@ -223,6 +236,6 @@ impl Device {
 }
 
 /// All tables with a row an item share one decision per item and round, so the one that left most often tells.
-fn add(sum: &mut Left, left: Left) {
-    *sum = Left { times: sum.times.max(left.times), last: sum.last.max(left.last) };
+fn add(sum: &mut RowDisclosures, left: RowDisclosures) {
+    *sum = RowDisclosures { times: sum.times.max(left.times), last: sum.last.max(left.last) };
 }

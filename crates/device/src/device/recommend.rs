@@ -16,12 +16,12 @@ pub struct Recommended {
     /// Its score; higher is more wanted.
     pub score: f32,
     /// What speaks for it, strongest first, where the model can tell and was asked to.
-    pub reasons: Vec<Said>,
+    pub reasons: Vec<Explanation>,
 }
 
 /// Something that speaks for an item.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+pub struct Explanation {
     /// In words.
     pub text: String,
     /// Its share of all that speaks for the item.
@@ -62,10 +62,10 @@ impl Device {
             return Err(DeviceError::NoModel);
         };
         let items = self.items.as_ref().ok_or(DeviceError::NoCatalog)?;
-        let learner = self.options.models.lend(&private.model, items.facts())?;
+        let model = self.options.models.lend(&private.model, items.facts())?;
         let (shared, own, history) = (&held.model.parameters, &private.values[..], &self.rows.rows[..]);
         let mut scores = vec![0.0; items.len()];
-        learner.score(shared, own, history, &mut scores)?;
+        model.score(shared, own, history, &mut scores)?;
         let had = |row: &u32| self.rows.rows.binary_search(row).is_ok();
         let mut order: Vec<u32> = (0..items.len() as u32).filter(|row| !had(row)).collect();
         let better = |a: &u32, b: &u32| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b));
@@ -76,7 +76,7 @@ impl Device {
         order.sort_unstable_by(better);
         let mut list = Vec::with_capacity(order.len());
         for row in order {
-            let why = if reasons > 0 { learner.reasons(shared, own, history, row)? } else { Vec::new() };
+            let why = if reasons > 0 { model.explain(shared, own, history, row)? } else { Vec::new() };
             list.push(Recommended {
                 row,
                 item: items.id(row as usize).to_owned(),
@@ -85,17 +85,17 @@ impl Device {
                 reasons: strongest(&why, reasons, items),
             });
         }
-        self.options.models.give_back(learner);
+        self.options.models.give_back(model);
         Ok(Recommendation { version: held.model.version.0, model: private.model.name.clone(), items: list })
     }
 }
 
 /// The strongest reasons in words, each with its share of all that speaks for the item.
-fn strongest(reasons: &[Reason], most: usize, items: &Items) -> Vec<Said> {
+fn strongest(reasons: &[Reason], most: usize, items: &Items) -> Vec<Explanation> {
     let mut reasons: Vec<&Reason> = reasons.iter().filter(|reason| reason.weight > 0.0).collect();
     let total: f64 = reasons.iter().map(|reason| f64::from(reason.weight)).sum();
     reasons.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    let said = |reason: &&Reason| Said {
+    let said = |reason: &&Reason| Explanation {
         text: in_words(reason.because, items),
         share: f64::from(reason.weight) / total,
     };

@@ -6,16 +6,16 @@ pub mod http;
 
 use sottovoce_core::Rng;
 use sottovoce_device::{
-    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, Models, Next, Options, Pace, Request,
-    Response, Secret, Seeds, Transport, TransportError,
+    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, Next, Options, Request,
+    Response, Secret, Seeds, Timing, Transport, TransportError,
 };
 use sottovoce_models::{Negatives, SharedPart, fpl};
-use sottovoce_privacy::packing::RowsAs;
-use sottovoce_privacy::tokens::{Blinded, Issuer, PublicKey, Standing, Token, from_hex};
-use sottovoce_privacy::{Generator, Integers, Protection, anonymous_layer};
+use sottovoce_privacy::quantize::RowLayout;
+use sottovoce_privacy::tokens::{BlindedElement, Eligibility, Issuer, PublicKey, Token, from_hex};
+use sottovoce_privacy::{PrivacyConfig, Quantization, SecureRng, anonymous_layer};
 use sottovoce_protocol::{
-    Asked, DeviceId, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId,
-    RoundTerms, Settle, SharedModel, Terms, ValueEncoding, codec,
+    CriterionRequest, DeviceId, Difference, DifferenceOptions, FederationId, ModelSpec, ModelVersion, Policy,
+    Received, RoundId, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -58,7 +58,7 @@ pub enum Fault {
 pub type Says = fn(&Request) -> Option<(u16, &'static str)>;
 
 pub struct World {
-    pub terms: Terms,
+    pub terms: TermsDraft,
     pub versions: Vec<Arc<SharedModel>>,
     pub differences: bool,
     pub private_models: bool,
@@ -68,6 +68,7 @@ pub struct World {
     pub updates: BTreeMap<(u64, u64), (String, Vec<u8>, usize)>,
     /// Gives tokens, and what came with them: by nullifier, the bytes and how often they came.
     pub issuer: Option<Issuer>,
+    pub tokens: BTreeMap<u64, BlindedElement>,
     pub anonymous: BTreeMap<[u8; 32], (Vec<u8>, usize)>,
     pub refusals: Vec<(u64, sottovoce_protocol::Refusal)>,
     pub requests: Vec<Request>,
@@ -85,12 +86,12 @@ impl Server {
         let shared = fpl::Shared { factors: 4, init_deviation: 0.1 };
         let parameters = shared.start(ITEMS, &mut Rng::new(5)).unwrap();
         let model = SharedModel { federation: FederationId(9), version: ModelVersion(0), parameters };
-        let terms = Terms {
+        let terms = TermsDraft {
             federation: FederationId(9),
             cohort_size: 3,
             model: spec(),
             samples: true,
-            ..Terms::default()
+            ..TermsDraft::default()
         };
         Arc::new(Self(Mutex::new(World {
             terms,
@@ -101,6 +102,7 @@ impl Server {
             withdrawn: Vec::new(),
             updates: BTreeMap::new(),
             issuer: None,
+            tokens: BTreeMap::new(),
             anonymous: BTreeMap::new(),
             refusals: Vec::new(),
             requests: Vec::new(),
@@ -116,14 +118,15 @@ impl Server {
     }
 
     pub fn ask_for(&self, criterion: &str) {
-        let asked = Asked { name: criterion.to_owned(), why: "to see whether it learns".to_owned() };
+        let asked =
+            CriterionRequest { name: criterion.to_owned(), purpose: "to see whether it learns".to_owned() };
         self.with(|world| world.terms.criteria.push(asked));
     }
 
     /// Asks for uploads without a name: the terms have this key, tokens are made with the issuer's.
     pub fn without_names(&self, key: &PublicKey, issuer: Issuer) {
-        let integers = Integers { range: 8.0, clip: None, devices: 10, rows: RowsAs::Dense };
-        let protection = Protection { integers: Some(integers), ..Protection::default() };
+        let integers = Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense };
+        let protection = PrivacyConfig { quantization: Some(integers), ..PrivacyConfig::default() };
         self.with(|world| {
             world.terms.privacy = protection.terms();
             world.terms.privacy.layers.push(anonymous_layer(key));
@@ -156,11 +159,11 @@ impl Server {
 
     pub fn paths(&self) -> Vec<String> {
         self.with(|world| {
-            let shown = |request: &Request| {
+            let disclosed = |request: &Request| {
                 let path = request.path.trim_start_matches("/v1/federations/films");
                 format!("{} {path}", request.method.name())
             };
-            world.requests.drain(..).map(|request| shown(&request)).collect()
+            world.requests.drain(..).map(|request| disclosed(&request)).collect()
         })
     }
 }
@@ -223,12 +226,12 @@ impl World {
     }
 
     fn give_token(&mut self, device: u64, request: &Request) -> Response {
-        let issuer = self.issuer.as_mut().unwrap();
-        let blinded = Blinded::from_bytes(&request.body).unwrap();
-        match issuer.issue(DeviceId(device), Standing::Good, &blinded, &mut Generator::new([9; 32])) {
-            Ok(issued) => Response { body: issued.to_bytes().to_vec(), ..answer(200) },
-            Err(_) => problem(409, "token-taken"),
+        let blinded = BlindedElement::from_bytes(&request.body).unwrap();
+        if *self.tokens.entry(device).or_insert(blinded) != blinded {
+            return problem(409, "token-taken");
         }
+        let response = self.issuer.as_ref().unwrap().evaluate(&blinded, &mut SecureRng::new([9; 32]));
+        Response { body: response.to_bytes().to_vec(), ..answer(200) }
     }
 
     fn upload_anonymously(&mut self, request: &Request) -> Response {
@@ -278,7 +281,8 @@ impl World {
             return problem(404, "no-difference");
         }
         let difference =
-            Difference::between(&self.versions[held], &self.versions[version], Settle::EXACT).unwrap();
+            Difference::between(&self.versions[held], &self.versions[version], DifferenceOptions::EXACT)
+                .unwrap();
         let mut body = Vec::new();
         codec::encode_difference(&difference, &mut body).unwrap();
         Response { body, ..answer(200) }
@@ -344,11 +348,11 @@ pub fn enrolment(user: u64) -> Enrolment {
 pub type Kept = Arc<Mutex<MemoryStore>>;
 
 pub fn options() -> Options {
-    Options { pace: Pace { first: Duration::from_millis(10), ..Pace::default() }, ..Options::default() }
+    Options { timing: Timing { first: Duration::from_millis(10), ..Timing::default() }, ..Options::default() }
 }
 
-pub fn sharing(models: &Arc<impl Models + 'static>) -> Options {
-    let models: Arc<dyn Models> = models.clone();
+pub fn sharing(models: &Arc<impl ModelCache + 'static>) -> Options {
+    let models: Arc<dyn ModelCache> = models.clone();
     Options { models, bounds: Bounds { ledger_bytes: None, ..Bounds::default() }, ..options() }
 }
 

@@ -21,7 +21,7 @@
 mod csv;
 mod date;
 mod html;
-mod lenient;
+pub(crate) mod lenient;
 mod markup;
 mod model;
 mod number;
@@ -33,5 +33,5 @@ mod write;
 pub use model::{Block, DataCard, KeyFigure, Report, Section};
 pub use number::Format;
 pub use plot::Plot;
-pub use table::{Cell, Column, Direction, Mark, Row, Standing, Table};
+pub use table::{Cell, CellRank, Column, Direction, Mark, Row, Table};
 pub use write::WriteError;

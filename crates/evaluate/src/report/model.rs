@@ -59,7 +59,7 @@ pub struct Section {
     /// Prose under the heading; an empty line starts a new paragraph.
     #[serde(default)]
     pub text: String,
-    /// Tables, plots and prose in order; plots that follow each other stand side by side where there is room.
+    /// Tables, plots and prose in order; plots that follow each other rank side by side where there is room.
     #[serde(default)]
     pub blocks: Vec<Block>,
 }

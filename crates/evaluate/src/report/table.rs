@@ -167,11 +167,6 @@ impl Cell {
         Cell { text: Some(text.into()), ..Cell::default() }
     }
 
-    /// Nothing.
-    pub fn missing() -> Cell {
-        Cell::default()
-    }
-
     /// Adds a standard deviation.
     pub fn spread(mut self, spread: f64) -> Cell {
         self.spread = Some(spread);
@@ -215,7 +210,7 @@ pub struct Row {
     pub detail: String,
     /// One cell a column; missing ones at the end are shown as dashes.
     pub cells: Vec<Cell>,
-    /// Lines with the same group stand together under it: a data set, say.
+    /// Lines with the same group rank together under it: a data set, say.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// Whether the line is set off as the one the report is about.
@@ -291,9 +286,9 @@ pub struct Table {
     pub best_in_group: bool,
 }
 
-/// Where a value stands in its column.
+/// Where a value ranks in its column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum CellRank {
     /// The best, alone or with others that print alike.
     Best,
     /// The next after a single best of three or more.
@@ -351,12 +346,12 @@ impl Table {
         groups
     }
 
-    /// Where each value stands, line by line, column by column.
+    /// Where each value ranks, line by line, column by column.
     ///
     /// What prints alike is marked alike. Nothing is marked where there is nothing to choose: a single value, or all
     /// values alike.
-    pub fn standings(&self) -> Vec<Vec<Standing>> {
-        let mut out = vec![vec![Standing::Other; self.columns.len()]; self.rows.len()];
+    pub fn cell_ranks(&self) -> Vec<Vec<CellRank>> {
+        let mut out = vec![vec![CellRank::Other; self.columns.len()]; self.rows.len()];
         let scopes: Vec<Vec<usize>> = if self.best_in_group {
             self.groups().into_iter().map(|(_, rows)| rows).collect()
         } else {
@@ -370,7 +365,7 @@ impl Table {
         out
     }
 
-    fn rank(&self, rows: &[usize], column: usize, out: &mut [Vec<Standing>]) {
+    fn rank(&self, rows: &[usize], column: usize, out: &mut [Vec<CellRank>]) {
         let Column { direction, format, .. } = self.columns[column];
         if direction == Direction::None || format == Format::Text {
             return;
@@ -388,14 +383,14 @@ impl Table {
             return;
         }
         for &(row, _) in &entries[..winners] {
-            out[row][column] = Standing::Best;
+            out[row][column] = CellRank::Best;
         }
         if winners > 1 || entries.len() < 3 {
             return;
         }
         let second = entries[1].1;
         for &(row, _) in entries[1..].iter().take_while(|e| like(e.1, second)) {
-            out[row][column] = Standing::Second;
+            out[row][column] = CellRank::Second;
         }
     }
 

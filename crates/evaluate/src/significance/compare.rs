@@ -1,6 +1,8 @@
 //! All models of a table against one of them.
 
-use super::{bonferroni, cohens_d, holm, paired_t, wilcoxon};
+use super::corrections::{bonferroni, holm};
+use super::student::{cohens_d, paired_t};
+use super::wilcoxon::wilcoxon;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -79,8 +81,7 @@ impl Corrected {
 
 /// Compares models by their per-user values of one measure, with p corrected over these comparisons.
 ///
-/// A pair of which either value is not a number (no area under the curve) is left out. For a table of several measures,
-/// put their comparisons together and [`adjust`] them.
+/// A pair of which either value is not a number (no area under the curve) is left out.
 ///
 /// # Errors
 /// If there are not two models, the reference is not among them, or users differ in number.
@@ -103,7 +104,7 @@ pub fn compare(models: &[(&str, &[f64])], against: Against<'_>) -> Result<Vec<Co
 }
 
 /// Corrects p over all these comparisons together.
-pub fn adjust(comparisons: &mut [Comparison]) {
+fn adjust(comparisons: &mut [Comparison]) {
     let fields: [fn(&mut Comparison) -> &mut Corrected; 2] = [|c| &mut c.student, |c| &mut c.wilcoxon];
     for field in fields {
         let p: Vec<f64> = comparisons.iter_mut().map(|comparison| field(comparison).p).collect();
@@ -163,7 +164,7 @@ mod tests {
     const C: [f64; 6] = [0.5, 0.5, 0.25, 0.375, 0.25, f64::NAN];
 
     #[test]
-    fn everyone_against_the_best() {
+    fn compares_all_models_with_the_best() {
         let found = compare(&[("b", &B), ("a", &A), ("c", &C)], Against::Best).unwrap();
         let names: Vec<_> = found.iter().map(|c| (c.model.as_str(), c.reference.as_str(), c.users)).collect();
         assert_eq!(names, [("b", "a", 5), ("c", "a", 5)]);
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_several_measures_is_corrected_as_one() {
+    fn corrects_over_several_metrics_together() {
         let mut all = compare(&[("a", &A), ("b", &B)], Against::Named("b")).unwrap();
         all.extend(compare(&[("a", &A), ("c", &C)], Against::Named("a")).unwrap());
         assert_eq!(all[0].student.p, all[0].student.p_bonferroni);
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_named() {
+    fn rejects_tables_that_cannot_be_compared() {
         assert_eq!(compare(&[("a", &A)], Against::Best), Err(CompareError::TooFew(1)));
         let unknown = compare(&[("a", &A), ("b", &B)], Against::Named("z"));
         assert_eq!(unknown, Err(CompareError::Unknown("z".to_owned())));

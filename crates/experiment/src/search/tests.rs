@@ -59,9 +59,9 @@ fn best(space: &Space, method: Method, seed: u64, trials: usize, f: impl Fn(&Poi
     let mut history = Vec::new();
     for _ in 0..trials {
         let point = searcher.propose(&history, &[]).unwrap();
-        history.push(Observation { worth: f(&point), point });
+        history.push(Observation { objective: f(&point), point });
     }
-    history.iter().filter_map(|seen| seen.worth).fold(f64::NEG_INFINITY, f64::max)
+    history.iter().filter_map(|seen| seen.objective).fold(f64::NEG_INFINITY, f64::max)
 }
 
 fn median(space: &Space, method: Method, trials: usize, f: fn(&Point) -> Option<f64>) -> f64 {
@@ -105,7 +105,7 @@ fn proposals_depend_on_seed_and_history_only() {
         let mut history = Vec::new();
         for _ in 0..15 {
             let point = searcher.propose(&history, &[]).unwrap();
-            history.push(Observation { worth: tuning(&point), point });
+            history.push(Observation { objective: tuning(&point), point });
         }
         history
     };
@@ -124,7 +124,7 @@ fn failures_and_nan_are_avoided_even_if_nothing_succeeded() {
     let mut history = Vec::new();
     for n in 0..12 {
         let point = searcher.propose(&history, &[]).unwrap();
-        history.push(Observation { point, worth: if n % 2 == 0 { None } else { Some(f64::NAN) } });
+        history.push(Observation { point, objective: if n % 2 == 0 { None } else { Some(f64::NAN) } });
     }
     assert_eq!(history.len(), 12);
 
@@ -133,9 +133,9 @@ fn failures_and_nan_are_avoided_even_if_nothing_succeeded() {
     for _ in 0..40 {
         let point = searcher.propose(&history, &[]).unwrap();
         let rate = number(&point[0]);
-        history.push(Observation { point, worth: (rate < 0.01).then(|| -(rate.log10() + 3.0).powi(2)) });
+        history.push(Observation { point, objective: (rate < 0.01).then(|| -(rate.log10() + 3.0).powi(2)) });
     }
-    let failed_late = history[20..].iter().filter(|seen| seen.worth.is_none()).count();
+    let failed_late = history[20..].iter().filter(|seen| seen.objective.is_none()).count();
     assert!(failed_late <= 4, "{failed_late} of 20 late trials failed");
 }
 
@@ -155,7 +155,7 @@ fn a_finite_space_is_tried_without_repetition_and_then_ends() {
         let mut history: Vec<Observation> = Vec::new();
         while let Some(point) = searcher.propose(&history, &[]) {
             assert!(history.iter().all(|seen| seen.point != point));
-            history.push(Observation { worth: Some(number(&point[0])), point });
+            history.push(Observation { objective: Some(number(&point[0])), point });
         }
         assert_eq!(history.len(), 8);
     }
@@ -168,7 +168,7 @@ fn pending_proposals_are_not_proposed_again() {
     let mut history = Vec::new();
     for _ in 0..12 {
         let point = searcher.propose(&history, &[]).unwrap();
-        history.push(Observation { worth: branin(&point), point });
+        history.push(Observation { objective: branin(&point), point });
     }
     let first = searcher.propose(&history, &[]).unwrap();
     let second = searcher.propose(&history, std::slice::from_ref(&first)).unwrap();

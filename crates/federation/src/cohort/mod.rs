@@ -6,37 +6,9 @@ use sottovoce_core::Rng;
 use weights::Weights;
 pub use weights::WeightsError;
 
-/// How many updates a round wants.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cohort {
-    /// One.
-    One,
-    /// So many, or all if there are fewer.
-    Count(usize),
-    /// This share of the population, at least one.
-    Fraction(f64),
-    /// Everyone.
-    All,
-}
-
-impl Cohort {
-    /// Its size in a population.
-    pub fn size(self, population: usize) -> usize {
-        match self {
-            Cohort::One => population.min(1),
-            Cohort::Count(count) => population.min(count),
-            Cohort::Fraction(share) => {
-                let some = (population as f64 * share).round() as usize;
-                some.max(1).min(population)
-            }
-            Cohort::All => population,
-        }
-    }
-}
-
 /// Devices asked into a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drawn<'a> {
+pub struct SelectedCohort<'a> {
     /// Those asked, ascending.
     pub cohort: &'a [u32],
     /// Devices that were drawn and could not be reached, so that others were drawn in their place.
@@ -46,7 +18,7 @@ pub struct Drawn<'a> {
 /// Draws cohorts without repetition. A cohort depends on the random stream it is given and on nothing drawn before, and
 /// takes work for the devices drawn, not for the population.
 #[derive(Debug)]
-pub struct Selector {
+pub struct CohortSelector {
     /// The devices that may be asked, ascending; in other order only while a cohort is drawn.
     population: Vec<u32>,
     /// One a device of the population; `None` if all are as likely.
@@ -56,7 +28,7 @@ pub struct Selector {
     cohort: Vec<u32>,
 }
 
-impl Selector {
+impl CohortSelector {
     /// Of these devices, ascending, all as likely.
     pub fn new(population: Vec<u32>) -> Self {
         Self { population, weights: None, places: Vec::new(), cohort: Vec::new() }
@@ -96,7 +68,7 @@ impl Selector {
         count: usize,
         rng: &mut Rng,
         reachable: &dyn Fn(u32) -> bool,
-    ) -> Drawn<'_> {
+    ) -> SelectedCohort<'_> {
         self.cohort.clear();
         let unavailable = match self.weights.take() {
             Some(mut weights) => {
@@ -107,7 +79,7 @@ impl Selector {
             None => self.draw_uniform(count, rng, reachable),
         };
         self.cohort.sort_unstable();
-        Drawn { cohort: &self.cohort, unavailable }
+        SelectedCohort { cohort: &self.cohort, unavailable }
     }
 
     /// The first steps of a shuffle, undone afterwards.
@@ -167,7 +139,7 @@ mod tests {
     #[test]
     fn cohorts_are_uniform_ascending_and_do_not_depend_on_earlier_ones() {
         let population: Vec<u32> = (0..12).map(|n| 3 * n + 1).collect();
-        let mut selector = Selector::new(population.clone());
+        let mut selector = CohortSelector::new(population.clone());
         let root = Rng::new(4);
         let mut times = [0u32; 12];
         for round in 0..6000 {
@@ -177,14 +149,14 @@ mod tests {
         }
         assert!(times.iter().all(|&count| count.abs_diff(1500) < 170), "{times:?}");
         assert_eq!(selector.population, population);
-        let again = Selector::new(population).draw(3, &mut root.stream("round", 9)).to_vec();
+        let again = CohortSelector::new(population).draw(3, &mut root.stream("round", 9)).to_vec();
         assert_eq!(selector.draw(3, &mut root.stream("round", 9)), again);
     }
 
     #[test]
     fn who_cannot_be_reached_is_counted_and_others_are_drawn() {
         let root = Rng::new(7);
-        for selector in [Selector::new((0..40).collect()), with_weights(40)] {
+        for selector in [CohortSelector::new((0..40).collect()), with_weights(40)] {
             let mut selector = selector;
             let before = format!("{selector:?}");
             for round in 0..50 {
@@ -194,7 +166,7 @@ mod tests {
                 assert!(drawn.cohort.is_sorted_by(|a, b| a < b) && drawn.unavailable <= 20);
             }
             let none = selector.draw_reachable(6, &mut root.stream("round", 0), &|_| false);
-            assert_eq!(none, Drawn { cohort: &[], unavailable: 40 });
+            assert_eq!(none, SelectedCohort { cohort: &[], unavailable: 40 });
             selector.places.clear();
             selector.cohort.clear();
             let fresh = format!("{selector:?}");
@@ -202,9 +174,9 @@ mod tests {
         }
     }
 
-    fn with_weights(devices: usize) -> Selector {
+    fn with_weights(devices: usize) -> CohortSelector {
         let weights: Vec<f64> = (0..devices).map(|device| 0.5 + device as f64).collect();
-        Selector::new((0..devices as u32).collect()).weighted(&weights).unwrap()
+        CohortSelector::new((0..devices as u32).collect()).weighted(&weights).unwrap()
     }
 
     /// Probability that each device is among the first `count` of a draw without replacement, by enumeration.
@@ -242,7 +214,7 @@ mod tests {
             prop_assume!(positive > 0);
             let count = count.min(positive);
             let population: Vec<u32> = (0..weights.len() as u32).collect();
-            let mut selector = Selector::new(population).weighted(&weights).unwrap();
+            let mut selector = CohortSelector::new(population).weighted(&weights).unwrap();
             let mut times = vec![0u32; weights.len()];
             for round in 0..4000 {
                 for &device in selector.draw(count, &mut Rng::new(seed).stream("round", round)) {

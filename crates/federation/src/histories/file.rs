@@ -106,7 +106,7 @@ impl HistoryFile {
     /// Opens a file and reads its index.
     ///
     /// # Errors
-    /// If it cannot be read, is of another version, cut short or damaged.
+    /// If it cannot be read, is of another version, partition short or damaged.
     pub fn open(path: &Path) -> Result<Self, HistoryFileError> {
         let failed = |source| HistoryFileError::Io { path: path.to_owned(), source };
         let damaged = |what: String| HistoryFileError::Damaged { path: path.to_owned(), what };

@@ -1,5 +1,5 @@
-//! Adaptive steps of the server along the mean of what devices propose: FedAdagrad, FedAdam, FedYogi (S. J. Reddi and others:
-//! Adaptive federated optimization, ICLR 2021).
+//! AdaptiveSum steps of the server along the mean of what devices propose: FedAdagrad, FedAdam, FedYogi (S. J. Reddi and others:
+//! AdaptiveSum federated optimization, ICLR 2021).
 //!
 //! With d the mean of a round's changes, by value:
 //! ```text
@@ -12,39 +12,13 @@
 //! m begins at 0, v at tau^2. As in the paper there is no correction for that. A row that nobody sent stays as it is, and so
 //! do its m and v.
 
-use super::{Over, Strategy};
-use crate::Collected;
+use super::Strategy;
+use super::mean::mean_share;
+use crate::Aggregate;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
+use sottovoce_models::federated::{AdaptiveMeanSettings, SecondMoment};
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
-
-/// How squares are remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Squares {
-    /// All of them, added up.
-    Adagrad,
-    /// A mean that moves by a share of the newest.
-    Yogi,
-    /// A mean of the latest.
-    Adam,
-}
-
-/// Settings of [`AdaptiveMean`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdaptiveMeanSettings {
-    /// How squares are remembered.
-    pub squares: Squares,
-    /// Over whom the mean is taken.
-    pub over: Over,
-    /// Length of the server's step.
-    pub rate: f32,
-    /// Share of the old mean of changes that is kept (b1).
-    pub momentum: f32,
-    /// Share of the old mean of squares that is kept (b2).
-    pub memory: f32,
-    /// Changes smaller than this make smaller steps (tau).
-    pub tau: f32,
-}
 
 /// FedAdagrad, FedAdam, FedYogi.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,26 +43,26 @@ impl AdaptiveMean {
 }
 
 impl Strategy for AdaptiveMean {
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.grow(shared);
-        let AdaptiveMeanSettings { squares, over, rate, momentum, memory, tau } = self.settings;
-        let remembered = |v: f32, square: f32| match squares {
-            Squares::Adagrad => v + square,
-            Squares::Adam => memory * v + (1.0 - memory) * square,
-            Squares::Yogi if v > square => v - (1.0 - memory) * square,
-            Squares::Yogi if v < square => v + (1.0 - memory) * square,
-            Squares::Yogi => v,
+        let AdaptiveMeanSettings { second_moment, over, learning_rate: rate, beta1, beta2, tau } = self.settings;
+        let accumulated = |v: f32, square: f32| match second_moment {
+            SecondMoment::Adagrad => v + square,
+            SecondMoment::Adam => beta2 * v + (1.0 - beta2) * square,
+            SecondMoment::Yogi if v > square => v - (1.0 - beta2) * square,
+            SecondMoment::Yogi if v < square => v + (1.0 - beta2) * square,
+            SecondMoment::Yogi => v,
         };
         for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.memory)
         {
             let cols = table.shape().cols as usize;
             for (row, _, sum) in sums.rows() {
-                let share = over.share(round, sums, row);
+                let share = mean_share(over, round, sums, row);
                 let means = &mut means[row * cols..][..cols];
                 for ((value, sum), [m, v]) in table.row_mut(row).iter_mut().zip(sum).zip(means) {
                     let change = share * sum;
-                    *m = momentum * *m + (1.0 - momentum) * change;
-                    *v = remembered(*v, change * change);
+                    *m = beta1 * *m + (1.0 - beta1) * change;
+                    *v = accumulated(*v, change * change);
                     *value += rate * *m / (v.sqrt() + tau);
                 }
             }
@@ -96,7 +70,7 @@ impl Strategy for AdaptiveMean {
     }
 
     fn advice(&self) -> String {
-        format!("take a smaller learning_rate on the devices, or a server_rate below {}", self.settings.rate)
+        format!("take a smaller learning_rate on the devices, or a server_learning_rate below {}", self.settings.learning_rate)
     }
 
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -122,11 +96,11 @@ impl Strategy for AdaptiveMean {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{collected, shared};
+    use super::super::example::{aggregate, shared};
     use super::*;
 
-    fn settings(squares: Squares) -> AdaptiveMeanSettings {
-        AdaptiveMeanSettings { squares, over: Over::All, rate: 0.1, momentum: 0.9, memory: 0.99, tau: 0.001 }
+    fn settings(squares: SecondMoment) -> AdaptiveMeanSettings {
+        AdaptiveMeanSettings { squares, over: MeanOver::All, rate: 0.1, momentum: 0.9, memory: 0.99, tau: 0.001 }
     }
 
     /// Means of one row in four rounds of two devices; nobody sends it in the second.
@@ -135,28 +109,28 @@ mod tests {
     fn play(strategy: &mut AdaptiveMean, shared: &mut Parameters, means: &[Option<[f32; 2]>]) {
         for mean in means {
             let rows: Vec<_> = mean.map(|mean| (3, mean)).into_iter().collect();
-            strategy.absorb(shared, &collected(&rows, 2));
+            strategy.apply(shared, &aggregate(&rows, 2));
         }
     }
 
     #[test]
     fn steps_are_the_papers() {
-        for squares in [Squares::Adagrad, Squares::Adam, Squares::Yogi] {
+        for squares in [SecondMoment::Adagrad, SecondMoment::Adam, SecondMoment::Yogi] {
             let (mut strategy, mut found) = (AdaptiveMean::new(settings(squares)), shared());
             play(&mut strategy, &mut found, &MEANS);
-            for column in [0, 1] {
-                let (mut w, mut m, mut v) = (f64::from(shared().tables()[0].row(3)[column]), 0.0, 1e-6);
+            for slab in [0, 1] {
+                let (mut w, mut m, mut v) = (f64::from(shared().tables()[0].row(3)[slab]), 0.0, 1e-6);
                 for mean in MEANS.into_iter().flatten() {
-                    let d = f64::from(mean[column]);
+                    let d = f64::from(mean[slab]);
                     m = 0.9 * m + 0.1 * d;
                     v = match squares {
-                        Squares::Adagrad => v + d * d,
-                        Squares::Adam => 0.99 * v + 0.01 * d * d,
-                        Squares::Yogi => v - 0.01 * d * d * (v - d * d).signum(),
+                        SecondMoment::Adagrad => v + d * d,
+                        SecondMoment::Adam => 0.99 * v + 0.01 * d * d,
+                        SecondMoment::Yogi => v - 0.01 * d * d * (v - d * d).signum(),
                     };
                     w += 0.1 * m / (v.sqrt() + 0.001);
                 }
-                let found = f64::from(found.tables()[0].row(3)[column]);
+                let found = f64::from(found.tables()[0].row(3)[slab]);
                 assert!((found - w).abs() < 1e-5, "{squares:?} {found} {w}");
             }
             assert_eq!(found.tables()[0].row(0), shared().tables()[0].row(0));
@@ -165,15 +139,15 @@ mod tests {
 
     #[test]
     fn what_was_put_down_is_taken_up() {
-        let (mut strategy, mut one) = (AdaptiveMean::new(settings(Squares::Yogi)), shared());
+        let (mut strategy, mut one) = (AdaptiveMean::new(settings(SecondMoment::Yogi)), shared());
         play(&mut strategy, &mut one, &MEANS[..2]);
         let (mut state, mut other, mut taken) =
-            (Vec::new(), one.clone(), AdaptiveMean::new(settings(Squares::Yogi)));
+            (Vec::new(), one.clone(), AdaptiveMean::new(settings(SecondMoment::Yogi)));
         strategy.save(&mut state).unwrap();
         taken.restore(&one, &mut &state[..]).unwrap();
         play(&mut strategy, &mut one, &MEANS[2..]);
         play(&mut taken, &mut other, &MEANS[2..]);
         assert_eq!((one, strategy), (other, taken));
-        assert!(AdaptiveMean::new(settings(Squares::Adam)).restore(&shared(), &mut &state[..9]).is_err());
+        assert!(AdaptiveMean::new(settings(SecondMoment::Adam)).restore(&shared(), &mut &state[..9]).is_err());
     }
 }

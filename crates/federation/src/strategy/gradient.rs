@@ -7,27 +7,19 @@
 //! ```
 
 use super::Strategy;
-use crate::Collected;
+use crate::Aggregate;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
+use sottovoce_models::federated::{AdamSettings, Sgd};
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
 
-/// Gradient descent: `q -= rate * g`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Descent {
-    /// The step.
-    pub rate: f32,
-    /// Pull of a row to zero that belongs to one device (l).
-    pub pull: f32,
-}
-
-impl Strategy for Descent {
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
-        let back = self.pull * round.updates as f32;
+impl Strategy for Sgd {
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
+        let back = self.regularisation * round.updates as f32;
         for (table, sums) in shared.tables_mut().iter_mut().zip(round.tables()) {
             for (row, _, sum) in sums.rows() {
                 for (value, sum) in table.row_mut(row).iter_mut().zip(sum) {
-                    *value += 2.0 * self.rate * (sum - back * *value);
+                    *value += 2.0 * self.learning_rate * (sum - back * *value);
                 }
             }
         }
@@ -36,7 +28,7 @@ impl Strategy for Descent {
     fn advice(&self) -> String {
         format!(
             "the step grows with the number of devices; take a learning_rate below {} or server = adam",
-            self.rate
+            self.learning_rate
         )
     }
 }
@@ -50,19 +42,6 @@ pub struct Adam {
     steps: i32,
     /// By table: the means of the gradient and of its square, without the factors -2 and 4.
     means: Vec<Vec<[f32; 2]>>,
-}
-
-/// Settings of [`Adam`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdamSettings {
-    /// The step.
-    pub rate: f32,
-    /// Share of the old mean of the gradient that is kept (beta 1).
-    pub momentum: f32,
-    /// Share of the old mean of its square that is kept (beta 2).
-    pub memory: f32,
-    /// Pull of a row to zero that belongs to one device (l).
-    pub pull: f32,
 }
 
 /// Keeps the division from zero (the paper's epsilon).
@@ -82,10 +61,10 @@ impl Adam {
 }
 
 impl Strategy for Adam {
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.grow(shared);
         self.steps = self.steps.saturating_add(1);
-        let AdamSettings { rate, momentum, memory, pull } = self.settings;
+        let AdamSettings { learning_rate: rate, beta1: momentum, beta2: memory, regularisation: pull } = self.settings;
         let back = pull * round.updates as f32;
         // What the means lack because they began at zero.
         let (first, second) = (1.0 - momentum.powi(self.steps), 1.0 - memory.powi(self.steps));
@@ -105,7 +84,7 @@ impl Strategy for Adam {
     }
 
     fn advice(&self) -> String {
-        format!("take a learning_rate below {}", self.settings.rate)
+        format!("take a learning_rate below {}", self.settings.learning_rate)
     }
 
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -126,7 +105,7 @@ impl Strategy for Adam {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{collected, shared};
+    use super::super::example::{aggregate, shared};
     use super::*;
 
     /// Sums of one row in three rounds of two devices; nobody sends it in the second.
@@ -136,7 +115,7 @@ mod tests {
         let mut shared = shared();
         for sum in SUMS {
             let rows: Vec<_> = sum.map(|sum| (3, sum.map(|value| value / 2.0))).into_iter().collect();
-            strategy.absorb(&mut shared, &collected(&rows, 2));
+            strategy.apply(&mut shared, &aggregate(&rows, 2));
         }
         shared.tables()[0].row(3).to_vec()
     }
@@ -150,11 +129,11 @@ mod tests {
     #[test]
     fn adam_is_the_papers() {
         let settings = AdamSettings { rate: 0.1, momentum: 0.3, memory: 0.9, pull: 0.05 };
-        let expected = [0, 1].map(|column| {
-            let (mut q, mut m, mut v) = (f64::from(shared().tables()[0].row(3)[column]), 0.0, 0.0);
+        let expected = [0, 1].map(|slab| {
+            let (mut q, mut m, mut v) = (f64::from(shared().tables()[0].row(3)[slab]), 0.0, 0.0);
             for (t, sum) in (1..).zip(SUMS) {
                 let Some(sum) = sum else { continue };
-                let g = -2.0 * (f64::from(sum[column]) - 2.0 * 0.05 * q);
+                let g = -2.0 * (f64::from(sum[slab]) - 2.0 * 0.05 * q);
                 (m, v) = (0.3 * m + 0.7 * g, 0.9 * v + 0.1 * g * g);
                 let (m_hat, v_hat) = (m / (1.0 - 0.3f64.powi(t)), v / (1.0 - 0.9f64.powi(t)));
                 q -= 0.1 * m_hat / (v_hat.sqrt() + 1e-8);
@@ -166,11 +145,11 @@ mod tests {
 
     #[test]
     fn descent_goes_down_the_gradient() {
-        let expected = [0, 1].map(|column| {
-            SUMS.into_iter().flatten().fold(f64::from(shared().tables()[0].row(3)[column]), |q, sum| {
-                q + 0.1 * 2.0 * (f64::from(sum[column]) - 2.0 * 0.05 * q)
+        let expected = [0, 1].map(|slab| {
+            SUMS.into_iter().flatten().fold(f64::from(shared().tables()[0].row(3)[slab]), |q, sum| {
+                q + 0.1 * 2.0 * (f64::from(sum[slab]) - 2.0 * 0.05 * q)
             })
         });
-        agree(&rounds(&mut Descent { rate: 0.1, pull: 0.05 }), expected);
+        agree(&rounds(&mut Sgd { rate: 0.1, pull: 0.05 }), expected);
     }
 }

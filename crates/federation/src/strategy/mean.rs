@@ -9,59 +9,31 @@
 //! `g += (x - g) / (c + 1)`, and agrees with it but for rounding; unlike that, sums of parts of a cohort can be put together.
 
 use super::Strategy;
-use crate::{Collected, Sums};
+use crate::{Aggregate, RowSums};
 use sottovoce_core::math;
+use sottovoce_models::federated::{Mean, MeanOver};
 use sottovoce_protocol::Parameters;
 
-/// Over whom a mean is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Over {
-    /// All devices of the round: one that did not send a row leaves it as it is.
-    #[default]
-    All,
-    /// Those that sent the row, so that a row that few know moves as fast as others.
-    Senders,
-}
-
-impl Over {
-    /// Names for settings; the first is the default.
-    pub const NAMES: &'static [&'static str] = &["all", "senders"];
-
-    /// By name; the first for a name that is none.
-    pub fn named(name: &str) -> Self {
-        if name == "senders" { Self::Senders } else { Self::All }
+/// What the sum of a row's values is multiplied with to get their mean.
+pub(super) fn mean_share(over: MeanOver, round: &Aggregate, sums: &RowSums, row: usize) -> f32 {
+    match over {
+        MeanOver::All => 1.0 / round.updates as f32,
+        MeanOver::Senders => 1.0 / sums.weight(row),
     }
-
-    /// What the sum of a row's values is multiplied with to get their mean.
-    pub(crate) fn share(self, round: &Collected, sums: &Sums, row: usize) -> f32 {
-        match self {
-            Self::All => 1.0 / round.updates as f32,
-            Self::Senders => 1.0 / sums.weight(row),
-        }
-    }
-}
-
-/// `row += rate * mean`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mean {
-    /// Length of the server's step; 1 puts the mean of the devices' models in the place of the shared one.
-    pub rate: f32,
-    /// Over whom the mean is taken.
-    pub over: Over,
 }
 
 impl Strategy for Mean {
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected) {
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         for (table, sums) in shared.tables_mut().iter_mut().zip(round.tables()) {
             for (row, _, sum) in sums.rows() {
-                let step = self.rate * self.over.share(round, sums, row);
+                let step = self.learning_rate * mean_share(self.over, round, sums, row);
                 math::add_scaled(table.row_mut(row), step, sum);
             }
         }
     }
 
     fn advice(&self) -> String {
-        format!("take a smaller learning_rate on the devices, or a server_rate below {}", self.rate)
+        format!("take a smaller learning_rate on the devices, or a server_rate below {}", self.learning_rate)
     }
 }
 
@@ -69,11 +41,11 @@ impl Strategy for Mean {
 mod tests {
     use super::super::example::shared;
     use super::*;
-    use crate::{Counting, Guard, Score, Weighing};
+    use crate::{Aggregation, RobustAggregator, CriteriaScore, Weighting};
     use proptest::prelude::{Just, prop, prop_assert, prop_oneof, proptest};
     use proptest::strategy::Strategy as Generated;
-    use sottovoce_protocol::{Asked, Keyed, Ledger, Mark, Policy, Reportable, RoundTerms, Shape, Table};
-    use sottovoce_protocol::{Draws, Layout, Terms, Trained};
+    use sottovoce_protocol::{CriterionRequest, Keyed, Ledger, RowOrigin, Policy, Reportable, RoundTerms, Shape, Table};
+    use sottovoce_protocol::{DisclosureSeeds, Layout, TermsDraft, Trained};
 
     /// What a device sends: changed rows, samples, criteria.
     #[derive(Clone, Debug)]
@@ -84,20 +56,20 @@ mod tests {
     }
 
     /// A round in which these are sent, by parts of two.
-    fn round(counting: &Counting, sent: &[Sent]) -> Collected {
+    fn round(counting: &Aggregation, sent: &[Sent]) -> Aggregate {
         let layout = shared().layout();
-        let asked = ["a", "b", "c"].map(|name| Asked { name: name.into(), why: String::new() });
-        let terms = Terms { samples: true, criteria: asked.into(), ..Terms::default() };
+        let asked = ["a", "b", "c"].map(|name| CriterionRequest { name: name.into(), purpose: String::new() });
+        let terms = TermsDraft { samples: true, criteria: asked.into(), ..TermsDraft::default() };
         let terms = RoundTerms::freeze(terms).unwrap();
         let mut policy = Policy::new(1.0).unwrap();
         policy.criteria = Reportable::All;
-        let mut all = Collected::counting(&layout, counting);
+        let mut all = Aggregate::with(&layout, counting);
         for part in sent.chunks(2) {
-            let mut sums = Collected::counting(&layout, counting);
+            let mut sums = Aggregate::with(&layout, counting);
             for sent in part {
                 let mut trained = Trained::new(&layout);
                 for (row, values) in &sent.rows {
-                    trained.push_row(0, *row, Mark::Other).unwrap().copy_from_slice(values);
+                    trained.push_row(0, *row, RowOrigin::Other).unwrap().copy_from_slice(values);
                 }
                 trained.set_samples(sent.samples);
                 for (index, value) in (0..).zip(&sent.criteria) {
@@ -106,13 +78,13 @@ mod tests {
                 let mut rng = sottovoce_core::Rng::new(1);
                 let ledger = &mut Ledger::totals_only();
                 sums.add(
-                    trained.disclose(&policy, &terms, 0, ledger, Draws::once(&mut rng)).unwrap().update(),
+                    trained.disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng)).unwrap().update(),
                 );
             }
-            all.drain(&mut sums);
+            all.merge(&mut sums);
         }
-        all.settle();
-        all.settle();
+        all.finish();
+        all.finish();
         all
     }
 
@@ -129,22 +101,22 @@ mod tests {
     }
 
     /// The means of rows over all or over the senders, by the literal definition of weights.
-    fn expected(weighing: &Weighing, over: Over, sent: &[Sent]) -> Vec<f64> {
-        let said = |sent: &Sent| match weighing {
-            Weighing::Samples => (sent.samples > 0).then(|| vec![sent.samples as f64]),
-            Weighing::Criteria { count, .. } => {
+    fn expected(weighting: &Weighting, over: MeanOver, sent: &[Sent]) -> Vec<f64> {
+        let said = |sent: &Sent| match weighting {
+            Weighting::Samples => (sent.samples > 0).then(|| vec![sent.samples as f64]),
+            Weighting::Criteria { count, .. } => {
                 (sent.criteria.len() == 3).then(|| sent.criteria[..*count].to_vec())
             }
-            Weighing::Equal => None,
+            Weighting::Equal => None,
         };
-        let weights = weighing.weights(&sent.iter().map(said).collect::<Vec<_>>());
+        let weights = weighting.weights(&sent.iter().map(said).collect::<Vec<_>>());
         let mut means = Vec::new();
-        for (row, column) in (0..4).flat_map(|row| [(row, 0), (row, 1)]) {
-            let value = |sent: &Sent| sent.rows.iter().find(|(own, _)| *own == row).map(|(_, v)| v[column]);
+        for (row, slab) in (0..4).flat_map(|row| [(row, 0), (row, 1)]) {
+            let value = |sent: &Sent| sent.rows.iter().find(|(own, _)| *own == row).map(|(_, v)| v[slab]);
             let pairs = sent.iter().zip(&weights).filter_map(|(sent, weight)| Some((value(sent)?, *weight)));
             let (sum, weight) =
                 pairs.fold((0.0, 0.0), |(sum, all), (v, w)| (sum + w * f64::from(v), all + w));
-            let by = if over == Over::All || weight == 0.0 { sent.len() as f64 } else { weight };
+            let by = if over == MeanOver::All || weight == 0.0 { sent.len() as f64 } else { weight };
             means.push(sum / by);
         }
         means
@@ -154,34 +126,34 @@ mod tests {
         #[test]
         fn means_are_those_of_the_definition(sent in prop::collection::vec(sent(), 1..7)) {
             let weights: std::sync::Arc<[f64]> = [0.6, 0.4].into();
-            let of = |score, count| Weighing::Criteria { score, count };
+            let of = |score, count| Weighting::Criteria { score, count };
             let weighings = [
-                Weighing::Equal,
-                Weighing::Samples,
-                of(Score::Prioritised, 3),
-                of(Score::Prioritised, 1),
-                of(Score::Mean, 2),
-                of(Score::Weighted(weights.clone()), 2),
-                of(Score::Ordered(weights), 2),
+                Weighting::Equal,
+                Weighting::Samples,
+                of(CriteriaScore::Prioritised, 3),
+                of(CriteriaScore::Prioritised, 1),
+                of(CriteriaScore::Mean, 2),
+                of(CriteriaScore::Weighted(weights.clone()), 2),
+                of(CriteriaScore::Ordered(weights), 2),
             ];
-            for weighing in weighings {
+            for weighting in weighings {
                 // Of fewer criteria than are asked for, all the same whoever reports the first ones is heard.
-                let heard = |sent: &Sent| match &weighing {
-                    Weighing::Criteria { count, .. } if sent.criteria.len() >= *count => {
+                let heard = |sent: &Sent| match &weighting {
+                    Weighting::Criteria { count, .. } if sent.criteria.len() >= *count => {
                         Sent { criteria: [&sent.criteria[..], &[1.0; 3]].concat()[..3].to_vec(), ..sent.clone() }
                     }
                     _ => sent.clone(),
                 };
                 let sent: Vec<Sent> = sent.iter().map(heard).collect();
-                let counting = Counting::new(Guard::None, weighing.clone()).unwrap();
-                let collected = round(&counting, &sent);
-                for over in [Over::All, Over::Senders] {
+                let counting = Aggregation::new(RobustAggregator::None, weighting.clone()).unwrap();
+                let aggregate = round(&counting, &sent);
+                for over in [MeanOver::All, MeanOver::Senders] {
                     let (before, mut after) = (shared(), shared());
-                    Mean { rate: 1.0, over }.absorb(&mut after, &collected);
+                    Mean { rate: 1.0, over }.apply(&mut after, &aggregate);
                     let pairs = after.tables()[0].values().iter().zip(before.tables()[0].values());
-                    for ((after, before), mean) in pairs.zip(expected(&weighing, over, &sent)) {
+                    for ((after, before), mean) in pairs.zip(expected(&weighting, over, &sent)) {
                         let found = f64::from(after - before);
-                        prop_assert!((found - mean).abs() < 1e-5, "{weighing:?} {over:?}: {found} {mean}");
+                        prop_assert!((found - mean).abs() < 1e-5, "{weighting:?} {over:?}: {found} {mean}");
                     }
                 }
             }
@@ -193,9 +165,9 @@ mod tests {
                 Sent { rows: vec![(1, [value, -value])], samples, criteria: Vec::new() }
             };
             let sent: Vec<Sent> = values.iter().map(one).collect();
-            let counting = Counting::new(Guard::None, Weighing::Samples).unwrap();
+            let counting = Aggregation::new(RobustAggregator::None, Weighting::Samples).unwrap();
             let mut found = Parameters::zeros(&shared().layout());
-            Mean { rate: 1.0, over: Over::All }.absorb(&mut found, &round(&counting, &sent));
+            Mean { rate: 1.0, over: MeanOver::All }.apply(&mut found, &round(&counting, &sent));
             let (mut mean, mut weight) = (0f64, 0f64);
             for (value, samples) in values {
                 weight += samples as f64;
@@ -209,7 +181,7 @@ mod tests {
     fn quadratic(start: &Parameters, centres: &[([f32; 2], u64)], rate: f32) -> Vec<Sent> {
         let row = start.tables()[0].row(0);
         let device = |(centre, samples): &([f32; 2], u64)| {
-            let change = [0, 1].map(|column| -rate * (row[column] - centre[column]));
+            let change = [0, 1].map(|slab| -rate * (row[slab] - centre[slab]));
             Sent { rows: vec![(0, change)], samples: *samples, criteria: Vec::new() }
         };
         centres.iter().map(device).collect()
@@ -219,31 +191,31 @@ mod tests {
     fn fed_sgd(start: &Parameters, centres: &[([f32; 2], u64)], eta: f32) -> Vec<f32> {
         let all: u64 = centres.iter().map(|centre| centre.1).sum();
         let row = start.tables()[0].row(0);
-        let gradient = |column: usize| {
-            let parts = centres.iter().map(|(centre, n)| (row[column] - centre[column]) * *n as f32);
+        let gradient = |slab: usize| {
+            let parts = centres.iter().map(|(centre, n)| (row[slab] - centre[slab]) * *n as f32);
             parts.sum::<f32>() / all as f32
         };
-        [0, 1].map(|column| row[column] - eta * gradient(column)).to_vec()
+        [0, 1].map(|slab| row[slab] - eta * gradient(slab)).to_vec()
     }
 
     #[test]
     fn fed_sgd_with_eta_1_is_fed_avg_with_one_local_step_of_rate_1() {
         let centres = [([0.5, -1.0], 3), ([2.0, 0.25], 1), ([-0.75, 0.0], 4)];
-        let counting = Counting::new(Guard::None, Weighing::Samples).unwrap();
+        let counting = Aggregation::new(RobustAggregator::None, Weighting::Samples).unwrap();
         let start = shared();
         for eta in [1.0, 0.3] {
             // FedAvg's own: the mean of the devices' models.
             let mut found = start.clone();
-            let collected = round(&counting, &quadratic(&start, &centres, 1.0));
-            Mean { rate: eta, over: Over::All }.absorb(&mut found, &collected);
+            let aggregate = round(&counting, &quadratic(&start, &centres, 1.0));
+            Mean { rate: eta, over: MeanOver::All }.apply(&mut found, &aggregate);
             let expected = fed_sgd(&start, &centres, eta);
             for (found, expected) in found.tables()[0].row(0).iter().zip(&expected) {
                 assert!((found - expected).abs() < 1e-6, "{found} {expected}");
             }
             if eta == 1.0 {
                 let all: u64 = centres.iter().map(|centre| centre.1).sum();
-                let mean = |column: usize| -> f32 {
-                    centres.iter().map(|(centre, n)| centre[column] * *n as f32 / all as f32).sum()
+                let mean = |slab: usize| -> f32 {
+                    centres.iter().map(|(centre, n)| centre[slab] * *n as f32 / all as f32).sum()
                 };
                 assert!((found.tables()[0].row(0)[0] - mean(0)).abs() < 1e-6);
             }
@@ -257,16 +229,16 @@ mod tests {
         sent.insert(2, Sent { rows: vec![(0, [-1e5, 1e5]), (3, [7.0, 7.0])], ..honest(0.0) });
         let mean = |guard| {
             let mut found = Parameters::zeros(&shared().layout());
-            Mean { rate: 1.0, over: Over::All }.absorb(&mut found, &round(&Counting::from(guard), &sent));
+            Mean { rate: 1.0, over: MeanOver::All }.apply(&mut found, &round(&Aggregation::from(guard), &sent));
             (found.tables()[0].row(0)[0], found.tables()[0].row(3)[0])
         };
-        assert!(mean(Guard::None).0 < -1e4);
-        let clipped = mean(Guard::ClipUpdate(1.5)).0;
+        assert!(mean(RobustAggregator::None).0 < -1e4);
+        let clipped = mean(RobustAggregator::ClipUpdate(1.5)).0;
         assert!((0.5..1.0).contains(&clipped), "{clipped}");
         // One liar in five; the honest one nearest to two others.
-        let (krum, lied) = mean(Guard::Krum(0.2));
+        let (krum, lied) = mean(RobustAggregator::Krum(0.2));
         assert!((1.0..1.051).contains(&krum) && lied == 0.0, "{krum} {lied}");
-        let (honest, lied) = mean(Guard::MultiKrum(0.2));
+        let (honest, lied) = mean(RobustAggregator::MultiKrum(0.2));
         assert!((honest - 1.0125).abs() < 1e-5 && lied == 0.0, "{honest} {lied}");
     }
 
@@ -274,15 +246,15 @@ mod tests {
     fn dense_tables_are_means_of_models() {
         let shape = Shape::new("weights", 2, 3, Keyed::Dense);
         let layout = Layout::new(vec![shape.clone()]).unwrap();
-        let mut collected = Collected::new(&layout);
+        let mut aggregate = Aggregate::new(&layout);
         for value in [1.0, 4.0] {
             let mut trained = Trained::new(&layout);
             trained.copy_whole(0, &[value; 6]).unwrap();
-            collected.add(trained.update());
+            aggregate.add(trained.update());
         }
-        collected.settle();
+        aggregate.finish();
         let mut found = Parameters::new(vec![Table::new(shape, vec![0.5; 6]).unwrap()]).unwrap();
-        Mean { rate: 1.0, over: Over::All }.absorb(&mut found, &collected);
+        Mean { rate: 1.0, over: MeanOver::All }.apply(&mut found, &aggregate);
         assert_eq!(found.tables()[0].values(), [3.0; 6]);
     }
 }

@@ -4,27 +4,35 @@ mod adaptive;
 mod adaptive_mean;
 mod gradient;
 mod mean;
-mod of_means;
-mod of_rows;
 mod rows;
 
-pub use adaptive::Adaptive;
-pub use adaptive_mean::{AdaptiveMean, AdaptiveMeanSettings, Squares};
-pub use gradient::{Adam, AdamSettings, Descent};
-pub use mean::{Mean, Over};
-pub use of_means::OfMeans;
-pub use of_rows::OfRows;
-pub use rows::{Damped, Sum};
+pub use adaptive::AdaptiveSumStrategy;
+pub use adaptive_mean::AdaptiveMean;
+pub use gradient::Adam;
 
-use crate::Collected;
+use crate::Aggregate;
+use sottovoce_models::federated::AggregationSpec;
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
 
-/// Turns what a round collected into the next shared model.
+/// The strategy that a model asks for, before the first round.
+pub fn build(spec: AggregationSpec) -> Box<dyn Strategy> {
+    match spec {
+        AggregationSpec::Sum(sum) => Box::new(sum),
+        AggregationSpec::AdaptiveSum(settings) => Box::new(AdaptiveSumStrategy::new(settings)),
+        AggregationSpec::DampedSum(damped) => Box::new(damped),
+        AggregationSpec::Mean(mean) => Box::new(mean),
+        AggregationSpec::AdaptiveMean(settings) => Box::new(AdaptiveMean::new(settings)),
+        AggregationSpec::Sgd(sgd) => Box::new(sgd),
+        AggregationSpec::Adam(settings) => Box::new(Adam::new(settings)),
+    }
+}
+
+/// Turns what a round aggregate into the next shared model.
 pub trait Strategy: Send + Sync {
-    /// Changes the shared model, which has the layout of what was collected; only rows that were sent, because what devices
+    /// Changes the shared model, which has the layout of what was aggregate; only rows that were sent, because what devices
     /// hold follows those.
-    fn absorb(&mut self, shared: &mut Parameters, round: &Collected);
+    fn apply(&mut self, shared: &mut Parameters, round: &Aggregate);
 
     /// What to change when the shared model grows without bound.
     fn advice(&self) -> String;
@@ -51,7 +59,7 @@ pub trait Strategy: Send + Sync {
 #[cfg(test)]
 mod example {
     use super::*;
-    use sottovoce_protocol::{Keyed, Mark, Shape, Table, Trained};
+    use sottovoce_protocol::{Keyed, RowOrigin, Shape, Table, Trained};
 
     /// Four rows of two values.
     pub(super) fn shared() -> Parameters {
@@ -60,13 +68,13 @@ mod example {
     }
 
     /// A round in which so many devices send the same rows.
-    pub(super) fn collected(rows: &[(u32, [f32; 2])], devices: usize) -> Collected {
+    pub(super) fn aggregate(rows: &[(u32, [f32; 2])], devices: usize) -> Aggregate {
         let layout = shared().layout();
-        let (mut trained, mut collected) = (Trained::new(&layout), Collected::new(&layout));
+        let (mut trained, mut aggregate) = (Trained::new(&layout), Aggregate::new(&layout));
         for (row, values) in rows {
-            trained.push_row(0, *row, Mark::Other).unwrap().copy_from_slice(values);
+            trained.push_row(0, *row, RowOrigin::Other).unwrap().copy_from_slice(values);
         }
-        (0..devices).for_each(|_| collected.add(trained.update()));
-        collected
+        (0..devices).for_each(|_| aggregate.add(trained.update()));
+        aggregate
     }
 }

@@ -4,12 +4,12 @@
 
 use sottovoce_core::{Histories, Rng};
 use sottovoce_federation::{
-    Delivery, Disclosure, Downloads, Federation, Habits, InProcess, PiSpread, Plan, Population, Setup,
+    Delivery, Disclosure, Downloads, Federation, DeviceProfile, InProcess, PiSpread, Schedule, Population, Setup,
     Strategy,
 };
-use sottovoce_models::fpl::{Device, Pull, Shared};
-use sottovoce_models::{Negatives, SharedPart};
-use sottovoce_protocol::{PiDraw, Policy, ValueEncoding};
+use sottovoce_models::federated::fpl::{Client, Regularisation, Server};
+use sottovoce_models::{Negatives, ServerModel};
+use sottovoce_protocol::{DisclosureMode, Policy, ValueEncoding};
 
 pub(crate) const FACTORS: usize = 4;
 
@@ -29,13 +29,13 @@ pub(crate) fn people(users: usize, items: usize) -> Histories {
     Histories::from_lists(&lists, items).unwrap()
 }
 
-/// Makes a plan for a population.
-pub(crate) type Planner = Box<dyn Fn(&Population) -> Plan>;
+/// Makes a schedule for a population.
+pub(crate) type Planner = Box<dyn Fn(&Population) -> Schedule>;
 
 /// What the tests vary.
 pub(crate) struct World {
     pub(crate) histories: Histories,
-    pub(crate) plan: Planner,
+    pub(crate) schedule: Planner,
     pub(crate) strategy: Box<dyn Strategy>,
     pub(crate) policy: Policy,
     pub(crate) spread: PiSpread,
@@ -46,48 +46,48 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn found(self, seed: u64) -> Federation<InProcess<Device>> {
-        self.found_with(seed, Habits::default())
+    pub(crate) fn found(self, seed: u64) -> Federation<InProcess<Client>> {
+        self.found_with(seed, DeviceProfile::default())
     }
 
-    pub(crate) fn found_with(self, seed: u64, habits: Habits) -> Federation<InProcess<Device>> {
+    pub(crate) fn found_with(self, seed: u64, profile: DeviceProfile) -> Federation<InProcess<Client>> {
         let rng = Rng::new(seed);
         let population = Population::of(&self.histories);
-        let plan = (self.plan)(&population);
-        let pull = Pull { user: 0.01, positive: 0.01, negative: 0.001 };
-        let device = Device {
+        let schedule = (self.schedule)(&population);
+        let pull = Regularisation { user: 0.01, positive: 0.01, negative: 0.001 };
+        let device = Client {
             factors: FACTORS,
-            triples: plan.triples,
+            triples: schedule.triples,
             rate: self.rate,
             pull,
             init_deviation: 0.1,
             negatives: Negatives::Papers,
         };
-        let shared = Shared { factors: FACTORS, init_deviation: 0.1 };
+        let shared = Server { factors: FACTORS, init_deviation: 0.1 };
         let start = shared.start(self.histories.catalog_size(), &mut rng.stream("shared", 0)).unwrap();
         let disclosure = Disclosure::spread(self.policy, self.spread, self.histories.users(), &rng);
         let fleet = InProcess::new(device, self.histories, start.layout(), disclosure, &rng)
-            .delivering(self.delivery)
-            .behaving(habits, &rng);
+            .with_delivery(self.delivery)
+            .with_device_profile(profile, &rng);
         let (strategy, values) = (self.strategy, self.values);
         let setup = Setup {
             strategy,
-            plan,
+            schedule,
             population,
             start,
             model: device.spec(),
             values,
             samples: false,
             criteria: Vec::new(),
-            guessing_loss: 0.69,
+            baseline_loss: 0.69,
         };
-        Federation::new(fleet, setup, rng).distributing(self.downloads).unwrap()
+        Federation::new(fleet, setup, rng).with_downloads(self.downloads).unwrap()
     }
 }
 
 /// A policy of the papers: what leaves by pi is drawn anew each round.
 pub(crate) fn papers(pi: f64) -> Policy {
     let mut policy = Policy::new(pi).unwrap();
-    policy.draw = PiDraw::EachRound;
+    policy.disclosure = DisclosureMode::PerRound;
     policy
 }

@@ -1,76 +1,65 @@
-//! EASE: a linear model of every item by all others, in closed form.
+//! EASE: a linear regression of every item on all others, in closed form.
 //!
 //! H. Steck: Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019.
 //!
-//! Minimises |X - X B|^2 + l |B|^2 under diag(B) = 0, with X the matrix of who has what:
+//! Minimises |X - X B|^2 + l |B|^2 under diag(B) = 0, with X the binary matrix of users and items:
 //! ```text
 //! P = (X'X + l I)^-1        B_ij = -P_ij / P_jj for i != j, B_jj = 0        score(u, j) = sum_{i of u} B_ij
 //! ```
 //! The inverse is dense: items x items doubles, and the weights as many floats.
 
-use super::inverse::Symmetric;
-use super::neighbours::{distinct, nobody};
-use crate::registry::Model;
-use crate::settings::{Setting, Settings};
-use crate::stored;
-use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
+use super::matrix_inverse::SymmetricMatrix;
+use crate::registry::CentralModel;
+use crate::settings::Config;
+use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, config, stored};
 use rayon::prelude::*;
 use sottovoce_core::Histories;
 
 /// Largest catalog: inverse and weights then take 10 GiB.
-const MOST_ITEMS: usize = 30_000;
+const MAX_ITEMS: usize = 30_000;
 
 /// The registry's entry.
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: CentralModel = CentralModel {
     name: "ease",
     title: "EASE",
-    what: "Every item as a weighted sum of all others, in closed form",
+    summary: "Every item as a weighted sum of all others, in closed form",
     paper: "Steck: Embarrassingly Shallow Autoencoders for Sparse Data. WWW 2019",
-    settings,
-    build: |settings| Box::new(Ease::new(settings)),
+    schema: || EaseConfig::default().schema(),
+    build: |settings| Box::new(Ease { config: EaseConfig::read(settings), ..Ease::default() }),
 };
 
-fn settings() -> Vec<Setting> {
-    vec![
-        Setting::real(
-            "regularisation",
-            500.0,
-            1e-3..=1e6,
-            "Pull of all weights to zero: larger for fewer data",
-        )
-        .on_log_scale(),
-    ]
+config! {
+    /// Settings of EASE.
+    struct EaseConfig {
+        /// L2 regularisation of all weights: larger for fewer data
+        regularisation: f64 = 500.0, in 1e-3..=1e6 => [log];
+    }
 }
 
+#[derive(Default)]
 struct Ease {
-    regularisation: f64,
+    config: EaseConfig,
     users: Histories,
     /// B by rows: weights of item i for all items j.
     weights: Vec<f32>,
 }
 
-impl Ease {
-    fn new(settings: &Settings) -> Self {
-        Self { regularisation: settings.real("regularisation"), users: nobody(), weights: Vec::new() }
-    }
-}
-
 impl Recommender for Ease {
     fn fit(&mut self, train: &Histories, _: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let items = train.catalog_size();
-        if items > MOST_ITEMS {
+        if items > MAX_ITEMS {
             let bytes = items as f64 * items as f64 * (size_of::<f64>() + size_of::<f32>()) as f64;
             let gib = bytes / f64::from(1 << 30);
             return Err(ModelError::Data(format!(
                 "EASE inverts a dense matrix of {items} x {items} items, about {gib:.0} GiB; it takes at most \
-                 {MOST_ITEMS} items: raise --k-core or choose item-knn or ials"
+                 {MAX_ITEMS} items: raise --k-core or choose item-knn or ials"
             )));
         }
-        self.users = distinct(train);
-        let Ok(inverse) = co_occurrences(&self.users, self.regularisation).invert() else {
+        self.users = train.deduplicated();
+        let Ok(inverse) = co_occurrences(&self.users, self.config.regularisation).invert() else {
             return Err(ModelError::Data(format!(
                 "EASE: the matrix of co-occurrences cannot be inverted; take a regularisation above {}",
-                self.regularisation
+                self.config.regularisation
             )));
         };
         self.weights = weights(&inverse);
@@ -79,7 +68,7 @@ impl Recommender for Ease {
 
     fn score(&self, user: usize, into: &mut [f32]) {
         let items = self.users.catalog_size();
-        assert_eq!(into.len(), items, "one score an item");
+        assert_eq!(into.len(), items, "one score per item");
         into.fill(0.0);
         for &item in self.users.of(user) {
             for (score, weight) in into.iter_mut().zip(&self.weights[item as usize * items..][..items]) {
@@ -103,15 +92,15 @@ impl Recommender for Ease {
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
         let items = train.catalog_size();
         self.weights = stored::take_floats(tensors, "weights", &[items, items])?.to_vec();
-        self.users = distinct(train);
+        self.users = train.deduplicated();
         Ok(())
     }
 }
 
 /// X'X + l I.
-fn co_occurrences(users: &Histories, regularisation: f64) -> Symmetric {
+fn co_occurrences(users: &Histories, regularisation: f64) -> SymmetricMatrix {
     let by_item = users.transposed();
-    Symmetric::from_rows(users.catalog_size(), |item, row| {
+    SymmetricMatrix::from_rows(users.catalog_size(), |item, row| {
         for &user in by_item.of(item) {
             for &other in users.of(user as usize) {
                 row[other as usize] += 1.0;
@@ -122,7 +111,7 @@ fn co_occurrences(users: &Histories, regularisation: f64) -> Symmetric {
 }
 
 /// B by rows, from P.
-fn weights(inverse: &Symmetric) -> Vec<f32> {
+fn weights(inverse: &SymmetricMatrix) -> Vec<f32> {
     let items = inverse.len();
     let scale: Vec<f64> = (0..items).map(|j| -1.0 / inverse.at(j, j)).collect();
     let mut weights = vec![0.0; items * items];
@@ -138,11 +127,10 @@ fn weights(inverse: &Symmetric) -> Vec<f32> {
 mod tests {
     use super::*;
     use crate::Quiet;
-    use crate::settings::Value;
     use proptest::prelude::*;
 
-    /// B column by column: each item regressed on all others (the equations before Steck's closed form), by descent
-    /// along coordinates.
+    /// B column by column: each item regressed on all others (the equations before Steck's closed form), by
+    /// coordinate descent.
     fn regressions(lists: &[Vec<u32>], items: usize, regularisation: f64) -> Vec<Vec<f64>> {
         let has = |user: usize, item: usize| f64::from(u8::from(lists[user].contains(&(item as u32))));
         let product = |a: usize, b: usize| (0..lists.len()).map(|u| has(u, a) * has(u, b)).sum::<f64>();
@@ -160,8 +148,7 @@ mod tests {
     }
 
     fn fitted(lists: &[Vec<u32>], items: usize, regularisation: f64) -> Result<Ease, ModelError> {
-        let settings = MODEL.settings([("regularisation", Value::Real(regularisation))])?;
-        let mut model = Ease::new(&settings);
+        let mut model = Ease { config: EaseConfig { regularisation }, ..Ease::default() };
         let train = Histories::from_lists(lists, items).unwrap();
         model.fit(&train, &mut Fit::new(1, &mut Quiet))?;
         Ok(model)
@@ -170,7 +157,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn weights_are_those_of_one_regression_an_item(
+        fn weights_equal_one_regression_per_item(
             lists in prop::collection::vec(prop::collection::vec(0u32..6, 0..6), 1..12),
             regularisation in 0.5f64..20.0,
         ) {
@@ -186,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_that_is_too_large_is_refused_with_its_size() {
+    fn rejects_too_large_catalog_with_its_size() {
         let error = fitted(&[vec![0]], 40_000, 1.0).err().unwrap().to_string();
         assert!(error.contains("40000 x 40000") && error.contains("18 GiB"), "{error}");
     }

@@ -1,18 +1,19 @@
-//! Tables of latent factors: padded rows to learn with, one column a factor to score with.
+//! Tables of latent factors, in padded rows for training and in one column per factor for scoring; and the models that
+//! consist of such tables.
 
-use crate::stored;
-use crate::{ModelError, Tensor};
+use crate::settings::Config;
+use crate::{Fit, ModelError, Recommender, Summary, Tensor, stored};
 use sottovoce_core::{Histories, Rng};
 use std::sync::OnceLock;
 
-/// Most factors a model may have.
-pub(crate) const MOST_FACTORS: i64 = 512;
+/// Largest number of factors.
+pub(crate) const MAX_FACTORS: i64 = 512;
 
-/// Row lengths there are kernels for; a row is padded with zeros to the next of them.
+/// Row lengths that have a kernel; rows are padded with zeros to the next of them.
 const STRIDES: [usize; 15] = [4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512];
 
-/// Runs an expression with the constant `$n` equal to a table's stride, so that inner loops have a length the
-/// compiler knows.
+/// Runs an expression with the constant `$n` equal to a table's stride, so that the compiler knows the length of inner
+/// loops.
 macro_rules! with_stride {
     ($stride:expr, $n:ident => $body:expr) => {
         with_stride!(@arms $stride, $n, $body, 4 8 12 16 20 24 32 48 64 96 128 192 256 384 512)
@@ -79,7 +80,7 @@ impl Table {
         &self.values[row * self.stride..][..self.width]
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32] {
         &mut self.values[row * self.stride..][..self.width]
     }
@@ -93,7 +94,7 @@ impl Table {
         self.values.as_chunks().0
     }
 
-    /// The padded rows, to be changed; padding must stay zero.
+    /// The padded rows, mutable; padding must stay zero.
     ///
     /// # Panics
     /// If `N` is not the stride.
@@ -110,34 +111,29 @@ impl Table {
 /// A factor model: score(u, i) = bias_i + <user_u, item_i>.
 #[derive(Debug, Default)]
 pub(crate) struct Factors {
-    /// One row a user.
+    /// One row per user.
     pub(crate) users: Table,
-    /// One row an item.
+    /// One row per item.
     pub(crate) items: Table,
-    /// One value an item; empty if the model has none.
+    /// One value per item; empty if the model has none.
     pub(crate) bias: Vec<f32>,
-    /// The items' table with one row a factor, made when first scored after a change.
+    /// The items' table transposed, computed when first scored after a change.
     by_factor: OnceLock<Vec<f32>>,
 }
 
 impl Factors {
-    /// From freshly made tables.
+    /// From tables and biases.
     pub(crate) fn new(users: Table, items: Table, bias: Vec<f32>) -> Self {
         Self { users, items, bias, by_factor: OnceLock::new() }
     }
 
-    /// Normal vectors of everybody and everything, each table from a stream of its own, and no biases.
+    /// Normal vectors of all users and items, each table from its own random stream, and no biases.
     pub(crate) fn normal(train: &Histories, width: usize, deviation: f32, rng: &Rng) -> Self {
         let table = |name, rows| Table::normal(rows, width, deviation, &mut rng.stream(name, 0));
         Self::new(table("users", train.users()), table("items", train.catalog_size()), Vec::new())
     }
 
-    /// The same with a bias of zero for each item.
-    pub(crate) fn with_bias(self) -> Self {
-        Self { bias: vec![0.0; self.items.rows], ..self }
-    }
-
-    /// To be called when the items' factors have changed.
+    /// Must be called when the items' factors have changed.
     pub(crate) fn changed(&mut self) {
         self.by_factor.take();
     }
@@ -147,13 +143,13 @@ impl Factors {
         self.users.is_finite() && self.items.is_finite() && self.bias.iter().all(|bias| bias.is_finite())
     }
 
-    /// Scores of all items, in four factors a pass so that `into` is read and written seldom.
+    /// Scores of all items, four factors per pass, so that `into` is read and written seldom.
     ///
     /// # Panics
     /// If `user` is unknown or `into` is not as long as the catalog.
     pub(crate) fn score(&self, user: usize, into: &mut [f32]) {
         let items = self.items.rows();
-        assert_eq!(into.len(), items, "one score an item");
+        assert_eq!(into.len(), items, "one score per item");
         if self.bias.is_empty() {
             into.fill(0.0);
         } else {
@@ -177,7 +173,7 @@ impl Factors {
         tensors
     }
 
-    /// Reads what [`tensors`](Self::tensors) gave.
+    /// Reads what [`tensors`](Self::tensors) wrote.
     pub(crate) fn restore(
         tensors: &[Tensor],
         train: &Histories,
@@ -197,7 +193,64 @@ impl Factors {
     }
 }
 
-/// One row a factor, padding included: `stride` rows of as many values as there are items.
+/// A kind of matrix factorisation, by its settings; kinds differ in how they are trained.
+pub(super) trait Factorisation: Config {
+    /// Name of the model and of its random stream.
+    const NAME: &'static str;
+    /// Whether items have biases.
+    const BIAS: bool;
+
+    /// Length of vectors, and standard deviation of initial ones.
+    fn init(&self) -> (usize, f64);
+
+    /// Trains the initial factors of `model`.
+    fn train(
+        model: &mut FactorModel<Self>,
+        histories: &Histories,
+        fit: &mut Fit<'_>,
+        rng: &Rng,
+    ) -> Result<Summary, ModelError>;
+}
+
+/// A matrix factorisation with these settings.
+pub(super) struct FactorModel<C> {
+    pub(super) config: C,
+    pub(super) factors: Factors,
+}
+
+impl<C> FactorModel<C> {
+    /// Not trained yet.
+    pub(super) fn new(config: C) -> Self {
+        Self { config, factors: Factors::default() }
+    }
+}
+
+impl<C: Factorisation> Recommender for FactorModel<C> {
+    fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let rng = Rng::new(fit.seed).stream(C::NAME, 0);
+        let (width, deviation) = self.config.init();
+        self.factors = Factors::normal(train, width, deviation as f32, &rng);
+        if C::BIAS {
+            self.factors.bias = vec![0.0; train.catalog_size()];
+        }
+        C::train(self, train, fit, &rng)
+    }
+
+    fn score(&self, user: usize, into: &mut [f32]) {
+        self.factors.score(user, into);
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        self.factors.tensors()
+    }
+
+    fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
+        self.factors = Factors::restore(tensors, train, self.config.init().0, C::BIAS)?;
+        Ok(())
+    }
+}
+
+/// One row per factor, padding included: `stride` rows with a value per item.
 fn transposed(table: &Table) -> Vec<f32> {
     let mut columns = vec![0.0; table.values.len()];
     for (row, values) in table.values.chunks_exact(table.stride).enumerate() {
@@ -208,7 +261,7 @@ fn transposed(table: &Table) -> Vec<f32> {
     columns
 }
 
-/// `into += weights . columns`, four columns after each other in `columns`.
+/// `into += weights . columns`, with four consecutive columns in `columns`.
 fn add_four(weights: &[f32; 4], columns: &[f32], into: &mut [f32]) {
     let n = into.len();
     let (a, rest) = columns.split_at(n);
@@ -246,7 +299,7 @@ mod tests {
 
     #[test]
     fn every_allowed_width_has_a_kernel() {
-        for width in 1..=MOST_FACTORS as usize {
+        for width in 1..=MAX_FACTORS as usize {
             let stride = Table::zeros(0, width).stride();
             let kernel = with_stride!(stride, N => N);
             assert!(kernel == stride && kernel >= width);

@@ -1,4 +1,4 @@
-//! iALS: matrix factorisation by alternating least squares over all cells, those with an interaction weighing more.
+//! iALS: matrix factorisation by alternating least squares over all cells, with larger weights for interactions.
 //!
 //! Y. Hu, Y. Koren, C. Volinsky: Collaborative Filtering for Implicit Feedback Datasets, ICDM 2008; the scaling of
 //! the regularisation by frequency is that of S. Rendle, W. Krichene, L. Zhang, Y. Koren: Revisiting the Performance of
@@ -16,92 +16,83 @@
 //! the weight of all cells of the row; nu = 0 is the paper of 2008. (Rendle does not divide by the mean; dividing keeps
 //! the size of `regularisation` the same for every nu.)
 
-use super::factors::{Factors, MOST_FACTORS, Table, with_stride};
+use super::epochs::{EpochStats, run_epochs};
+use super::factors::{FactorModel, Factorisation, Factors, MAX_FACTORS, Table, with_stride};
 use super::least_squares::{self, Normal, Solver};
-use super::neighbours::distinct;
-use crate::registry::Model;
-use crate::settings::{Setting, Settings};
-use crate::{Fit, Flow, ModelError, Progress, Recommender, Summary, Tensor};
+use crate::registry::CentralModel;
+use crate::settings::Config;
+use crate::{Fit, ModelError, Summary, choices, config};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, Rng, math};
 
 /// The registry's entry.
-pub(super) const MODEL: Model = Model {
-    name: "ials",
+pub(super) const MODEL: CentralModel = CentralModel {
+    name: IalsConfig::NAME,
     title: "iALS",
-    what: "Matrix factorisation of the whole matrix by weighted least squares",
+    summary: "Matrix factorisation of the whole matrix by weighted least squares",
     paper: "Hu, Koren, Volinsky: Collaborative Filtering for Implicit Feedback Datasets. ICDM 2008",
-    settings,
-    build: |settings| Box::new(Ials::new(settings)),
+    schema: || IalsConfig::default().schema(),
+    build: |settings| Box::new(FactorModel::new(IalsConfig::read(settings))),
 };
 
-/// Defaults: a compromise between MovieLens 1M and 100K, from eight pairs of alpha and regularisation tried on a
-/// validation part. The larger set would rather have two to four times the regularisation.
-fn settings() -> Vec<Setting> {
-    vec![
-        Setting::integer("factors", 20, 1..=MOST_FACTORS, "Length of users' and items' vectors")
-            .on_log_scale(),
-        Setting::integer("iterations", 15, 1..=1000, "Times all users and all items are solved for")
-            .on_log_scale(),
-        Setting::real("alpha", 0.3, 0.0..=1000.0, "Weight that an interaction adds to the 1 of every cell"),
-        Setting::real("regularisation", 10.0, 1e-6..=1e5, "Pull of all vectors to zero").on_log_scale(),
-        Setting::real("frequency_exponent", 0.0, 0.0..=1.0, "How far long histories are regularised more"),
-        Setting::choice("solver", &["cholesky", "cg"], "Exact, or a few steps of conjugate gradients"),
-        Setting::integer("cg_steps", 3, 1..=100, "Steps of conjugate gradients, from the last solution"),
-        Setting::real("init_deviation", 0.1, 1e-6..=1.0, "Standard deviation of the first random vectors")
-            .on_log_scale(),
-    ]
-}
-
-struct Ials {
-    width: usize,
-    iterations: usize,
-    alpha: f32,
-    regularisation: f64,
-    frequency_exponent: f64,
-    solver: Solver,
-    init_deviation: f32,
-    factors: Factors,
-}
-
-impl Ials {
-    fn new(settings: &Settings) -> Self {
-        Self {
-            width: settings.integer("factors"),
-            iterations: settings.integer("iterations"),
-            alpha: settings.real("alpha") as f32,
-            regularisation: settings.real("regularisation"),
-            frequency_exponent: settings.real("frequency_exponent"),
-            solver: match settings.word("solver") {
-                "cg" => Solver::ConjugateGradient { steps: settings.integer("cg_steps") },
-                _ => Solver::Cholesky,
-            },
-            init_deviation: settings.real("init_deviation") as f32,
-            factors: Factors::default(),
-        }
+choices! {
+    /// How least-squares problems are solved.
+    enum SolverKind {
+        /// Exactly.
+        Cholesky => "cholesky",
+        /// By conjugate gradients.
+        ConjugateGradient => "cg",
     }
+}
 
+config! {
+    /// Settings of iALS. Defaults are a compromise between MovieLens 1M and 100K, from eight pairs of alpha and
+    /// regularisation tried on a validation set. 1M does better with two to four times the regularisation.
+    struct IalsConfig {
+        /// Length of users' and items' vectors
+        factors: usize = 20, in 1..=MAX_FACTORS => [log];
+        /// Times that all users and all items are solved for
+        iterations: usize = 15, in 1..=1000 => [log];
+        /// Weight that an interaction adds to the 1 of every cell
+        alpha: f64 = 0.3, in 0.0..=1000.0;
+        /// L2 regularisation of all vectors
+        regularisation: f64 = 10.0, in 1e-6..=1e5 => [log];
+        /// How much more long histories are regularised
+        frequency_exponent: f64 = 0.0, in 0.0..=1.0;
+        /// Exact, or a few steps of conjugate gradients
+        solver: SolverKind = SolverKind::Cholesky;
+        /// Steps of conjugate gradients, from the last solution
+        cg_steps: usize = 3, in 1..=100;
+        /// Standard deviation of initial vectors
+        init_deviation: f64 = 0.1, in 1e-6..=1.0 => [log];
+    }
+}
+
+impl IalsConfig {
     /// l of each row.
     fn penalties(&self, rows: &Histories) -> Vec<f32> {
-        let columns = rows.catalog_size() as f64;
-        let weights: Vec<f64> =
-            rows.iter().map(|row| f64::from(self.alpha) * row.len() as f64 + columns).collect();
+        let (alpha, columns) = (f64::from(self.alpha as f32), rows.catalog_size() as f64);
+        let weights: Vec<f64> = rows.iter().map(|row| alpha * row.len() as f64 + columns).collect();
         let mean = weights.iter().sum::<f64>() / weights.len().max(1) as f64;
         let scale = |weight: &f64| math::pow(weight / mean, self.frequency_exponent);
         weights.iter().map(|weight| (self.regularisation * scale(weight)) as f32).collect()
     }
 
     /// Solves for every row of `of`, given `other`.
-    fn half(&self, rows: &Histories, penalties: &[f32], of: &mut Table, other: &Table) {
+    fn solve(&self, rows: &Histories, penalties: &[f32], of: &mut Table, other: &Table) {
         with_stride!(of.stride(), N => self.solve_rows::<N>(rows, penalties, of, other));
     }
 
     fn solve_rows<const N: usize>(&self, rows: &Histories, penalties: &[f32], of: &mut Table, other: &Table) {
         let other = other.padded::<N>();
         let gram = least_squares::gram(other);
-        let normal = Normal::new(&gram, other, self.alpha, self.width);
+        let normal = Normal::new(&gram, other, self.alpha as f32, self.factors);
+        let solver = match self.solver {
+            SolverKind::Cholesky => Solver::Cholesky,
+            SolverKind::ConjugateGradient => Solver::ConjugateGradient { steps: self.cg_steps },
+        };
         let solve = |matrix: &mut Vec<[f32; N]>, (row, solution): (usize, &mut [f32; N])| {
-            normal.solve(self.solver, rows.of(row), penalties[row], matrix, solution);
+            normal.solve(solver, rows.of(row), penalties[row], matrix, solution);
         };
         of.padded_mut::<N>()
             .par_iter_mut()
@@ -109,51 +100,35 @@ impl Ials {
             .with_min_len(16)
             .for_each_init(|| vec![[0.0; N]; N], solve);
     }
-
-    fn diverged(&self, epoch: usize) -> ModelError {
-        let advice = format!(
-            "vectors are no longer finite; take a regularisation above {} or a smaller alpha",
-            self.regularisation
-        );
-        ModelError::Diverged { epoch, advice }
-    }
 }
 
-impl Recommender for Ials {
-    fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        let by_user = distinct(train);
+impl Factorisation for IalsConfig {
+    const NAME: &'static str = "ials";
+    const BIAS: bool = false;
+
+    fn init(&self) -> (usize, f64) {
+        (self.factors, self.init_deviation)
+    }
+
+    fn train(
+        model: &mut FactorModel<Self>,
+        histories: &Histories,
+        fit: &mut Fit<'_>,
+        _: &Rng,
+    ) -> Result<Summary, ModelError> {
+        let by_user = histories.deduplicated();
         let by_item = by_user.transposed();
-        let (user_penalties, item_penalties) = (self.penalties(&by_user), self.penalties(&by_item));
-        let rng = Rng::new(fit.seed).stream("ials", 0);
-        self.factors = Factors::normal(train, self.width, self.init_deviation, &rng);
-        let mut summary = Summary::default();
-        for epoch in 1..=self.iterations {
-            let mut factors = std::mem::take(&mut self.factors);
-            self.half(&by_user, &user_penalties, &mut factors.users, &factors.items);
-            self.half(&by_item, &item_penalties, &mut factors.items, &factors.users);
+        let IalsConfig { iterations, regularisation, .. } = model.config;
+        let [user_penalties, item_penalties] = [&by_user, &by_item].map(|rows| model.config.penalties(rows));
+        let advice = format!(
+            "vectors are no longer finite; take a regularisation above {regularisation} or a smaller alpha"
+        );
+        run_epochs(model, iterations, fit, &advice, |FactorModel { config, factors }, _| {
+            let Factors { users, items, .. } = factors;
+            config.solve(&by_user, &user_penalties, users, items);
+            config.solve(&by_item, &item_penalties, items, users);
             factors.changed();
-            self.factors = factors;
-            if !self.factors.is_finite() {
-                return Err(self.diverged(epoch));
-            }
-            let progress = Progress { epoch, epochs: self.iterations, loss: None, model: &*self };
-            if fit.after_epoch(&mut summary, by_user.interactions() as u64, &progress) == Flow::Stop {
-                break;
-            }
-        }
-        Ok(summary)
-    }
-
-    fn score(&self, user: usize, into: &mut [f32]) {
-        self.factors.score(user, into);
-    }
-
-    fn tensors(&self) -> Vec<Tensor> {
-        self.factors.tensors()
-    }
-
-    fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
-        self.factors = Factors::restore(tensors, train, self.width, false)?;
-        Ok(())
+            Ok(EpochStats { triples: by_user.interactions(), loss: None, finite: factors.is_finite() })
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Item-kNN: items that the same people have as the user's items.
+//! Item-kNN: items that are similar to the user's by the users who have them.
 //!
 //! M. Deshpande, G. Karypis: Item-based Top-N Recommendation Algorithms, ACM TOIS 22(1), 2004.
 //!
@@ -6,45 +6,35 @@
 //! score(u, i) = sum of sim(i, j) over the k items j most similar to i that u has
 //! ```
 
-use super::neighbours::{self, Neighbours, Similarity};
-use crate::registry::Model;
-use crate::settings::Settings;
+use super::neighbours::{NeighbourConfig, Neighbours};
+use crate::registry::CentralModel;
+use crate::settings::Config;
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
 use sottovoce_core::Histories;
 
 /// The registry's entry.
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: CentralModel = CentralModel {
     name: "item-knn",
     title: "Item-kNN",
-    what: "Items that the same users have as those of the user's history",
+    summary: "Items that the same users have as those of the user's history",
     paper: "Deshpande, Karypis: Item-based Top-N Recommendation Algorithms. ACM TOIS 22(1), 2004",
-    // Chosen on a validation part of MovieLens 1M and 100K, where cosine and Jaccard came out alike. 800 neighbours were
+    // Chosen on a validation set of MovieLens 1M and 100K, where cosine and Jaccard came out alike. 800 neighbours were
     // better still on 1M (nDCG@10 .137 to .130), at twice the memory.
-    settings: || neighbours::settings(400, 0.0),
-    build: |settings| Box::new(ItemKnn::new(settings)),
+    schema: || NeighbourConfig { k: 400, shrinkage: 0.0, ..NeighbourConfig::default() }.schema(),
+    build: |settings| Box::new(ItemKnn { config: NeighbourConfig::read(settings), ..ItemKnn::default() }),
 };
 
+#[derive(Default)]
 struct ItemKnn {
-    k: usize,
-    similarity: Similarity,
+    config: NeighbourConfig,
     users: Histories,
     neighbours: Neighbours,
-    /// For each item those whose neighbour it is, so that scoring goes through the user's items only.
+    /// For each item the items whose neighbour it is, so that scoring visits only the user's items.
     neighbour_of: Neighbours,
 }
 
 impl ItemKnn {
-    fn new(settings: &Settings) -> Self {
-        Self {
-            k: settings.integer("k"),
-            similarity: Similarity::new(settings),
-            users: neighbours::nobody(),
-            neighbours: Neighbours::default(),
-            neighbour_of: Neighbours::default(),
-        }
-    }
-
-    fn learnt(&mut self, users: Histories, neighbours: Neighbours) {
+    fn set(&mut self, users: Histories, neighbours: Neighbours) {
         self.neighbour_of = neighbours.reversed();
         self.neighbours = neighbours;
         self.users = users;
@@ -53,14 +43,14 @@ impl ItemKnn {
 
 impl Recommender for ItemKnn {
     fn fit(&mut self, train: &Histories, _: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        let users = neighbours::distinct(train);
-        let neighbours = Neighbours::nearest(&users.transposed(), &users, self.k, self.similarity);
-        self.learnt(users, neighbours);
+        let users = train.deduplicated();
+        let neighbours = Neighbours::nearest(&users.transposed(), &users, &self.config);
+        self.set(users, neighbours);
         Ok(Summary::default())
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
-        assert_eq!(into.len(), self.users.catalog_size(), "one score an item");
+        assert_eq!(into.len(), self.users.catalog_size(), "one score per item");
         into.fill(0.0);
         for &owned in self.users.of(user) {
             for (item, similarity) in self.neighbour_of.of(owned as usize) {
@@ -81,7 +71,7 @@ impl Recommender for ItemKnn {
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
         let neighbours = Neighbours::restore(tensors, train.catalog_size())?;
-        self.learnt(neighbours::distinct(train), neighbours);
+        self.set(train.deduplicated(), neighbours);
         Ok(())
     }
 }

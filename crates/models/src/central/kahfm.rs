@@ -3,90 +3,79 @@
 //! V. W. Anelli, T. Di Noia, E. Di Sciascio, A. Ragone, J. Trotta: How to make latent factors interpretable by feeding
 //! factorization machines with knowledge graphs, ISWC 2019.
 //!
-//! score(u, i) = b_i + sum over f in F_i of v_uf v_if. Items begin as the TF-IDF vectors of their features, people as the
-//! mean of their items' vectors, and both are learnt as in BPR: for a triple of an item i a person has and an item j
-//! they do not have, with g = 1 / (1 + e^(score_i - score_j)),
+//! score(u, i) = b_i + sum over f in F_i of v_uf v_if. Items are initialised as the TF-IDF vectors of their features, users as
+//! the mean of their items' vectors, and both are trained as in BPR: for a triple of an item i that a user has and an item j
+//! that they do not have, with g = 1 / (1 + e^(score_i - score_j)),
 //! ```text
 //! v_uf += rate (g v_if - reg v_uf)        v_if += rate (g v_uf - reg v_if)        for f in F_i; with -g for f in F_j
 //! b_i  += rate (g - reg b_i)              b_j  += rate (-g - reg b_j)
 //! ```
-//! An item's vector has the features it has and no other, so that factors keep their meaning; a person's has all.
+//! An item's vector has only the item's features, so that factors keep their meaning; a user's has all.
 
-use super::negatives::Owned;
-use super::order::{Order, Pair};
-use super::tf_idf::Weights;
-use crate::knowing::facts_of;
+use super::epoch_order::{EpochOrder, Interaction};
+use super::epochs::{EpochStats, run_epochs};
+use super::negative_sampler::NegativeSampler;
+use super::tf_idf::TfIdf;
 use crate::loss::Loss;
-use crate::registry::Model;
-use crate::settings::{Setting, Settings};
-use crate::{Because, Fit, Flow, ModelError, Progress, Reason, Recommender, Summary, Tensor, stored};
+use crate::registry::CentralModel;
+use crate::settings::Config;
+use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, config, features, stored};
 use sottovoce_core::{Catalog, Facts, Histories, Rng, math};
 use std::sync::Arc;
 
 /// The registry's entry.
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: CentralModel = CentralModel {
     name: "kahfm",
     title: "kaHFM",
-    what: "Factorisation whose factors are the items' features, begun by TF-IDF and learnt by BPR",
+    summary: "Factorisation whose factors are the items' features, initialised by TF-IDF and trained by BPR",
     paper: "Anelli, Di Noia, Di Sciascio, Ragone, Trotta: How to Make Latent Factors Interpretable by Feeding Factorization Machines with Knowledge Graphs. ISWC 2019",
-    settings,
-    build: |settings| Box::new(KaHfm::new(settings)),
+    schema: || KaHfmConfig::default().schema(),
+    build: |settings| Box::new(KaHfm { config: KaHfmConfig::read(settings), ..KaHfm::default() }),
 };
 
-fn settings() -> Vec<Setting> {
-    vec![
-        Setting::integer("epochs", 50, 1..=10_000, "Times every interaction is gone through").on_log_scale(),
-        Setting::real("learning_rate", 0.05, 1e-6..=1.0, "Step of the stochastic gradient").on_log_scale(),
-        Setting::real("regularisation", 0.002, 0.0..=1.0, "Pull of users' and items' vectors to zero"),
-        Setting::real("bias_regularisation", 0.002, 0.0..=1.0, "Pull of items' biases to zero"),
-    ]
+config! {
+    /// Settings of kaHFM.
+    struct KaHfmConfig {
+        /// Passes over all interactions
+        epochs: usize = 50, in 1..=10_000 => [log];
+        /// Learning rate of stochastic gradient descent
+        learning_rate: f64 = 0.05, in 1e-6..=1.0 => [log];
+        /// L2 regularisation of users' and items' vectors
+        regularisation: f64 = 0.002, in 0.0..=1.0;
+        /// L2 regularisation of items' biases
+        bias_regularisation: f64 = 0.002, in 0.0..=1.0;
+    }
 }
 
-/// Values of users' vectors at most: 8 GiB.
-const MOST_VALUES: usize = 1 << 31;
+/// Largest number of values of users' vectors: 8 GiB.
+const MAX_VALUES: usize = 1 << 31;
 
+#[derive(Default)]
 struct KaHfm {
-    epochs: usize,
-    rate: f32,
-    pull: f32,
-    bias_pull: f32,
+    config: KaHfmConfig,
     facts: Arc<Facts>,
-    /// One row a user, one column a feature.
+    /// One row per user, one column per feature.
     users: Vec<f32>,
-    items: Weights,
+    items: TfIdf,
     bias: Vec<f32>,
-    /// How many people have each item.
-    people: Vec<u32>,
+    /// How many users have each item.
+    popularity: Vec<u32>,
 }
 
 impl KaHfm {
-    fn new(settings: &Settings) -> Self {
-        Self {
-            epochs: settings.integer("epochs"),
-            rate: settings.real("learning_rate") as f32,
-            pull: settings.real("regularisation") as f32,
-            bias_pull: settings.real("bias_regularisation") as f32,
-            facts: Arc::default(),
-            users: Vec::new(),
-            items: Weights::default(),
-            bias: Vec::new(),
-            people: Vec::new(),
-        }
-    }
-
-    fn begin(&mut self, train: &Histories) -> Result<(), ModelError> {
+    fn init(&mut self, train: &Histories) -> Result<(), ModelError> {
         let features = self.facts.features();
         let values = train.users().saturating_mul(features);
-        if values > MOST_VALUES {
+        if values > MAX_VALUES {
             let users = train.users();
             let message = format!(
-                "{users} users by {features} features are more than {MOST_VALUES} values; ask for rarer features to be left out"
+                "{users} users by {features} features are more than {MAX_VALUES} values; ask for rarer features to be left out"
             );
             return Err(ModelError::Data(message));
         }
-        self.items = Weights::of(&self.facts);
+        self.items = TfIdf::of(&self.facts);
         self.bias = vec![0.0; train.catalog_size()];
-        self.people = train.popularity();
+        self.popularity = train.popularity();
         self.users = vec![0.0; values];
         for (user, row) in self.users.chunks_exact_mut(features).enumerate() {
             self.items.mean(&self.facts, train.of(user), row);
@@ -98,84 +87,78 @@ impl KaHfm {
         &self.users[user * self.facts.features()..][..self.facts.features()]
     }
 
-    fn one(&self, user: &[f32], item: usize) -> f32 {
-        let own = self.facts.of(item).iter().zip(self.items.item(item));
-        self.bias[item] + own.map(|(feature, weight)| user[feature as usize] * weight).sum::<f32>()
+    fn score_item(&self, user: &[f32], item: usize) -> f32 {
+        let products = self.items.products(&self.facts, user, item);
+        self.bias[item] + products.map(|(_, product)| product).sum::<f32>()
     }
 
-    fn learn(&mut self, Pair { user, item }: Pair, negative: u32, loss: &mut Loss) {
+    fn step(&mut self, Interaction { user, item }: Interaction, negative: u32, loss: &mut Loss) {
         let x = {
             let user = self.user(user as usize);
-            self.one(user, item as usize) - self.one(user, negative as usize)
+            self.score_item(user, item as usize) - self.score_item(user, negative as usize)
         };
         loss.add(math::sigmoid(x));
         let g = math::sigmoid(-x);
-        let (rate, pull, features) = (self.rate, self.pull, self.facts.features());
+        let KaHfmConfig { learning_rate, regularisation, bias_regularisation, .. } = self.config;
+        let rate = learning_rate as f32;
+        let [regularisation, bias_regularisation] =
+            [regularisation, bias_regularisation].map(|strength| strength as f32);
+        let features = self.facts.features();
         let user = &mut self.users[user as usize * features..][..features];
         for (item, g) in [(item as usize, g), (negative as usize, -g)] {
             for (feature, weight) in self.facts.of(item).iter().zip(self.items.item_mut(item)) {
                 let own = &mut user[feature as usize];
                 let before = *own;
-                *own += rate * (g * *weight - pull * before);
-                *weight += rate * (g * before - pull * *weight);
+                *own += rate * (g * *weight - regularisation * before);
+                *weight += rate * (g * before - regularisation * *weight);
             }
-            self.bias[item] += rate * (g - self.bias_pull * self.bias[item]);
+            self.bias[item] += rate * (g - bias_regularisation * self.bias[item]);
         }
     }
 }
 
 impl Recommender for KaHfm {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.facts = Arc::clone(facts_of(MODEL.name, fit.catalog)?);
-        self.begin(train)?;
+        self.facts = Arc::clone(features::of_catalog(MODEL.name, fit.catalog)?);
+        self.init(train)?;
         let rng = Rng::new(fit.seed).stream(MODEL.name, 0);
-        let owned = Owned::new(train);
-        let mut order = Order::new(train, &owned, &mut rng.stream("order", 0));
-        let mut summary = Summary::default();
+        let sampler = NegativeSampler::new(train);
+        let mut order = EpochOrder::new(train, &sampler, &mut rng.stream("order", 0));
         let mut negatives = Vec::new();
-        for epoch in 1..=self.epochs {
+        let KaHfmConfig { epochs, learning_rate, .. } = self.config;
+        let advice = format!("take a learning_rate below {learning_rate}");
+        run_epochs(self, epochs, fit, &advice, |model, epoch| {
             let mut loss = Loss::new();
-            order.epoch(&mut rng.stream("epoch", epoch as u64), |chunk, rng| {
+            order.epoch(&mut rng.stream("epoch", epoch), |chunk, rng| {
                 negatives.resize(chunk.len(), 0);
-                owned.draw_negatives(&chunk.iter().map(|pair| pair.user), &mut negatives, rng);
-                for (&pair, &negative) in chunk.iter().zip(&negatives) {
-                    self.learn(pair, negative, &mut loss);
+                sampler.sample(&chunk.iter().map(|positive| positive.user), &mut negatives, rng);
+                for (&positive, &negative) in chunk.iter().zip(&negatives) {
+                    model.step(positive, negative, &mut loss);
                 }
             });
-            let loss = loss.mean();
-            if !(loss.is_finite() && math::all_finite(&self.users) && math::all_finite(self.items.values())) {
-                let advice = format!("take a learning_rate below {}", self.rate);
-                return Err(ModelError::Diverged { epoch, advice });
-            }
-            let progress = Progress { epoch, epochs: self.epochs, loss: Some(loss), model: &*self };
-            if fit.after_epoch(&mut summary, order.len() as u64, &progress) == Flow::Stop {
-                break;
-            }
-        }
-        Ok(summary)
+            let finite = math::all_finite(&model.users) && math::all_finite(model.items.values());
+            Ok(EpochStats { triples: order.len(), loss: Some(loss.mean()), finite })
+        })
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
-        assert_eq!(into.len(), self.bias.len(), "one score an item");
+        assert_eq!(into.len(), self.bias.len(), "one score per item");
         let user = self.user(user);
-        into.iter_mut().enumerate().for_each(|(item, score)| *score = self.one(user, item));
+        into.iter_mut().enumerate().for_each(|(item, score)| *score = self.score_item(user, item));
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
-        self.facts = Arc::clone(facts_of(MODEL.name, Some(catalog))?);
+        self.facts = Arc::clone(features::of_catalog(MODEL.name, Some(catalog))?);
         Ok(())
     }
 
-    /// The facts, and the bias, which says how many people have the item.
+    /// The item's features, and its bias, which stands for its popularity.
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
         let (user, item) = (self.user(user), item as usize);
-        let own = self.facts.of(item).iter().zip(self.items.item(item));
-        let fact = |(feature, weight): (u32, &f32)| Reason {
-            because: Because::Fact(feature),
-            weight: user[feature as usize] * weight,
-        };
-        let popular = Because::Popular { people: self.people[item] };
-        own.map(fact).chain([Reason { because: popular, weight: self.bias[item] }]).collect()
+        let reason = |(feature, weight)| Reason { because: Because::Fact(feature), weight };
+        let popular = Because::Popular { people: self.popularity[item] };
+        let products = self.items.products(&self.facts, user, item);
+        products.map(reason).chain([Reason { because: popular, weight: self.bias[item] }]).collect()
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -188,12 +171,10 @@ impl Recommender for KaHfm {
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
-        let mut items = Weights::of(&self.facts);
         let users = stored::take_floats(tensors, "users", &[train.users(), self.facts.features()])?.to_vec();
-        let values = stored::take_floats(tensors, "items", &[items.values().len()])?;
-        items.values_mut().copy_from_slice(values);
+        let items = TfIdf::restore(&self.facts, tensors, "items")?;
         let bias = stored::take_floats(tensors, "bias", &[train.catalog_size()])?.to_vec();
-        (self.users, self.items, self.bias, self.people) = (users, items, bias, train.popularity());
+        (self.users, self.items, self.bias, self.popularity) = (users, items, bias, train.popularity());
         Ok(())
     }
 }

@@ -1,21 +1,21 @@
-//! The small weighted least-squares problems of iALS, one a row: normal equations and two ways to solve them.
+//! The small weighted least-squares problems of iALS, one per row: normal equations and two solvers.
 
 use rayon::prelude::*;
 
-/// How a system is solved.
+/// How a linear system is solved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Solver {
     /// Exactly.
     Cholesky,
     /// A few steps from the last solution (Takacs, Pilaszy, Tikk: Applications of the conjugate gradient method for
-    /// implicit feedback collaborative filtering, RecSys 2011): costs less when there are many factors.
+    /// implicit feedback collaborative filtering, RecSys 2011), which is cheaper with many factors.
     ConjugateGradient {
-        /// Steps at each solution.
+        /// Steps per solution.
         steps: usize,
     },
 }
 
-/// Rows summed by one task in [`gram`]; fixed, so that sums do not depend on the number of threads.
+/// Rows that one task of [`gram`] sums; fixed, so that sums do not depend on the number of threads.
 const GRAM_ROWS: usize = 512;
 
 /// Y'Y of all rows, both triangles.
@@ -46,10 +46,10 @@ pub(crate) fn gram<const N: usize>(rows: &[[f32; N]]) -> Vec<[f32; N]> {
     total
 }
 
-/// `sum += weight * y y'` for up to four rows y at a time; only the lower triangle (and a little beside) is kept.
+/// `sum += weight * y y'` for up to four rows y at a time; computes the lower triangle and a few values beside it.
 fn add_outer<const N: usize>(sum: &mut [[f32; N]], rows: &[[f32; N]], weight: f32) {
     let empty = [0.0; N];
-    let row = |place: usize| rows.get(place).unwrap_or(&empty);
+    let row = |index: usize| rows.get(index).unwrap_or(&empty);
     let (a, b, c, d) = (row(0), row(1), row(2), row(3));
     for r in 0..N {
         let [wa, wb, wc, wd] = [a[r], b[r], c[r], d[r]].map(|value| value * weight);
@@ -71,12 +71,12 @@ pub(crate) struct Normal<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Normal<'a, N> {
-    /// With the other side's vectors and their Gram matrix.
+    /// Given the vectors of the other side (items for users, users for items) and their Gram matrix.
     pub(crate) fn new(gram: &'a [[f32; N]], other: &'a [[f32; N]], alpha: f32, width: usize) -> Self {
         Self { gram, other, alpha, width }
     }
 
-    /// Solves for a row that has these columns; `solution` comes with the last one, `matrix` is N rows to work in.
+    /// Solves for a row that has these columns, from the last solution in `solution`; `matrix` is scratch of N rows.
     pub(crate) fn solve(
         &self,
         solver: Solver,
@@ -90,12 +90,12 @@ impl<'a, const N: usize> Normal<'a, N> {
             return;
         }
         match solver {
-            Solver::Cholesky => self.solve_exactly(columns, penalty, matrix, solution),
-            Solver::ConjugateGradient { steps } => self.descend(columns, penalty, steps, solution),
+            Solver::Cholesky => self.cholesky(columns, penalty, matrix, solution),
+            Solver::ConjugateGradient { steps } => self.conjugate_gradient(columns, penalty, steps, solution),
         }
     }
 
-    fn right_side(&self, columns: &[u32]) -> [f32; N] {
+    fn right_hand_side(&self, columns: &[u32]) -> [f32; N] {
         let mut sum = [0.0; N];
         for &column in columns {
             let y = &self.other[column as usize];
@@ -106,7 +106,7 @@ impl<'a, const N: usize> Normal<'a, N> {
         sum.map(|value| (1.0 + self.alpha) * value)
     }
 
-    fn solve_exactly(&self, columns: &[u32], penalty: f32, matrix: &mut [[f32; N]], solution: &mut [f32; N]) {
+    fn cholesky(&self, columns: &[u32], penalty: f32, matrix: &mut [[f32; N]], solution: &mut [f32; N]) {
         matrix.copy_from_slice(self.gram);
         if self.alpha != 0.0 {
             for four in columns.chunks(4) {
@@ -120,7 +120,7 @@ impl<'a, const N: usize> Normal<'a, N> {
         for f in 0..self.width {
             matrix[f][f] += penalty;
         }
-        *solution = self.right_side(columns);
+        *solution = self.right_hand_side(columns);
         cholesky_solve(matrix, self.width, solution);
     }
 
@@ -142,26 +142,26 @@ impl<'a, const N: usize> Normal<'a, N> {
         product
     }
 
-    fn descend(&self, columns: &[u32], penalty: f32, steps: usize, x: &mut [f32; N]) {
-        let (goal, product) = (self.right_side(columns), self.times(columns, penalty, x));
-        let mut residual: [f32; N] = std::array::from_fn(|f| goal[f] - product[f]);
+    fn conjugate_gradient(&self, columns: &[u32], penalty: f32, steps: usize, x: &mut [f32; N]) {
+        let (target, product) = (self.right_hand_side(columns), self.times(columns, penalty, x));
+        let mut residual: [f32; N] = std::array::from_fn(|f| target[f] - product[f]);
         let mut direction = residual;
-        let mut size = dot(&residual, &residual);
+        let mut norm = dot(&residual, &residual);
         for _ in 0..steps {
-            if size < 1e-20 {
+            if norm < 1e-20 {
                 break;
             }
             let product = self.times(columns, penalty, &direction);
-            let step = size / dot(&direction, &product);
+            let step = norm / dot(&direction, &product);
             for f in 0..N {
                 x[f] += step * direction[f];
                 residual[f] -= step * product[f];
             }
             let next = dot(&residual, &residual);
             for f in 0..N {
-                direction[f] = residual[f] + next / size * direction[f];
+                direction[f] = residual[f] + next / norm * direction[f];
             }
-            size = next;
+            norm = next;
         }
     }
 }
@@ -176,9 +176,9 @@ fn dot<const N: usize>(a: &[f32; N], b: &[f32; N]) -> f32 {
     (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
 }
 
-/// Solves A x = b in place: A = L L' over the lower triangle of the first `n` rows, then forward and back.
+/// Solves A x = b in place: A = L L' over the lower triangle of the first `n` rows, then forward and back substitution.
 ///
-/// A pivot that rounding has made zero or negative (more factors than rows, hardly any regularisation) is lifted to a
+/// A pivot that rounding has made zero or negative (more factors than rows, hardly any regularisation) is raised to a
 /// small positive one, which keeps the solution finite.
 fn cholesky_solve<const N: usize>(a: &mut [[f32; N]], n: usize, x: &mut [f32; N]) {
     for column in 0..n {
@@ -271,7 +271,7 @@ mod tests {
             let exact = dense(&other, width, &columns, f64::from(alpha), f64::from(penalty));
             let gram = gram(&other);
             let (normal, mut matrix) = (Normal::new(&gram, &other, alpha, width), [[0.0; 8]; 8]);
-            // Conjugate gradients end after as many steps as there are unknowns, rounding apart.
+            // Conjugate gradients converge in as many steps as there are unknowns, up to rounding.
             for solver in [Solver::Cholesky, Solver::ConjugateGradient { steps: 40 }] {
                 let mut solution = [0.0; 8];
                 solution[0] = 0.3;
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_with_nothing_is_zero_and_a_singular_system_stays_finite() {
+    fn empty_row_is_zero_and_singular_system_stays_finite() {
         let other = [[1.0f32, 2.0, 0.0, 0.0], [2.0, 4.0, 0.0, 0.0]];
         let gram = gram(&other);
         let (normal, mut matrix) = (Normal::new(&gram, &other, 1.0, 4), [[0.0; 4]; 4]);

@@ -1,34 +1,37 @@
-//! Baselines that see all data.
+//! Centralised baselines, which see all data.
 //!
-//! Each file holds one model and opens with what it is, its paper and its equations. What several share: `factors`
-//! (tables of latent factors), `neighbours` (most similar rows of a sparse matrix), `negatives` (items a user does not
-//! have), `least_squares` and `inverse` (small and large linear systems), `tf_idf` (weights of
-//! features), `logistic` (a table of the function).
+//! Each file holds one model and opens with its paper and its equations. Shared by several models: `factors` (tables of
+//! latent factors, and the models that consist of them), `epochs` (the loop over epochs), `epoch_order` (the order of
+//! interactions in an epoch), `negative_sampler` (items that a user does not have), `neighbours` (the most similar rows of
+//! a sparse matrix), `least_squares` and `matrix_inverse` (small and large linear systems), `tf_idf` (weights of
+//! features), `layout_tensors` (storing neural networks).
 
 mod bpr_mf;
 mod ease;
+mod epoch_order;
+mod epochs;
 pub(crate) mod factors;
 mod ials;
-mod inverse;
 mod item_knn;
 mod kahfm;
+mod layout_tensors;
 pub(crate) mod least_squares;
+mod matrix_inverse;
 mod mf;
 mod mostpop;
 mod multivae;
-pub(crate) mod ncf;
-mod negatives;
+mod ncf;
+mod negative_sampler;
 mod neighbours;
-mod order;
 mod random;
 mod tf_idf;
 mod user_knn;
 mod vsm;
 
-use crate::registry::Model;
+use crate::registry::CentralModel;
 
 /// The baselines, in the order in which they are shown.
-pub static MODELS: &[Model] = &[
+pub static MODELS: &[CentralModel] = &[
     random::MODEL,
     mostpop::MODEL,
     user_knn::MODEL,
@@ -42,5 +45,5 @@ pub static MODELS: &[Model] = &[
     mf::MODEL,
     vsm::MODEL,
     kahfm::MODEL,
-    crate::kgflex::CENTRAL,
+    crate::federated::kgflex::CENTRAL,
 ];

@@ -1,21 +1,19 @@
-//! Most popular: everyone gets the items that most people have.
+//! Most popular: every user gets the items with the most interactions.
 //!
-//! score(u, i) = number of interactions with i in the training part.
+//! score(u, i) = number of interactions with i in the training set.
 
-use crate::registry::Model;
-use crate::settings::Settings;
-use crate::stored;
-use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
+use crate::registry::CentralModel;
+use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, stored};
 use sottovoce_core::Histories;
 
 /// The registry's entry.
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: CentralModel = CentralModel {
     name: "mostpop",
     title: "MostPop",
-    what: "The items with the most interactions, the same for everyone",
+    summary: "The items with the most interactions, the same for everyone",
     paper: "none",
-    settings: Vec::new,
-    build: |_: &Settings| Box::new(MostPop::default()),
+    schema: Vec::new,
+    build: |_| Box::new(MostPop::default()),
 };
 
 #[derive(Default)]
@@ -32,7 +30,7 @@ impl Recommender for MostPop {
 
     fn score(&self, user: usize, into: &mut [f32]) {
         assert!(user < self.users, "user {user} of {}", self.users);
-        assert_eq!(into.len(), self.counts.len(), "one score an item");
+        assert_eq!(into.len(), self.counts.len(), "one score per item");
         for (score, &count) in into.iter_mut().zip(&self.counts) {
             *score = count as f32;
         }

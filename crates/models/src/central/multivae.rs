@@ -8,84 +8,60 @@
 //! s = tanh(z W4 + b4) W5 + b5
 //! loss of a user = - sum over their items i of ln softmax(s)_i + beta KL(N(m, e^l) || N(0, 1))
 //! ```
-//! beta rises from 0 by the same amount a step until it reaches its cap ("annealing"). Steps are Adam's on means over
-//! batches of users. A batch is cut into a fixed number of parts, whose gradients are added in order: results do not
-//! depend on threads.
+//! beta rises linearly from 0 until it reaches its cap ("annealing"). Steps are Adam's on means over batches of users. A
+//! batch is split into a fixed number of micro-batches, whose gradients are added in order, so that results do not depend
+//! on threads.
 
-use super::neighbours::{distinct, nobody};
-use crate::registry::Model;
-use crate::settings::{Setting, Settings};
-use crate::stored;
-use crate::{Fit, Flow, ModelError, Progress, Recommender, Summary, Tensor};
+use super::epochs::{EpochStats, run_epochs};
+use super::layout_tensors::{read_tensors, to_tensors};
+use crate::registry::CentralModel;
+use crate::settings::Config;
+use crate::{Fit, ModelError, Recommender, Summary, Tensor, config};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, Rng};
 use sottovoce_neural::losses::{kl_gaussian, multinomial, sample_gaussian, sample_gaussian_backward};
 use sottovoce_neural::{Activation, Adam, Arena, Arithmetic, Layout, Linear, NeuralError, Space, SparseRows};
 
 /// The registry's entry.
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: CentralModel = CentralModel {
     name: "multivae",
     title: "MultiVAE",
-    what: "A variational autoencoder of histories with a multinomial likelihood",
+    summary: "A variational autoencoder of histories with a multinomial likelihood",
     paper: "Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018",
-    settings,
-    build: |settings| Box::new(MultiVae::new(settings)),
+    schema: || MultiVaeConfig::default().schema(),
+    build: |settings| Box::new(MultiVae { config: MultiVaeConfig::read(settings), ..MultiVae::default() }),
 };
 
-fn settings() -> Vec<Setting> {
-    vec![
-        Setting::integer("hidden", 600, 1..=10_000, "Width of the hidden layers").on_log_scale(),
-        Setting::integer("latent", 200, 1..=10_000, "Width of the code").on_log_scale(),
-        Setting::integer("epochs", 100, 1..=10_000, "Times every user is gone through").on_log_scale(),
-        Setting::integer("batch", 500, 1..=100_000, "Users of a step").on_log_scale(),
-        Setting::real("learning_rate", 1e-3, 1e-6..=1.0, "Step of Adam").on_log_scale(),
-        Setting::real("dropout", 0.5, 0.0..=0.95, "Share of a user's items that training drops"),
-        Setting::real("beta", 0.2, 0.0..=1.0, "Weight of the divergence once annealed"),
-        Setting::integer("annealing", 2000, 1..=10_000_000, "Steps until beta is reached").on_log_scale(),
-    ]
+config! {
+    /// Settings of MultiVAE.
+    struct MultiVaeConfig {
+        /// Width of the hidden layers
+        hidden: usize = 600, in 1..=10_000 => [log];
+        /// Width of the latent layer
+        latent: usize = 200, in 1..=10_000 => [log];
+        /// Passes over all users
+        epochs: usize = 100, in 1..=10_000 => [log];
+        /// Users per batch
+        batch: usize = 500, in 1..=100_000 => [log];
+        /// Learning rate of Adam
+        learning_rate: f64 = 1e-3, in 1e-6..=1.0 => [log];
+        /// Fraction of a user's items that training drops
+        dropout: f64 = 0.5, in 0.0..=0.95;
+        /// Weight of the KL divergence once annealed
+        beta: f64 = 0.2, in 0.0..=1.0;
+        /// Steps over which beta is annealed
+        annealing: usize = 2000, in 1..=10_000_000 => [log];
+    }
 }
 
-/// Parts of a batch, and of the parameters when a step is made.
-const PARTS: usize = 4;
+/// Micro-batches of a batch, and shards of the parameters when a step is made.
+const SHARDS: usize = 4;
 
-/// The numbers among the settings.
-#[derive(Clone, Copy)]
-struct Plan {
-    hidden: usize,
-    latent: usize,
-    epochs: usize,
-    batch: usize,
-    rate: f64,
-    dropout: f64,
-    beta: f64,
-    annealing: usize,
-}
-
+#[derive(Default)]
 struct MultiVae {
-    plan: Plan,
+    config: MultiVaeConfig,
     users: Histories,
     network: Option<Network>,
-}
-
-impl MultiVae {
-    fn new(settings: &Settings) -> Self {
-        let plan = Plan {
-            hidden: settings.integer("hidden"),
-            latent: settings.integer("latent"),
-            epochs: settings.integer("epochs"),
-            batch: settings.integer("batch"),
-            rate: settings.real("learning_rate"),
-            dropout: settings.real("dropout"),
-            beta: settings.real("beta"),
-            annealing: settings.integer("annealing"),
-        };
-        Self { plan, users: nobody(), network: None }
-    }
-
-    fn diverged(&self, epoch: usize) -> ModelError {
-        let advice = format!("the loss is no longer finite; take a learning_rate below {}", self.plan.rate);
-        ModelError::Diverged { epoch, advice }
-    }
 }
 
 fn data(error: impl std::fmt::Display) -> ModelError {
@@ -94,66 +70,54 @@ fn data(error: impl std::fmt::Display) -> ModelError {
 
 impl Recommender for MultiVae {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.users = distinct(train);
+        self.users = train.deduplicated();
         if train.catalog_size() == 0 {
             return Ok(Summary::default());
         }
         let rng = Rng::new(fit.seed).stream("multivae", 0);
-        let network = Network::new(&self.plan, train.catalog_size(), &rng).map_err(data)?;
-        let mut training = Training::new(&network, &self.plan).map_err(data)?;
+        let network = Network::new(&self.config, train.catalog_size(), &rng).map_err(data)?;
+        let mut training = Training::new(&network, &self.config).map_err(data)?;
         self.network = Some(network);
         let mut order: Vec<u32> =
             (0..train.users() as u32).filter(|&user| !self.users.of(user as usize).is_empty()).collect();
-        let mut summary = Summary::default();
-        for epoch in 1..=self.plan.epochs {
-            let mut rng = rng.stream("epoch", epoch as u64);
+        let MultiVaeConfig { epochs, batch, learning_rate, .. } = self.config;
+        let advice = format!("the loss is no longer finite; take a learning_rate below {learning_rate}");
+        run_epochs(self, epochs, fit, &advice, |model, epoch| {
+            let mut rng = rng.stream("epoch", epoch);
             rng.shuffle(&mut order);
             let mut sum = 0.0;
-            for (number, users) in order.chunks(self.plan.batch).enumerate() {
-                let Some(network) = &mut self.network else { break };
-                let batch = Batch { histories: &self.users, users, rng: rng.stream("batch", number as u64) };
+            for (number, users) in order.chunks(batch).enumerate() {
+                let Some(network) = &mut model.network else { break };
+                let batch = Batch { histories: &model.users, users, rng: rng.stream("batch", number as u64) };
                 sum += users.len() as f64 * training.step(network, &batch).map_err(data)?;
             }
-            let loss = sum / order.len().max(1) as f64;
-            if !loss.is_finite() {
-                return Err(self.diverged(epoch));
-            }
-            let progress = Progress { epoch, epochs: self.plan.epochs, loss: Some(loss), model: &*self };
-            if fit.after_epoch(&mut summary, self.users.interactions() as u64, &progress) == Flow::Stop {
-                break;
-            }
-        }
-        Ok(summary)
+            let loss = Some(sum / order.len().max(1) as f64);
+            Ok(EpochStats { triples: model.users.interactions(), loss, finite: true })
+        })
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
-        assert_eq!(into.len(), self.users.catalog_size(), "one score an item");
+        assert_eq!(into.len(), self.users.catalog_size(), "one score per item");
         if into.is_empty() {
             return;
         }
         let scored = self.network.as_ref().map(|network| network.score(self.users.of(user), into));
-        assert_eq!(scored, Some(Ok(())), "a model that was fitted");
+        assert_eq!(scored, Some(Ok(())), "the model is fitted");
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        let Some(network) = &self.network else { return Vec::new() };
-        let values = |slot: &sottovoce_neural::Slot| network.parameters[slot.range()].to_vec();
-        let tensors = network.layout.tensors().iter();
-        tensors
-            .map(|tensor| stored::floats(&tensor.name, tensor.shape.clone(), values(&tensor.slot)))
-            .collect()
+        let tensors =
+            self.network.iter().flat_map(|network| to_tensors(&network.layout, &network.parameters));
+        tensors.collect()
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
-        self.users = distinct(train);
+        self.users = train.deduplicated();
         if train.catalog_size() == 0 {
             return Ok(());
         }
-        let mut network = Network::new(&self.plan, train.catalog_size(), &Rng::new(0)).map_err(data)?;
-        for tensor in network.layout.tensors() {
-            let values = stored::take_floats(tensors, &tensor.name, &tensor.shape)?;
-            network.parameters[tensor.slot.range()].copy_from_slice(values);
-        }
+        let mut network = Network::new(&self.config, train.catalog_size(), &Rng::new(0)).map_err(data)?;
+        read_tensors(&network.layout, tensors, &mut network.parameters)?;
         self.network = Some(network);
         Ok(())
     }
@@ -171,30 +135,30 @@ struct Network {
 }
 
 impl Network {
-    fn new(plan: &Plan, items: usize, rng: &Rng) -> Result<Self, NeuralError> {
+    fn new(config: &MultiVaeConfig, items: usize, rng: &Rng) -> Result<Self, NeuralError> {
         let mut layout = Layout::new(Arithmetic::Machine);
         let mut linear = |name, inputs, outputs| Linear::new(&mut layout, name, inputs, outputs);
-        let encoder = linear("encoder", items, plan.hidden)?;
-        let mean = linear("mean", plan.hidden, plan.latent)?;
-        let log_variance = linear("log_variance", plan.hidden, plan.latent)?;
-        let decoder = linear("decoder", plan.latent, plan.hidden)?;
-        let output = linear("output", plan.hidden, items)?;
+        let encoder = linear("encoder", items, config.hidden)?;
+        let mean = linear("mean", config.hidden, config.latent)?;
+        let log_variance = linear("log_variance", config.hidden, config.latent)?;
+        let decoder = linear("decoder", config.latent, config.hidden)?;
+        let output = linear("output", config.hidden, items)?;
         let mut parameters = layout.zeros();
         layout.initialise(&mut parameters, rng)?;
         Ok(Self { layout, encoder, mean, log_variance, decoder, output, parameters })
     }
 
-    /// Values that a training pass of so many users takes.
+    /// Size of the arena for a training pass over so many users.
     fn space(&self, users: usize) -> usize {
         let layers = [&self.encoder, &self.mean, &self.log_variance, &self.decoder, &self.output];
-        // Each output with its gradient; the sample, its deviations and its gradient.
+        // Each output with its gradient; the latent sample, its deviations and its gradient.
         2 * layers.iter().map(|layer| layer.space(users)).sum::<usize>() + 3 * self.mean.space(users)
     }
 
     fn score(&self, items: &[u32], into: &mut [f32]) -> Result<(), NeuralError> {
         let mut arena = Arena::new(self.space(1), 0)?;
         let mut space = arena.space();
-        let scaled = vec![length(items); items.len()];
+        let scaled = vec![unit_scale(items); items.len()];
         let x = SparseRows::one(items, Some(&scaled), into.len())?;
         let h = self.encoder.forward_sparse(&self.parameters, &x, &mut space)?;
         Activation::Tanh.apply(h);
@@ -205,18 +169,18 @@ impl Network {
         Ok(())
     }
 
-    /// Adds a part's gradients; returns its loss. `share` is 1 / users of the batch.
-    fn learn(
+    /// Adds a micro-batch's gradients; returns its loss. `scale` is 1 / users of the batch.
+    fn backpropagate(
         &self,
-        part: &Part,
+        samples: &MicroBatch,
         beta: f64,
-        share: f64,
+        scale: f64,
         rng: &mut Rng,
         gradients: &mut [f32],
         space: &mut Space<'_, f32>,
     ) -> Result<f64, NeuralError> {
         let p = &self.parameters;
-        let (x, items) = (part.input(self.encoder.inputs())?, part.items(self.encoder.inputs())?);
+        let (x, items) = (samples.input(self.encoder.inputs())?, samples.items(self.encoder.inputs())?);
         let h = self.encoder.forward_sparse(p, &x, space)?;
         Activation::Tanh.apply(h);
         let m = self.mean.forward(p, h, space)?;
@@ -228,12 +192,12 @@ impl Network {
 
         let (ds, dd, dz) = (space.zeros(s.len())?, space.zeros(d.len())?, space.zeros(z.len())?);
         let (dm, dl, dh) = (space.zeros(m.len())?, space.zeros(l.len())?, space.zeros(h.len())?);
-        let mut loss = multinomial(s, &items, share, Some(ds))?;
+        let mut loss = multinomial(s, &items, scale, Some(ds))?;
         self.output.backward(p, d, ds, gradients, Some(dd))?;
         Activation::Tanh.backward(d, dd)?;
         self.decoder.backward(p, z, dd, gradients, Some(dz))?;
         sample_gaussian_backward(deviations, dz, dm, dl)?;
-        loss += kl_gaussian(m, l, beta * share, Some((&mut *dm, &mut *dl)))?;
+        loss += kl_gaussian(m, l, beta * scale, Some((&mut *dm, &mut *dl)))?;
         self.mean.backward(p, h, dm, gradients, Some(&mut *dh))?;
         self.log_variance.backward(p, h, dl, gradients, Some(&mut *dh))?;
         Activation::Tanh.backward(h, dh)?;
@@ -242,8 +206,8 @@ impl Network {
     }
 }
 
-/// What each of so many ones is scaled with to make a row of length 1.
-fn length(items: &[u32]) -> f32 {
+/// The factor that scales a row of ones to length 1.
+fn unit_scale(items: &[u32]) -> f32 {
     1.0 / (items.len().max(1) as f32).sqrt()
 }
 
@@ -254,42 +218,42 @@ struct Batch<'a> {
     rng: Rng,
 }
 
-/// A part of a batch: what goes in and what should come out.
+/// A part of a batch: inputs after dropout, and the items to be predicted.
 #[derive(Default)]
-struct Part {
+struct MicroBatch {
     starts: Vec<usize>,
-    kept: Vec<u32>,
+    inputs: Vec<u32>,
     values: Vec<f32>,
     item_starts: Vec<usize>,
     items: Vec<u32>,
 }
 
-impl Part {
+impl MicroBatch {
     fn clear(&mut self) {
         for starts in [&mut self.starts, &mut self.item_starts] {
             starts.clear();
             starts.push(0);
         }
-        self.kept.clear();
+        self.inputs.clear();
         self.values.clear();
         self.items.clear();
     }
 
-    fn gather(&mut self, batch: &Batch<'_>, users: &[u32], dropout: f64, rng: &mut Rng) {
+    fn fill(&mut self, batch: &Batch<'_>, users: &[u32], dropout: f64, rng: &mut Rng) {
         self.clear();
         for &user in users {
             let items = batch.histories.of(user as usize);
-            let value = length(items) / (1.0 - dropout) as f32;
+            let value = unit_scale(items) / (1.0 - dropout) as f32;
             self.items.extend_from_slice(items);
-            self.kept.extend(items.iter().filter(|_| !rng.chance(dropout)));
-            self.values.resize(self.kept.len(), value);
-            self.starts.push(self.kept.len());
+            self.inputs.extend(items.iter().filter(|_| !rng.chance(dropout)));
+            self.values.resize(self.inputs.len(), value);
+            self.starts.push(self.inputs.len());
             self.item_starts.push(self.items.len());
         }
     }
 
     fn input(&self, items: usize) -> Result<SparseRows<'_, f32>, NeuralError> {
-        SparseRows::new(&self.starts, &self.kept, Some(&self.values), items)
+        SparseRows::new(&self.starts, &self.inputs, Some(&self.values), items)
     }
 
     fn items(&self, items: usize) -> Result<SparseRows<'_, f32>, NeuralError> {
@@ -297,85 +261,94 @@ impl Part {
     }
 }
 
-/// The memory of one part.
-struct Lane {
-    part: Part,
+/// Working memory for one micro-batch.
+struct Worker {
+    samples: MicroBatch,
     gradients: Vec<f32>,
     arena: Arena<f32>,
 }
 
-impl Lane {
-    fn learn(
+impl Worker {
+    fn backpropagate(
         &mut self,
         network: &Network,
         batch: &Batch<'_>,
         number: usize,
-        plan: &Plan,
+        dropout: f64,
         beta: f64,
     ) -> Result<f64, NeuralError> {
-        let size = batch.users.len().div_ceil(PARTS);
+        let size = batch.users.len().div_ceil(SHARDS);
         let users = batch.users.chunks(size).nth(number).unwrap_or(&[]);
         if users.is_empty() {
             return Ok(0.0);
         }
         let mut rng = batch.rng.stream("part", number as u64);
-        self.part.gather(batch, users, plan.dropout, &mut rng);
-        let share = 1.0 / batch.users.len() as f64;
-        network.learn(&self.part, beta, share, &mut rng, &mut self.gradients, &mut self.arena.space())
+        self.samples.fill(batch, users, dropout, &mut rng);
+        let scale = 1.0 / batch.users.len() as f64;
+        network.backpropagate(
+            &self.samples,
+            beta,
+            scale,
+            &mut rng,
+            &mut self.gradients,
+            &mut self.arena.space(),
+        )
     }
 }
 
-/// A training in progress.
+/// The state of training.
 struct Training {
-    plan: Plan,
-    lanes: Vec<Lane>,
-    /// One for each stretch of the parameters, so that a step is made by all threads.
+    config: MultiVaeConfig,
+    workers: Vec<Worker>,
+    /// One for each shard of the parameters, so that all threads take part in a step.
     optimisers: Vec<Adam<f32>>,
-    stretch: usize,
+    shard: usize,
     steps: usize,
 }
 
 impl Training {
-    fn new(network: &Network, plan: &Plan) -> Result<Self, NeuralError> {
-        let space = network.space(plan.batch.div_ceil(PARTS));
-        let lane = |_| {
-            let (part, gradients) = (Part::default(), network.layout.zeros());
-            Ok(Lane { part, gradients, arena: Arena::new(space, 0)? })
+    fn new(network: &Network, config: &MultiVaeConfig) -> Result<Self, NeuralError> {
+        let space = network.space(config.batch.div_ceil(SHARDS));
+        let worker = |_| {
+            let (samples, gradients) = (MicroBatch::default(), network.layout.zeros());
+            Ok(Worker { samples, gradients, arena: Arena::new(space, 0)? })
         };
-        let stretch = network.parameters.len().div_ceil(PARTS);
-        let stretches = network.parameters.chunks(stretch);
+        let shard = network.parameters.len().div_ceil(SHARDS);
+        let shards = network.parameters.chunks(shard);
         Ok(Self {
-            plan: *plan,
-            lanes: (0..PARTS).map(lane).collect::<Result<_, NeuralError>>()?,
-            optimisers: stretches.map(|stretch| Adam::new(plan.rate, stretch.len())).collect(),
-            stretch,
+            config: config.clone(),
+            workers: (0..SHARDS).map(worker).collect::<Result<_, NeuralError>>()?,
+            optimisers: shards.map(|shard| Adam::new(config.learning_rate, shard.len())).collect(),
+            shard,
             steps: 0,
         })
     }
 
     /// One step on a batch; returns the mean loss of its users.
     fn step(&mut self, network: &mut Network, batch: &Batch<'_>) -> Result<f64, NeuralError> {
-        let annealed = self.steps as f64 / self.plan.annealing as f64;
-        let (plan, beta) = (&self.plan, self.plan.beta * annealed.min(1.0));
+        let annealed = self.steps as f64 / self.config.annealing as f64;
+        let MultiVaeConfig { dropout, beta, .. } = self.config;
+        let beta = beta * annealed.min(1.0);
         self.steps += 1;
         let shared = &*network;
-        let lanes = self.lanes.par_iter_mut().enumerate();
-        let losses = lanes.map(|(number, lane)| lane.learn(shared, batch, number, plan, beta));
+        let workers = self.workers.par_iter_mut().enumerate();
+        let losses =
+            workers.map(|(number, worker)| worker.backpropagate(shared, batch, number, dropout, beta));
         let loss = losses.collect::<Result<Vec<_>, _>>()?.iter().sum();
-        self.descend(&mut network.parameters)?;
+        self.optimise(&mut network.parameters)?;
         Ok(loss)
     }
 
-    /// Adds the parts' gradients in order and steps, stretch by stretch.
-    fn descend(&mut self, parameters: &mut [f32]) -> Result<(), NeuralError> {
+    /// Adds the workers' gradients in order and steps, shard by shard.
+    fn optimise(&mut self, parameters: &mut [f32]) -> Result<(), NeuralError> {
         let mut gradients: Vec<Vec<&mut [f32]>> = self.optimisers.iter().map(|_| Vec::new()).collect();
-        for lane in &mut self.lanes {
-            for (of_stretch, part) in gradients.iter_mut().zip(lane.gradients.chunks_mut(self.stretch)) {
-                of_stretch.push(part);
+        for worker in &mut self.workers {
+            for (of_shard, part) in gradients.iter_mut().zip(worker.gradients.chunks_mut(self.shard)) {
+                of_shard.push(part);
             }
         }
-        let stretches = parameters.par_chunks_mut(self.stretch).zip(gradients).zip(&mut self.optimisers);
-        stretches.try_for_each(|((parameters, mut parts), adam)| {
+        let shards = parameters.par_chunks_mut(self.shard).zip(gradients).zip(&mut self.optimisers);
+        shards.try_for_each(|((parameters, mut parts), adam)| {
             let Some((sum, others)) = parts.split_first_mut() else { return Ok(()) };
             for other in others {
                 add_and_clear(sum, other);
@@ -396,15 +369,12 @@ fn add_and_clear(sum: &mut [f32], other: &mut [f32]) {
 mod tests {
     use super::*;
     use crate::Quiet;
-    use crate::settings::Value;
 
-    fn model(given: &[(&str, f64)]) -> MultiVae {
-        let small = [("hidden", 12.0), ("latent", 4.0), ("batch", 7.0), ("epochs", 5.0)];
-        let given = small.iter().chain(given).map(|&(key, value)| (key, Value::parse(&value.to_string())));
-        MultiVae::new(&MODEL.settings(given).unwrap())
+    fn small() -> MultiVaeConfig {
+        MultiVaeConfig { hidden: 12, latent: 4, batch: 7, epochs: 5, ..MultiVaeConfig::default() }
     }
 
-    fn town() -> Histories {
+    fn histories() -> Histories {
         let mut rng = Rng::new(6);
         let lists: Vec<Vec<u32>> = (0..40).map(|_| (0..30).filter(|_| rng.chance(0.2)).collect()).collect();
         Histories::from_lists(&lists, 30).unwrap()
@@ -412,50 +382,53 @@ mod tests {
 
     fn trained(threads: usize) -> Vec<Tensor> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let mut model = model(&[]);
-        pool.install(|| model.fit(&town(), &mut Fit::new(3, &mut Quiet))).unwrap();
+        let mut model = MultiVae { config: small(), ..MultiVae::default() };
+        pool.install(|| model.fit(&histories(), &mut Fit::new(3, &mut Quiet))).unwrap();
         model.tensors()
     }
 
     #[test]
-    fn threads_do_not_change_what_is_learnt() {
+    fn result_does_not_depend_on_threads() {
         assert_eq!(trained(1), trained(3));
     }
 
     /// The gradient of a whole batch against central differences, with the same draws each time.
     #[test]
-    fn a_part_learns_by_its_gradient() {
-        let (users, plan) = (town(), model(&[]).plan);
-        let mut network = Network::new(&plan, 30, &Rng::new(1)).unwrap();
+    fn gradient_equals_central_differences() {
+        let users = histories();
+        let mut network = Network::new(&small(), 30, &Rng::new(1)).unwrap();
         let batch = Batch { histories: &users, users: &[0, 1, 2], rng: Rng::new(2) };
-        let mut part = Part::default();
-        part.gather(&batch, batch.users, 0.3, &mut Rng::new(4));
+        let mut samples = MicroBatch::default();
+        samples.fill(&batch, batch.users, 0.3, &mut Rng::new(4));
         let mut arena = Arena::new(network.space(3), 0).unwrap();
         let mut loss = |network: &Network, gradients: &mut [f32]| {
-            network.learn(&part, 0.5, 1.0, &mut Rng::new(5), gradients, &mut arena.space()).unwrap()
+            network
+                .backpropagate(&samples, 0.5, 1.0, &mut Rng::new(5), gradients, &mut arena.space())
+                .unwrap()
         };
         let mut gradients = network.layout.zeros();
         loss(&network, &mut gradients);
         let mut unused = network.layout.zeros();
-        for place in (0..network.parameters.len()).step_by(17) {
-            let start = network.parameters[place];
+        for index in (0..network.parameters.len()).step_by(17) {
+            let start = network.parameters[index];
             let mut at = |shift: f32| {
-                network.parameters[place] = start + shift;
+                network.parameters[index] = start + shift;
                 loss(&network, &mut unused)
             };
             let slope = (at(0.01) - at(-0.01)) / 0.02;
-            network.parameters[place] = start;
-            let far = (slope - f64::from(gradients[place])).abs();
-            assert!(far < 5e-3 * (1.0 + slope.abs()), "{place}: {slope} {}", gradients[place]);
+            network.parameters[index] = start;
+            let error = (slope - f64::from(gradients[index])).abs();
+            assert!(error < 5e-3 * (1.0 + slope.abs()), "{index}: {slope} {}", gradients[index]);
         }
     }
 
-    /// Adam bounds its steps, so that even the largest rate may end well; what must not be is a model that is not finite.
+    /// Adam bounds its steps, so that even the largest learning rate may converge; a non-finite model must not result.
     #[test]
-    fn a_rate_far_too_large_ends_with_advice_or_stays_finite() {
-        let mut wild = model(&[("learning_rate", 1.0), ("epochs", 60.0)]);
-        match wild.fit(&town(), &mut Fit::new(1, &mut Quiet)) {
-            Ok(_) => assert!(wild.network.unwrap().parameters.iter().all(|value| value.is_finite())),
+    fn too_large_learning_rate_ends_with_advice_or_stays_finite() {
+        let config = MultiVaeConfig { learning_rate: 1.0, epochs: 60, ..small() };
+        let mut model = MultiVae { config, ..MultiVae::default() };
+        match model.fit(&histories(), &mut Fit::new(1, &mut Quiet)) {
+            Ok(_) => assert!(model.network.unwrap().parameters.iter().all(|value| value.is_finite())),
             Err(error) => assert!(error.to_string().contains("learning_rate below 1"), "{error}"),
         }
     }

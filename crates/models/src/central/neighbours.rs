@@ -1,82 +1,67 @@
-//! The most similar rows of a sparse matrix of who has what.
+//! The most similar rows of a sparse binary matrix.
 //!
 //! For rows a and b with n_a and n_b entries and c in common:
 //! ```text
 //! cosine   c / (sqrt(n_a n_b) + shrinkage)
 //! jaccard  c / (n_a + n_b - c + shrinkage)
 //! ```
-//! Shrinkage makes similarities that rest on few common entries smaller.
+//! Shrinkage lowers similarities that rest on few entries.
 
-use crate::settings::{Setting, Settings};
-use crate::stored;
-use crate::{ModelError, Tensor};
+use crate::{ModelError, Tensor, choices, config, stored};
 use rayon::prelude::*;
-use sottovoce_core::{Histories, HistoriesBuilder};
+use sottovoce_core::Histories;
 
-/// The settings of neighbourhood models, with these defaults.
-pub(crate) fn settings(k: i64, shrinkage: f64) -> Vec<Setting> {
-    vec![
-        Setting::integer("k", k, 1..=10_000, "Number of neighbours").on_log_scale(),
-        Setting::choice("similarity", &["cosine", "jaccard"], "How alike two rows are"),
-        Setting::real(
-            "shrinkage",
-            shrinkage,
-            0.0..=1000.0,
-            "Added to the denominator: distrust of rows with few entries",
-        ),
-    ]
-}
-
-/// How alike two rows are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Similarity {
-    jaccard: bool,
-    shrinkage: f32,
-}
-
-impl Similarity {
-    /// From settings made by [`settings`].
-    pub(crate) fn new(settings: &Settings) -> Self {
-        Self {
-            jaccard: settings.word("similarity") == "jaccard",
-            shrinkage: settings.real("shrinkage") as f32,
-        }
+choices! {
+    /// A similarity of two rows.
+    pub(super) enum Similarity {
+        /// By the cosine between them.
+        Cosine => "cosine",
+        /// By the fraction of their entries that they have in common.
+        Jaccard => "jaccard",
     }
+}
 
-    /// Of rows with `a` and `b` entries, `common` (at least one) of them in common.
-    fn of(self, common: u32, a: usize, b: usize) -> f32 {
-        let together = if self.jaccard {
-            (a + b - common as usize) as f32
-        } else {
-            ((a as f64 * b as f64) as f32).sqrt()
+config! {
+    /// Settings of neighbourhood models.
+    pub(super) struct NeighbourConfig {
+        /// Number of neighbours
+        pub(super) k: usize = 100, in 1..=10_000 => [log];
+        /// Similarity of two rows
+        pub(super) similarity: Similarity = Similarity::Cosine;
+        /// Added to the denominator, which lowers the similarity of rows with few entries
+        pub(super) shrinkage: f64 = 20.0, in 0.0..=1000.0;
+    }
+}
+
+impl NeighbourConfig {
+    /// The similarity of rows with `a` and `b` entries, `common` (at least one) of them in common.
+    fn similarity_of(&self, common: u32, a: usize, b: usize) -> f32 {
+        let together = match self.similarity {
+            Similarity::Jaccard => (a + b - common as usize) as f32,
+            Similarity::Cosine => ((a as f64 * b as f64) as f32).sqrt(),
         };
-        common as f32 / (together + self.shrinkage)
+        common as f32 / (together + self.shrinkage as f32)
     }
 }
 
 /// For each row its most similar others, best first.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Neighbours {
+pub(super) struct Neighbours {
     offsets: Vec<usize>,
     rows: Vec<u32>,
     similarities: Vec<f32>,
 }
 
 impl Neighbours {
-    /// The `k` rows of `matrix` most similar to each, among those with an entry in common; equals by index.
+    /// The `k` rows of `matrix` most similar to each, among those with an entry in common; ties by index.
     ///
-    /// `matrix` must have no repeats in a row, and `by_column` be its transpose.
-    pub(crate) fn nearest(
-        matrix: &Histories,
-        by_column: &Histories,
-        k: usize,
-        similarity: Similarity,
-    ) -> Self {
+    /// Rows of `matrix` must have no duplicates; `by_column` is its transpose.
+    pub(super) fn nearest(matrix: &Histories, by_column: &Histories, config: &NeighbourConfig) -> Self {
         let lists: Vec<Vec<(u32, f32)>> = (0..matrix.users())
             .into_par_iter()
             .map_init(
-                || Scratch { common: vec![0; matrix.users()], met: Vec::new() },
-                |scratch, row| scratch.nearest(matrix, by_column, row, k, similarity),
+                || Scratch { common: vec![0; matrix.users()], candidates: Vec::new() },
+                |scratch, row| scratch.nearest(matrix, by_column, row, config),
             )
             .collect();
         Self::from_lists(&lists)
@@ -93,18 +78,18 @@ impl Neighbours {
     }
 
     /// Number of rows.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
     /// A row's neighbours and their similarities.
-    pub(crate) fn of(&self, row: usize) -> impl Iterator<Item = (u32, f32)> + '_ {
+    pub(super) fn of(&self, row: usize) -> impl Iterator<Item = (u32, f32)> + '_ {
         let range = self.offsets[row]..self.offsets[row + 1];
         self.rows[range.clone()].iter().copied().zip(self.similarities[range].iter().copied())
     }
 
-    /// For each row those that have it as a neighbour, by index.
-    pub(crate) fn reversed(&self) -> Neighbours {
+    /// For each row the rows that have it as a neighbour, by index.
+    pub(super) fn reversed(&self) -> Neighbours {
         let mut lists = vec![Vec::new(); self.len()];
         for row in 0..self.len() {
             for (neighbour, similarity) in self.of(row) {
@@ -115,7 +100,7 @@ impl Neighbours {
     }
 
     /// As stored: how many neighbours each row has, then all neighbours and similarities.
-    pub(crate) fn tensors(&self) -> Vec<Tensor> {
+    pub(super) fn tensors(&self) -> Vec<Tensor> {
         let counts = self.offsets.windows(2).map(|pair| (pair[1] - pair[0]) as u32).collect();
         vec![
             stored::indices("counts", [self.len()], counts),
@@ -124,8 +109,8 @@ impl Neighbours {
         ]
     }
 
-    /// Reads what [`tensors`](Self::tensors) gave, for this many rows.
-    pub(crate) fn restore(tensors: &[Tensor], rows: usize) -> Result<Self, ModelError> {
+    /// Reads what [`tensors`](Self::tensors) wrote, for this many rows.
+    pub(super) fn restore(tensors: &[Tensor], rows: usize) -> Result<Self, ModelError> {
         let counts = stored::take_indices(tensors, "counts", &[rows])?;
         let length = stored::length(tensors, "neighbours")?;
         let neighbours = stored::take_indices(tensors, "neighbours", &[length])?;
@@ -150,7 +135,7 @@ struct Scratch {
     /// Entries in common with each row; all zero between rows.
     common: Vec<u32>,
     /// Rows with an entry in common.
-    met: Vec<u32>,
+    candidates: Vec<u32>,
 }
 
 impl Scratch {
@@ -159,33 +144,32 @@ impl Scratch {
         matrix: &Histories,
         by_column: &Histories,
         row: usize,
-        k: usize,
-        similarity: Similarity,
+        config: &NeighbourConfig,
     ) -> Vec<(u32, f32)> {
         for &column in matrix.of(row) {
             for &other in by_column.of(column as usize) {
                 let common = &mut self.common[other as usize];
                 if *common == 0 {
-                    self.met.push(other);
+                    self.candidates.push(other);
                 }
                 *common += 1;
             }
         }
-        let mut list = Vec::with_capacity(self.met.len());
-        for other in self.met.drain(..) {
+        let mut list = Vec::with_capacity(self.candidates.len());
+        for other in self.candidates.drain(..) {
             let common = std::mem::take(&mut self.common[other as usize]);
             if other as usize != row {
                 let (a, b) = (matrix.of(row).len(), matrix.of(other as usize).len());
-                list.push((other, similarity.of(common, a, b)));
+                list.push((other, config.similarity_of(common, a, b)));
             }
         }
-        keep_best(&mut list, k);
+        retain_best(&mut list, config.k);
         list
     }
 }
 
-/// Leaves the `k` best, best first, equals by index.
-fn keep_best(list: &mut Vec<(u32, f32)>, k: usize) {
+/// Leaves the `k` most similar, best first, ties by index.
+fn retain_best(list: &mut Vec<(u32, f32)>, k: usize) {
     let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
     if list.len() > k {
         list.select_nth_unstable_by(k - 1, order);
@@ -195,24 +179,6 @@ fn keep_best(list: &mut Vec<(u32, f32)>, k: usize) {
     list.shrink_to_fit();
 }
 
-/// Each user's items ascending, each once.
-pub(crate) fn distinct(train: &Histories) -> Histories {
-    let mut builder = HistoriesBuilder::new(train.catalog_size(), false, false);
-    for items in train.sorted().iter() {
-        for once in items.chunk_by(|a, b| a == b) {
-            // An item of the catalog always is taken.
-            let _ = builder.push(once[0], 0.0, 0);
-        }
-        builder.end_user();
-    }
-    builder.finish()
-}
-
-/// Histories of no one, for a model before it has learnt.
-pub(crate) fn nobody() -> Histories {
-    HistoriesBuilder::new(0, false, false).finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +186,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// All pairs, by sets.
-    fn brute_force(lists: &[Vec<u32>], k: usize, similarity: Similarity) -> Vec<Vec<(u32, f32)>> {
+    fn brute_force(lists: &[Vec<u32>], config: &NeighbourConfig) -> Vec<Vec<(u32, f32)>> {
         let sets: Vec<BTreeSet<u32>> = lists.iter().map(|list| list.iter().copied().collect()).collect();
         let nearest = |a: usize| {
             let mut all: Vec<(u32, f32)> = (0..sets.len())
@@ -229,12 +195,12 @@ mod tests {
                     let common = sets[a].intersection(&sets[b]).count() as f32;
                     let union = sets[a].union(&sets[b]).count() as f32;
                     let cosine = ((sets[a].len() * sets[b].len()) as f32).sqrt();
-                    let below = if similarity.jaccard { union } else { cosine };
-                    (b as u32, common / (below + similarity.shrinkage))
+                    let denominator = if config.similarity == Similarity::Jaccard { union } else { cosine };
+                    (b as u32, common / (denominator + config.shrinkage as f32))
                 })
                 .collect();
             all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            all.truncate(k);
+            all.truncate(config.k);
             all
         };
         (0..sets.len()).map(nearest).collect()
@@ -242,14 +208,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nearest_rows_are_those_of_brute_force(
+        fn nearest_rows_equal_brute_force(
             lists in prop::collection::vec(prop::collection::vec(0u32..12, 0..9), 1..15),
-            k in 1usize..6, jaccard: bool, shrinkage in prop::sample::select(vec![0.0f32, 3.5]),
+            k in 1usize..6, jaccard: bool, shrinkage in prop::sample::select(vec![0.0, 3.5]),
         ) {
-            let similarity = Similarity { jaccard, shrinkage };
-            let matrix = distinct(&Histories::from_lists(&lists, 12).unwrap());
-            let found = Neighbours::nearest(&matrix, &matrix.transposed(), k, similarity);
-            for (row, expected) in brute_force(&lists, k, similarity).into_iter().enumerate() {
+            let similarity = if jaccard { Similarity::Jaccard } else { Similarity::Cosine };
+            let config = NeighbourConfig { k, similarity, shrinkage };
+            let matrix = Histories::from_lists(&lists, 12).unwrap().deduplicated();
+            let found = Neighbours::nearest(&matrix, &matrix.transposed(), &config);
+            for (row, expected) in brute_force(&lists, &config).into_iter().enumerate() {
                 prop_assert_eq!(found.of(row).collect::<Vec<_>>(), expected);
             }
             let mut back: Vec<(u32, u32)> = Vec::new();
@@ -265,10 +232,10 @@ mod tests {
     }
 
     #[test]
-    fn stored_neighbours_that_cannot_be_are_refused() {
+    fn rejects_inconsistent_stored_neighbours() {
         let matrix = Histories::from_lists(&[vec![0, 1], vec![1], vec![0]], 2).unwrap();
-        let similarity = Similarity { jaccard: false, shrinkage: 0.0 };
-        let neighbours = Neighbours::nearest(&matrix, &matrix.transposed(), 2, similarity);
+        let config = NeighbourConfig { k: 2, shrinkage: 0.0, ..NeighbourConfig::default() };
+        let neighbours = Neighbours::nearest(&matrix, &matrix.transposed(), &config);
         let tensors = neighbours.tensors();
         assert_eq!(Neighbours::restore(&tensors, 3).unwrap(), neighbours);
         assert!(Neighbours::restore(&tensors, 2).is_err());

@@ -1,21 +1,19 @@
-//! Random: a score for each user and item drawn by the seed. The floor below which no model should fall.
+//! Random scores, which every model should beat.
 //!
-//! score(u, i) is uniform in [0, 1), a hash of (seed, u, i): any user can be scored alone and always gets the same.
+//! score(u, i) is uniform in [0, 1), a function of (seed, u, i): any user can be scored alone, with the same result each time.
 
-use crate::registry::Model;
-use crate::settings::Settings;
-use crate::stored;
-use crate::{Fit, ModelError, Recommender, Summary, Tensor};
+use crate::registry::CentralModel;
+use crate::{Fit, ModelError, Recommender, Summary, Tensor, stored};
 use sottovoce_core::{Histories, Rng};
 
 /// The registry's entry.
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: CentralModel = CentralModel {
     name: "random",
     title: "Random",
-    what: "Scores drawn at random: the floor",
+    summary: "Random scores, which every model should beat",
     paper: "none",
-    settings: Vec::new,
-    build: |_: &Settings| Box::new(Random::default()),
+    schema: Vec::new,
+    build: |_| Box::new(Random::default()),
 };
 
 #[derive(Default)]
@@ -33,9 +31,9 @@ impl Recommender for Random {
 
     fn score(&self, user: usize, into: &mut [f32]) {
         assert!(user < self.users, "user {user} of {}", self.users);
-        assert_eq!(into.len(), self.items, "one score an item");
+        assert_eq!(into.len(), self.items, "one score per item");
         let mut rng = Rng::new(self.seed).stream("random", user as u64);
-        // 24 bits are all that an f32 below 1 can tell apart.
+        // An f32 below 1 has 24 significant bits.
         into.fill_with(|| (rng.next_u32() >> 8) as f32 / (1 << 24) as f32);
     }
 

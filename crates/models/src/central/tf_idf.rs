@@ -1,25 +1,27 @@
-//! Weights of features by how rare they are.
+//! TF-IDF weights of item features.
 
+use crate::{ModelError, Tensor, stored};
 use sottovoce_core::{Facts, math};
 
 /// Each item's features with their TF-IDF weights, in the order of the facts, scaled to length 1.
 ///
-/// A feature comes once in an item, so that its weight is the logarithm of all items over those that have it.
+/// An item has a feature at most once, so that its weight is the inverse document frequency.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Weights {
+pub(super) struct TfIdf {
     /// Where each item's weights end.
     ends: Vec<usize>,
     values: Vec<f32>,
 }
 
-impl Weights {
-    pub(crate) fn of(facts: &Facts) -> Self {
-        let rarity: Vec<f32> = (0..facts.features()).map(|feature| rarity(facts, feature)).collect();
+impl TfIdf {
+    /// Of all items.
+    pub(super) fn of(facts: &Facts) -> Self {
+        let idf: Vec<f32> = (0..facts.features()).map(|feature| idf(facts, feature)).collect();
         let mut weights = Self::default();
         for item in 0..facts.items() {
-            let own = || facts.of(item).iter().map(|feature| rarity[feature as usize]);
+            let own = || facts.of(item).iter().map(|feature| idf[feature as usize]);
             let length = own().map(|weight| weight * weight).sum::<f32>().sqrt();
-            // Features that all items have weigh nothing, and an item may have no other.
+            // Features that all items have weigh 0, and an item may have no others.
             weights.values.extend(own().map(|weight| if length > 0.0 { weight / length } else { 0.0 }));
             weights.ends.push(weights.values.len());
         }
@@ -27,24 +29,37 @@ impl Weights {
     }
 
     /// The weights of an item's features.
-    pub(crate) fn item(&self, item: usize) -> &[f32] {
+    pub(super) fn item(&self, item: usize) -> &[f32] {
         &self.values[self.start(item)..self.ends[item]]
     }
 
-    /// The same, to be changed.
-    pub(crate) fn item_mut(&mut self, item: usize) -> &mut [f32] {
+    /// The same, mutable.
+    pub(super) fn item_mut(&mut self, item: usize) -> &mut [f32] {
         let start = self.start(item);
         &mut self.values[start..self.ends[item]]
     }
 
-    /// The weights of all items, one after the other.
-    pub(crate) fn values(&self) -> &[f32] {
+    /// The weights of all items, item by item.
+    pub(super) fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// The same, to be changed.
-    pub(crate) fn values_mut(&mut self) -> &mut [f32] {
-        &mut self.values
+    /// Those of the same items, from a stored tensor.
+    pub(super) fn restore(facts: &Facts, tensors: &[Tensor], name: &str) -> Result<Self, ModelError> {
+        let computed = Self::of(facts);
+        let values = stored::take_floats(tensors, name, &[computed.values.len()])?.to_vec();
+        Ok(Self { values, ..computed })
+    }
+
+    /// An item's features, with the products of their weights and a user's.
+    pub(super) fn products<'a>(
+        &'a self,
+        facts: &'a Facts,
+        user: &'a [f32],
+        item: usize,
+    ) -> impl Iterator<Item = (u32, f32)> + 'a {
+        let own = facts.of(item).iter().zip(self.item(item));
+        own.map(|(feature, weight)| (feature, user[feature as usize] * weight))
     }
 
     fn start(&self, item: usize) -> usize {
@@ -52,18 +67,18 @@ impl Weights {
     }
 
     /// The mean of some items' weights, by feature, into an array of zeros.
-    pub(crate) fn mean(&self, facts: &Facts, items: &[u32], into: &mut [f32]) {
-        let share = 1.0 / items.len().max(1) as f32;
+    pub(super) fn mean(&self, facts: &Facts, items: &[u32], into: &mut [f32]) {
+        let scale = 1.0 / items.len().max(1) as f32;
         for &item in items {
             for (feature, weight) in facts.of(item as usize).iter().zip(self.item(item as usize)) {
-                into[feature as usize] += share * weight;
+                into[feature as usize] += scale * weight;
             }
         }
     }
 }
 
-fn rarity(facts: &Facts, feature: usize) -> f32 {
-    let having = facts.holders(feature).len().max(1) as f64;
+fn idf(facts: &Facts, feature: usize) -> f32 {
+    let having = facts.items_with(feature).len().max(1) as f64;
     math::ln(facts.items() as f64 / having).max(0.0) as f32
 }
 
@@ -72,10 +87,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rare_features_weigh_more_and_common_ones_nothing() {
+    fn rare_features_weigh_more_and_ubiquitous_ones_nothing() {
         let names = [("all", 1), ("half", 1), ("one", 1)];
         let facts = Facts::of_lists(&names, &[vec![0, 1, 2], vec![0, 1], vec![0], vec![0]]);
-        let weights = Weights::of(&facts);
+        let weights = TfIdf::of(&facts);
         let [half, one] = [2f32.ln(), 4f32.ln()];
         let length = half.hypot(one);
         let found = weights.item(0);

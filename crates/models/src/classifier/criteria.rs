@@ -12,7 +12,7 @@ pub enum Criterion {
     Labels,
     /// MW: how near the local model stayed to the shared one, 1 / sqrt(|theta - theta_u| + 1).
     Closeness,
-    /// CB: images of the rarest class over images of the commonest, over all classes of the task.
+    /// CB: images of the rarest class over images of the commonest, over all classes of the input.
     Balance,
     /// IS: the share of sharp images.
     Sharpness,

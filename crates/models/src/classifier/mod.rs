@@ -10,12 +10,12 @@
 //! **What leaves the device**: the local model minus the shared one, whole; the number of images, where the round asks for
 //! it; and those [`Criterion`]s that the round asks for and the owner lets go.
 
+mod client;
 mod criteria;
-mod device;
 mod network;
-mod shared;
+mod server;
 
+pub use client::{Classifier, Scratch, TrainConfig};
 pub use criteria::Criterion;
-pub use device::{Classifier, Schooling, Working};
 pub use network::{Architecture, Network};
-pub use shared::ClassifierShared;
+pub use server::ClassifierServer;

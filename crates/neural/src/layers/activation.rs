@@ -11,7 +11,7 @@
 
 use crate::Real;
 use crate::error::{Result, expect_len};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// An activation that works in place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,13 +33,13 @@ impl Activation {
     pub fn apply<R: Real>(self, values: &mut [R]) {
         match self {
             Self::Identity => {}
-            Self::Relu => fastest(Each(values, |x| if x < R::ZERO { R::ZERO } else { x })),
+            Self::Relu => simd_dispatch(Each(values, |x| if x < R::ZERO { R::ZERO } else { x })),
             Self::LeakyRelu(slope) => {
                 let slope = R::of(slope.max(0.0));
-                fastest(Each(values, move |x| if x < R::ZERO { slope * x } else { x }));
+                simd_dispatch(Each(values, move |x| if x < R::ZERO { slope * x } else { x }));
             }
-            Self::Sigmoid => fastest(Each(values, R::sigmoid)),
-            Self::Tanh => fastest(Each(values, R::tanh)),
+            Self::Sigmoid => simd_dispatch(Each(values, R::sigmoid)),
+            Self::Tanh => simd_dispatch(Each(values, R::tanh)),
         }
     }
 
@@ -51,13 +51,13 @@ impl Activation {
         expect_len("gradient of an activation", gradient.len(), y.len())?;
         match self {
             Self::Identity => {}
-            Self::Relu => fastest(Pairs(y, gradient, |y, dy| if y > R::ZERO { dy } else { R::ZERO })),
+            Self::Relu => simd_dispatch(Pairs(y, gradient, |y, dy| if y > R::ZERO { dy } else { R::ZERO })),
             Self::LeakyRelu(slope) => {
                 let slope = R::of(slope.max(0.0));
-                fastest(Pairs(y, gradient, move |y, dy| if y > R::ZERO { dy } else { slope * dy }));
+                simd_dispatch(Pairs(y, gradient, move |y, dy| if y > R::ZERO { dy } else { slope * dy }));
             }
-            Self::Sigmoid => fastest(Pairs(y, gradient, |y, dy| dy * y * (R::ONE - y))),
-            Self::Tanh => fastest(Pairs(y, gradient, |y, dy| dy * (R::ONE - y * y))),
+            Self::Sigmoid => simd_dispatch(Pairs(y, gradient, |y, dy| dy * y * (R::ONE - y))),
+            Self::Tanh => simd_dispatch(Pairs(y, gradient, |y, dy| dy * (R::ONE - y * y))),
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Activation {
 
 struct Each<'v, R, F>(&'v mut [R], F);
 
-impl<R: Real, F: Fn(R) -> R> Work for Each<'_, R, F> {
+impl<R: Real, F: Fn(R) -> R> SimdKernel for Each<'_, R, F> {
     type Output = ();
 
     #[inline(always)]
@@ -78,7 +78,7 @@ impl<R: Real, F: Fn(R) -> R> Work for Each<'_, R, F> {
 
 struct Pairs<'v, R, F>(&'v [R], &'v mut [R], F);
 
-impl<R: Real, F: Fn(R, R) -> R> Work for Pairs<'_, R, F> {
+impl<R: Real, F: Fn(R, R) -> R> SimdKernel for Pairs<'_, R, F> {
     type Output = ();
 
     #[inline(always)]
@@ -99,7 +99,7 @@ const GELU_CUBE: f64 = 0.044_715;
 pub fn gelu<R: Real>(x: &[R], y: &mut [R]) -> Result<()> {
     expect_len("output of GELU", y.len(), x.len())?;
     let (scale, cube, half) = (R::of(GELU_SCALE), R::of(GELU_CUBE), R::of(0.5));
-    fastest(Pairs(x, y, move |x, _| half * x * (R::ONE + R::tanh(scale * (x + cube * x * x * x)))));
+    simd_dispatch(Pairs(x, y, move |x, _| half * x * (R::ONE + R::tanh(scale * (x + cube * x * x * x)))));
     Ok(())
 }
 
@@ -111,7 +111,7 @@ pub fn gelu_backward<R: Real>(x: &[R], gradient: &mut [R]) -> Result<()> {
     expect_len("gradient of GELU", gradient.len(), x.len())?;
     let (scale, cube, half) = (R::of(GELU_SCALE), R::of(GELU_CUBE), R::of(0.5));
     let three = R::of(3.0);
-    fastest(Pairs(x, gradient, move |x, dy| {
+    simd_dispatch(Pairs(x, gradient, move |x, dy| {
         let t = R::tanh(scale * (x + cube * x * x * x));
         let inner = scale * (R::ONE + three * cube * x * x);
         dy * half * (R::ONE + t + x * (R::ONE - t * t) * inner)

@@ -15,7 +15,7 @@ use super::softmax::{softmax_row, softmax_row_backward};
 use crate::error::{Result, expect_len, rows_of, setting, size};
 use crate::products::{Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product};
 use crate::{Arithmetic, Layout, Real, Space};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Who looks at what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,14 +145,14 @@ impl Attention {
         let v = self.value.forward(parameters, source, space)?;
         let scores = size("attention weights", &[batch, self.heads, shape.queries, shape.source])?;
         let (weights, context) = (space.zeros(scores)?, space.zeros(x.len())?);
-        for place in self.places(shape) {
-            let p = &mut weights[place.scores..][..shape.scores()];
-            let queries = self.head(q, place.queries, shape.queries)?;
-            let keys = self.head(k, place.source, shape.source)?;
+        for at in self.head_offsets(shape) {
+            let p = &mut weights[at.scores..][..shape.scores()];
+            let queries = self.head(q, at.queries, shape.queries)?;
+            let keys = self.head(k, at.source, shape.source)?;
             add_product_by_transposed(self.arithmetic, queries, keys, MatrixMut::new(p, shape.source)?)?;
-            fastest(Normalise { p, shape, mask: self.mask, scale: self.scale() });
-            let values = self.head(v, place.source, shape.source)?;
-            let into = self.head_mut(context, place.queries, shape.queries)?;
+            simd_dispatch(Normalise { p, shape, mask: self.mask, scale: self.scale() });
+            let values = self.head(v, at.source, shape.source)?;
+            let into = self.head_mut(context, at.queries, shape.queries)?;
             add_product(self.arithmetic, Matrix::new(p, shape.source)?, values, into)?;
         }
         let output = self.output.forward(parameters, context, space)?;
@@ -185,12 +185,12 @@ impl Attention {
             v: space.zeros(tape.v.len())?,
         };
         let scores = space.take(tape.shape.scores())?;
-        for place in self.places(tape.shape) {
+        for at in self.head_offsets(tape.shape) {
             match dy.weights {
-                Some(weights) => scores.copy_from_slice(&weights[place.scores..][..tape.shape.scores()]),
+                Some(weights) => scores.copy_from_slice(&weights[at.scores..][..tape.shape.scores()]),
                 None => scores.fill(R::ZERO),
             }
-            self.head_backward(tape, place, dcontext, &mut d, scores)?;
+            self.head_backward(tape, at, dcontext, &mut d, scores)?;
         }
         let AttentionGradients { queries, mut source } = into;
         self.query.backward(parameters, tape.x, d.q, gradients, queries)?;
@@ -202,24 +202,24 @@ impl Attention {
     fn head_backward<R: Real>(
         &self,
         tape: &AttentionTape<'_, R>,
-        place: Place,
+        at: HeadOffsets,
         dcontext: &[R],
         d: &mut Projections<'_, R>,
         scores: &mut [R],
     ) -> Result<()> {
         let (shape, arithmetic) = (tape.shape, self.arithmetic);
-        let p = &tape.weights[place.scores..][..shape.scores()];
-        let dcontext = self.head(dcontext, place.queries, shape.queries)?;
-        let dv = self.head_mut(d.v, place.source, shape.source)?;
+        let p = &tape.weights[at.scores..][..shape.scores()];
+        let dcontext = self.head(dcontext, at.queries, shape.queries)?;
+        let dv = self.head_mut(d.v, at.source, shape.source)?;
         add_transposed_product(arithmetic, Matrix::new(p, shape.source)?, dcontext, dv)?;
-        let values = self.head(tape.v, place.source, shape.source)?;
+        let values = self.head(tape.v, at.source, shape.source)?;
         add_product_by_transposed(arithmetic, dcontext, values, MatrixMut::new(scores, shape.source)?)?;
-        fastest(NormaliseBack { p, scores, width: shape.source, scale: self.scale() });
+        simd_dispatch(NormaliseBack { p, scores, width: shape.source, scale: self.scale() });
         let dz = Matrix::new(scores, shape.source)?;
-        let keys = self.head(tape.k, place.source, shape.source)?;
-        add_product(arithmetic, dz, keys, self.head_mut(d.q, place.queries, shape.queries)?)?;
-        let queries = self.head(tape.q, place.queries, shape.queries)?;
-        add_transposed_product(arithmetic, dz, queries, self.head_mut(d.k, place.source, shape.source)?)
+        let keys = self.head(tape.k, at.source, shape.source)?;
+        add_product(arithmetic, dz, keys, self.head_mut(d.q, at.queries, shape.queries)?)?;
+        let queries = self.head(tape.q, at.queries, shape.queries)?;
+        add_transposed_product(arithmetic, dz, queries, self.head_mut(d.k, at.source, shape.source)?)
     }
 
     fn shape(&self, queries: usize, source: usize, batch: usize) -> Result<Shape> {
@@ -246,12 +246,12 @@ impl Attention {
     }
 
     /// Every head of every sequence.
-    fn places(&self, shape: Shape) -> impl Iterator<Item = Place> + use<> {
+    fn head_offsets(&self, shape: Shape) -> impl Iterator<Item = HeadOffsets> + use<> {
         let (heads, width) = (self.heads, self.width);
         (0..shape.batch * heads).map(move |n| {
             let (b, head) = (n / heads, n % heads);
             let column = head * (width / heads);
-            Place {
+            HeadOffsets {
                 scores: n * shape.scores(),
                 queries: b * shape.queries * width + column,
                 source: b * shape.source * width + column,
@@ -283,7 +283,7 @@ impl Shape {
 
 /// Where a head of a sequence starts in the weights, in arrays like the queries, and in arrays like the source.
 #[derive(Clone, Copy)]
-struct Place {
+struct HeadOffsets {
     scores: usize,
     queries: usize,
     source: usize,
@@ -303,7 +303,7 @@ struct Normalise<'s, R> {
     scale: R,
 }
 
-impl<R: Real> Work for Normalise<'_, R> {
+impl<R: Real> SimdKernel for Normalise<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -325,7 +325,7 @@ struct NormaliseBack<'s, R> {
     scale: R,
 }
 
-impl<R: Real> Work for NormaliseBack<'_, R> {
+impl<R: Real> SimdKernel for NormaliseBack<'_, R> {
     type Output = ();
 
     /// What is masked has p = 0, and so no gradient.

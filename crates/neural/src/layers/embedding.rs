@@ -86,7 +86,7 @@ impl Embedding {
         Ok(())
     }
 
-    /// A place for gradients by rows, with room for so many.
+    /// Row gradients of this table, with capacity for so many rows.
     ///
     /// # Errors
     /// If the table has more rows than a 32-bit index reaches.

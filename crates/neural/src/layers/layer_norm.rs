@@ -9,7 +9,7 @@
 use crate::error::{Result, expect_len, rows_of};
 use crate::kernels::{dots, sum};
 use crate::{Init, Layout, Real, Role, Slot, Space};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Added to variances, as in PyTorch.
 pub(crate) const EPSILON: f64 = 1e-5;
@@ -65,7 +65,7 @@ impl LayerNorm {
             normalised: space.copy(x)?,
             scales: space.take(rows)?,
         };
-        fastest(Forward { weight, bias, tape: &mut tape });
+        simd_dispatch(Forward { weight, bias, tape: &mut tape });
         Ok(tape)
     }
 
@@ -85,7 +85,7 @@ impl LayerNorm {
         add_scale_and_shift((self.weight, self.bias), tape.normalised, dy, gradients)?;
         let Some(dx) = dx else { return Ok(()) };
         expect_len("gradient of LayerNorm's input", dx.len(), dy.len())?;
-        fastest(Back { weight: self.weight.of(parameters)?, tape, dy, dx });
+        simd_dispatch(Back { weight: self.weight.of(parameters)?, tape, dy, dx });
         Ok(())
     }
 }
@@ -118,7 +118,7 @@ struct Forward<'s, 'a, R> {
     tape: &'s mut LayerNormTape<'a, R>,
 }
 
-impl<R: Real> Work for Forward<'_, '_, R> {
+impl<R: Real> SimdKernel for Forward<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -146,7 +146,7 @@ struct Back<'s, 'a, R> {
     dx: &'s mut [R],
 }
 
-impl<R: Real> Work for Back<'_, '_, R> {
+impl<R: Real> SimdKernel for Back<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]

@@ -11,7 +11,7 @@ use crate::error::{Result, expect_len, rows_of};
 use crate::kernels::{add, add_scaled};
 use crate::products::{Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product};
 use crate::{Arithmetic, Init, Layout, Real, Role, RowGradients, Slot, Space, SparseRows};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// y = x W + b.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ impl Linear {
     ) -> Result<&'a mut [R]> {
         expect_len("width of Linear's sparse input", x.width(), self.inputs)?;
         let y = self.biased(parameters, x.rows(), space)?;
-        fastest(SparseForward { x, weight: self.weight.of(parameters)?, y, outputs: self.outputs });
+        simd_dispatch(SparseForward { x, weight: self.weight.of(parameters)?, y, outputs: self.outputs });
         Ok(y)
     }
 
@@ -219,7 +219,7 @@ impl Linear {
     ) -> Result<()> {
         let dy = self.sparse_gradient(x, dy)?;
         let weight = self.weight.of_mut(gradients)?;
-        fastest(SparseBackward { x, dy, weight, outputs: self.outputs });
+        simd_dispatch(SparseBackward { x, dy, weight, outputs: self.outputs });
         self.add_bias_gradient(dy, gradients)
     }
 
@@ -258,7 +258,7 @@ struct SparseForward<'s, R> {
     outputs: usize,
 }
 
-impl<R: Real> Work for SparseForward<'_, R> {
+impl<R: Real> SimdKernel for SparseForward<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -278,7 +278,7 @@ struct SparseBackward<'s, R> {
     outputs: usize,
 }
 
-impl<R: Real> Work for SparseBackward<'_, R> {
+impl<R: Real> SimdKernel for SparseBackward<'_, R> {
     type Output = ();
 
     #[inline(always)]

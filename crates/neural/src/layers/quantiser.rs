@@ -9,7 +9,7 @@
 
 use crate::error::{Result, expect_len, rows_of};
 use crate::{Init, Layout, Real, Role, Slot, Space};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Replaces vectors by the nearest of a codebook.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl Quantiser {
         let mut distance = 0.0;
         let pairs = z.chunks_exact(self.width).zip(output.chunks_exact_mut(self.width));
         for ((z, output), code) in pairs.zip(codes.iter_mut()) {
-            let (nearest, far) = fastest(Nearest { z, codebook });
+            let (nearest, far) = simd_dispatch(Nearest { z, codebook });
             *code = nearest as u32;
             distance += R::to_f64(far);
             output.copy_from_slice(&codebook[nearest * self.width..][..self.width]);
@@ -109,7 +109,7 @@ struct Nearest<'s, R> {
     codebook: &'s [R],
 }
 
-impl<R: Real> Work for Nearest<'_, R> {
+impl<R: Real> SimdKernel for Nearest<'_, R> {
     type Output = (usize, R);
 
     #[inline(always)]

@@ -7,7 +7,7 @@
 use crate::Real;
 use crate::error::{Result, expect_len, rows_of};
 use crate::kernels::{dots, largest, sum};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Replaces each row of this width by its softmax.
 ///
@@ -15,13 +15,13 @@ use sottovoce_core::{Work, fastest};
 /// If the values are not whole rows.
 pub fn softmax<R: Real>(values: &mut [R], width: usize) -> Result<()> {
     rows_of("input of softmax", values.len(), width)?;
-    fastest(Rows(values, width));
+    simd_dispatch(Rows(values, width));
     Ok(())
 }
 
 struct Rows<'v, R>(&'v mut [R], usize);
 
-impl<R: Real> Work for Rows<'_, R> {
+impl<R: Real> SimdKernel for Rows<'_, R> {
     type Output = ();
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use super::expect_gradient;
 use crate::error::{Result, expect_len, rows_of};
 use crate::kernels::LogProduct;
 use crate::{Real, SparseRows};
-use sottovoce_core::{Work, fastest};
+use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// `factor *` the sum of binary cross-entropies of logits x and targets t within [0, 1].
 ///
@@ -20,7 +20,7 @@ pub fn bce_with_logits<R: Real>(x: &[R], targets: &[R], factor: f64, dx: Option<
     rows_of("logits", x.len(), 1)?;
     expect_len("targets", targets.len(), x.len())?;
     expect_gradient(dx.as_deref_mut(), x.len())?;
-    let mut sum = fastest(Softplus { x, factor: R::of(factor), dx: dx.as_deref_mut() });
+    let mut sum = simd_dispatch(Softplus { x, factor: R::of(factor), dx: dx.as_deref_mut() });
     for (&x, &target) in x.iter().zip(targets) {
         sum -= R::to_f64(x * target);
     }
@@ -47,13 +47,13 @@ pub fn bce_with_logits_sparse<R: Real>(
     let width = targets.width();
     expect_len("rows of logits", rows_of("logits", x.len(), width)?, targets.rows())?;
     expect_gradient(dx.as_deref_mut(), x.len())?;
-    let mut sum = fastest(Softplus { x, factor: R::of(factor), dx: dx.as_deref_mut() });
+    let mut sum = simd_dispatch(Softplus { x, factor: R::of(factor), dx: dx.as_deref_mut() });
     for row in 0..targets.rows() {
         for (column, target) in targets.row(row) {
-            let place = row * width + column;
-            sum -= R::to_f64(x[place] * target);
+            let index = row * width + column;
+            sum -= R::to_f64(x[index] * target);
             if let Some(dx) = &mut dx {
-                dx[place] -= R::of(factor) * target;
+                dx[index] -= R::of(factor) * target;
             }
         }
     }
@@ -67,7 +67,7 @@ struct Softplus<'s, R> {
     dx: Option<&'s mut [R]>,
 }
 
-impl<R: Real> Work for Softplus<'_, R> {
+impl<R: Real> SimdKernel for Softplus<'_, R> {
     type Output = f64;
 
     #[inline(always)]

@@ -10,7 +10,7 @@ use super::expect_gradient;
 use crate::error::{Result, expect_len, rows_of};
 use crate::kernels::largest;
 use crate::{NeuralError, Real, SparseRows};
-use sottovoce_core::{Work, fastest, math};
+use sottovoce_core::{SimdKernel, math, simd_dispatch};
 
 /// `factor *` the sum over rows of logits of the cross-entropy with one class each.
 ///
@@ -28,12 +28,7 @@ pub fn cross_entropy<R: Real>(
     if let Some(&class) = classes.iter().find(|&&class| class as usize >= width) {
         return Err(NeuralError::Index { what: "class", index: class as usize, below: width });
     }
-    let mut sum = 0.0;
-    for (row, (x, &class)) in x.chunks_exact(width).zip(classes).enumerate() {
-        let dx = dx.as_deref_mut().map(|dx| &mut dx[row * width..][..width]);
-        sum += row_loss(x, [(class as usize, R::ONE)].into_iter(), factor, dx);
-    }
-    Ok(factor * sum)
+    Ok(sum_rows(x, width, factor, dx, |row| [(classes[row] as usize, R::ONE)].into_iter()))
 }
 
 /// `factor *` the sum over rows of logits of the cross-entropy with counts.
@@ -49,12 +44,23 @@ pub fn multinomial<R: Real>(
     let width = counts.width();
     expect_len("rows of logits", rows_of("logits", x.len(), width)?, counts.rows())?;
     expect_gradient(dx.as_deref_mut(), x.len())?;
+    Ok(sum_rows(x, width, factor, dx, |row| counts.row(row)))
+}
+
+/// `factor *` the sum of the losses of all rows, given each row's counts.
+fn sum_rows<R: Real, C: Iterator<Item = (usize, R)> + Clone>(
+    x: &[R],
+    width: usize,
+    factor: f64,
+    mut dx: Option<&mut [R]>,
+    counts: impl Fn(usize) -> C,
+) -> f64 {
     let mut sum = 0.0;
     for (row, x) in x.chunks_exact(width).enumerate() {
         let dx = dx.as_deref_mut().map(|dx| &mut dx[row * width..][..width]);
-        sum += row_loss(x, counts.row(row), factor, dx);
+        sum += row_loss(x, counts(row), factor, dx);
     }
-    Ok(factor * sum)
+    factor * sum
 }
 
 fn row_loss<R: Real>(
@@ -63,16 +69,16 @@ fn row_loss<R: Real>(
     factor: f64,
     dx: Option<&mut [R]>,
 ) -> f64 {
-    let (most, sum) = fastest(Exponentials(x));
+    let (most, sum) = simd_dispatch(Exponentials(x));
     let logarithm = R::to_f64(most) + math::ln(R::to_f64(sum));
     let total = counts.clone().map(|(_, count)| count).sum::<R>();
     let loss =
-        counts.clone().map(|(place, count)| R::to_f64(count) * (logarithm - R::to_f64(x[place]))).sum();
+        counts.clone().map(|(column, count)| R::to_f64(count) * (logarithm - R::to_f64(x[column]))).sum();
     if let Some(dx) = dx {
         let factor = R::of(factor);
-        fastest(AddSoftmax { x, most, scale: factor * total / sum, dx });
-        for (place, count) in counts {
-            dx[place] -= factor * count;
+        simd_dispatch(AddSoftmax { x, most, scale: factor * total / sum, dx });
+        for (column, count) in counts {
+            dx[column] -= factor * count;
         }
     }
     loss
@@ -81,7 +87,7 @@ fn row_loss<R: Real>(
 /// The largest value and the sum of e^(x - largest).
 struct Exponentials<'s, R>(&'s [R]);
 
-impl<R: Real> Work for Exponentials<'_, R> {
+impl<R: Real> SimdKernel for Exponentials<'_, R> {
     type Output = (R, R);
 
     #[inline(always)]
@@ -109,7 +115,7 @@ struct AddSoftmax<'s, R> {
     dx: &'s mut [R],
 }
 
-impl<R: Real> Work for AddSoftmax<'_, R> {
+impl<R: Real> SimdKernel for AddSoftmax<'_, R> {
     type Output = ();
 
     #[inline(always)]

@@ -14,14 +14,14 @@ const VERSION: u8 = 1;
 
 /// The bound and how it moves.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Adaptive {
+pub struct AdaptiveClip {
     bound: f64,
     quantile: f64,
     rate: f64,
     count_noise: f64,
 }
 
-impl Adaptive {
+impl AdaptiveClip {
     /// Length of the state as bytes: magic, version, four numbers.
     pub const BYTES: usize = 5 + 4 * 8;
 
@@ -86,7 +86,7 @@ impl Adaptive {
         bytes
     }
 
-    /// The state from [`Adaptive::to_bytes`].
+    /// The state from [`AdaptiveClip::to_bytes`].
     ///
     /// # Errors
     /// If the bytes are not such a state.
@@ -98,25 +98,22 @@ impl Adaptive {
         if &bytes[..4] != MAGIC || bytes[4] != VERSION {
             return Err(wrong("it does not begin as version 1 does".to_owned()));
         }
-        let number = |place: usize| {
-            let mut eight = [0; 8];
-            eight.copy_from_slice(&bytes[5 + 8 * place..13 + 8 * place]);
-            f64::from_le_bytes(eight)
-        };
-        Self::new(number(0), number(1), number(2), number(3)).map_err(|e| wrong(e.to_string()))
+        let mut numbers = bytes[5..].as_chunks::<8>().0.iter().map(|number| f64::from_le_bytes(*number));
+        let mut number = || numbers.next().unwrap_or(f64::NAN);
+        Self::new(number(), number(), number(), number()).map_err(|e| wrong(e.to_string()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Generator;
+    use crate::SecureRng;
     use crate::dp::noise::Noise as _;
 
     #[test]
-    fn the_bound_finds_the_quantile() {
-        let mut generator = Generator::new([1; 32]);
-        let mut adaptive = Adaptive::new(0.1, 0.5, 0.2, 5.0).unwrap();
+    fn bound_converges_to_the_quantile() {
+        let mut generator = SecureRng::new([1; 32]);
+        let mut adaptive = AdaptiveClip::new(0.1, 0.5, 0.2, 5.0).unwrap();
         // Norms 0.01 .. 5.00: the median is 2.5.
         for _ in 0..150 {
             let within = |n: i32| f64::from(n) / 100.0 <= adaptive.bound();
@@ -128,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn votes_are_paid_for_with_more_noise_on_the_update() {
-        let adaptive = Adaptive::new(1.0, 0.5, 0.2, 5.0).unwrap();
+    fn indicators_are_paid_for_with_update_noise() {
+        let adaptive = AdaptiveClip::new(1.0, 0.5, 0.2, 5.0).unwrap();
         let z = adaptive.update_multiplier(1.0).unwrap();
         assert!((z - 1.0 / (1.0f64 - 0.01).sqrt()).abs() < 1e-12);
         // Together: 1 / z^2 + 1 / (2 sigma_b)^2 is what one mechanism of multiplier 1 has.
@@ -138,18 +135,18 @@ mod tests {
     }
 
     #[test]
-    fn the_state_survives_as_bytes_and_broken_bytes_are_refused() {
-        let adaptive = Adaptive::new(0.37, 0.6, 0.2, 3.0).unwrap();
+    fn state_round_trips_and_rejects_broken_bytes() {
+        let adaptive = AdaptiveClip::new(0.37, 0.6, 0.2, 3.0).unwrap();
         let bytes = adaptive.to_bytes();
-        assert_eq!(Adaptive::from_bytes(&bytes).unwrap(), adaptive);
+        assert_eq!(AdaptiveClip::from_bytes(&bytes).unwrap(), adaptive);
         assert!(
-            Adaptive::from_bytes(&bytes[1..]).unwrap_err().to_string().contains("36 bytes instead of 37")
+            AdaptiveClip::from_bytes(&bytes[1..]).unwrap_err().to_string().contains("36 bytes instead of 37")
         );
         let mut broken = bytes.clone();
         broken[4] = 9;
-        assert!(Adaptive::from_bytes(&broken).is_err());
+        assert!(AdaptiveClip::from_bytes(&broken).is_err());
         let mut broken = bytes;
         broken[5..13].copy_from_slice(&f64::NAN.to_le_bytes());
-        assert!(Adaptive::from_bytes(&broken).unwrap_err().to_string().contains("clipping bound is NaN"));
+        assert!(AdaptiveClip::from_bytes(&broken).unwrap_err().to_string().contains("clipping bound is NaN"));
     }
 }

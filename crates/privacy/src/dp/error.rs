@@ -1,11 +1,11 @@
-//! What may be wrong with a request for privacy.
+//! Errors of differential privacy.
 
 use super::accountant::{Budget, Spent};
 
 /// Why something was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DpError {
-    /// A number outside what it may be.
+    /// A number out of range.
     #[error("{what} is {value}, but must be {must}")]
     Range {
         /// Which number.
@@ -14,16 +14,6 @@ pub enum DpError {
         value: f64,
         /// What is allowed.
         must: &'static str,
-    },
-    /// Two things that should be as long as each other are not.
-    #[error("{what} has {found} values, but {expected} are expected")]
-    Length {
-        /// Of what.
-        what: &'static str,
-        /// How many there are.
-        found: usize,
-        /// How many there should be.
-        expected: usize,
     },
     /// The round would spend more than is allowed.
     #[error(
@@ -38,7 +28,7 @@ pub enum DpError {
         /// What is allowed.
         budget: Budget,
     },
-    /// Accounts by adding or removing a person and by replacing one cannot be added up.
+    /// Losses under add/remove and under replace-one adjacency do not compose.
     #[error("a round whose sampling is {round} cannot be added to accounts that are kept by {accounts}")]
     Neighbours {
         /// How the round's sampling is accounted for.
@@ -46,7 +36,7 @@ pub enum DpError {
         /// How the accounts are kept.
         accounts: &'static str,
     },
-    /// No noise reaches what is asked for.
+    /// No noise reaches the budget.
     #[error("no noise multiplier up to {most} reaches epsilon {epsilon} at delta {delta:e}")]
     OutOfReach {
         /// The epsilon asked for.
@@ -56,7 +46,7 @@ pub enum DpError {
         /// The largest multiplier tried.
         most: f64,
     },
-    /// Stored bytes that are not what they should be.
+    /// Stored bytes that are malformed.
     #[error("stored {what}: {problem}")]
     Stored {
         /// What the bytes should be.

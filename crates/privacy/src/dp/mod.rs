@@ -1,16 +1,16 @@
 //! Differential privacy: clipping, noise on integers, and the accounts of what was spent.
 //!
-//! One person's whole update is clipped and turned into integers ([`packing`](crate::packing)) and noised on them ([`noise`]); the [`accountant`]
+//! One person's whole update is clipped and turned into integers ([`packing`](crate::quantize)) and noised on them ([`noise`]); the [`accountant`]
 //! adds up what the rounds that really happened have spent. Noise is drawn on integers because the doubles that a
 //! floating-point sampler can reach depend on what was to be hidden (Mironov 2012).
 
 pub mod accountant;
 mod adaptive;
-mod coin;
+mod bernoulli;
 mod error;
-pub mod mechanism;
+mod gaussian;
 pub mod noise;
 mod normal;
 
-pub use adaptive::Adaptive;
+pub use adaptive::AdaptiveClip;
 pub use error::DpError;

@@ -1,37 +1,39 @@
 //! Additive encryption under keys that the server does not hold.
 //!
-//! Three parties: devices hold a public key and *seal* their vectors; the server *adds* what is sealed without reading it; a
-//! *keeper*, who must be somebody else, *opens* the sum and nothing but the sum. Two schemes over rings of polynomials
-//! (learning with errors), both with one value a coefficient:
-//! - `bfv`: whole numbers, exact (Brakerski; Fan and Vercauteren), by the `fhe` crate;
-//! - `ckks`: real numbers to a stated tolerance (Cheon, Kim, Kim, Song), on `fhe-math`'s polynomials. What is opened still
-//!   holds the noise of the encryption, which gives the key away to those who see it beside the ciphertext (Li and Micciancio,
+//! Three parties: devices hold a public key and *encrypt* their vectors; the server *adds* ciphertexts; a *decryptor*, who must be
+//! somebody else, *decrypts* the sum and nothing else. Two schemes over polynomial rings (ring learning with errors), both with
+//! one value a coefficient:
+//! - `bfv`: integers, exact (Brakerski; Fan and Vercauteren), by the `fhe` crate;
+//! - `ckks`: real numbers to a stated tolerance (Cheon, Kim, Kim, Song), on `fhe-math`'s polynomials. A decrypted sum
+//!   contains the noise of the encryption, which reveals the key to whoever sees it beside the ciphertext (Li and Micciancio,
 //!   Eurocrypt 2021); so what is published is flooded with larger noise first.
 //!
 //! Parameters are chosen for a number of clients and a range of values, checked against the tables of the Homomorphic
-//! Encryption Standard (`security`), and refuse what would overflow: at sealing, at adding, and at opening.
+//! Encryption Standard (`security`), and refuse what would overflow: when encrypting, adding and decrypting.
 //!
-//! What this does not do: keep the server and the keeper apart, or recognise a device that seals something out of range.
+//! What this does not do: keep server and decryptor from colluding, or detect a device that encrypts a value out of range.
 
 #[cfg(feature = "he")]
 pub mod bfv;
 #[cfg(feature = "he")]
 pub mod ckks;
 #[cfg(feature = "he")]
-mod entropy;
+mod rand09;
 #[cfg(feature = "he")]
 mod ring;
 #[cfg(feature = "he")]
 pub mod security;
 
-use crate::secagg::Malformed;
+#[cfg(feature = "he")]
+pub use ring::{Ciphertext, Ring};
+use sottovoce_protocol::DecodeError;
 
-/// Why something is not sealed, added or opened.
+/// Why something is not encrypted, added or decrypted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum HeError {
-    /// Bytes that are no key or sealed vector.
-    #[error("not a key or sealed vector of these parameters: {0}")]
-    Malformed(#[from] Malformed),
+    /// Bytes that are not a key or ciphertext.
+    #[error("not a key or ciphertext of these parameters: {0}")]
+    Malformed(#[from] DecodeError),
     /// Below 128 bit of security.
     #[error("a modulus of {bits} bits at degree {degree}: 128 bits of security allow {most}")]
     Insecure {
@@ -39,7 +41,7 @@ pub enum HeError {
         degree: usize,
         /// Of the modulus.
         bits: u32,
-        /// That there may be; 0 if the degree is in no table.
+        /// The most allowed; 0 if the degree is in no table.
         most: u32,
     },
     /// No parameters for so many clients and such values.
@@ -63,7 +65,7 @@ pub enum HeError {
         range: f64,
     },
     /// More were added than there is room for.
-    #[error("{added} sealed vectors added, but there is room for {clients}")]
+    #[error("{added} ciphertexts added, but there is room for {clients}")]
     TooMany {
         /// How many.
         added: u64,
@@ -78,9 +80,9 @@ pub enum HeError {
         /// How many there must be.
         expected: usize,
     },
-    /// Sealed under other parameters.
-    #[error("sealed with other parameters")]
-    Foreign,
+    /// Encrypted with other parameters.
+    #[error("encrypted with other parameters")]
+    ParameterMismatch,
     /// More published than the flooding was chosen for.
     #[error("{published} values published, but the noise that hides the key was chosen for {most}")]
     Published {
@@ -92,7 +94,7 @@ pub enum HeError {
     /// This build has no encryption.
     #[error("encryption needs the cargo feature `he`, which this build leaves out")]
     NotBuiltIn,
-    /// What the library says.
+    /// An error of the library.
     #[error("the library: {0}")]
     Library(String),
 }

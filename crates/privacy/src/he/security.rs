@@ -1,13 +1,13 @@
-//! How large a modulus may be, by the Homomorphic Encryption Standard (HomomorphicEncryption.org, 2018, table 1).
+//! Largest secure moduli by the Homomorphic Encryption Standard (HomomorphicEncryption.org, 2018, table 1).
 
 use super::HeError;
 
 /// Degree and the bits of the largest modulus for 128 bits of security against classical attacks, with secrets of -1, 0 and 1
-/// and errors of standard deviation 3.2. (Secrets drawn like errors, as BFV's here are, may go two bits further; they do not.)
+/// and errors of standard deviation 3.2. (Secrets drawn like errors, as BFV's here are, would allow two bits more.)
 pub const MOST_BITS: [(usize, u32); 6] =
     [(1024, 27), (2048, 54), (4096, 109), (8192, 218), (16384, 438), (32768, 881)];
 
-/// The error's variance: its standard deviation is 3.16, what the table's 3.2 stands for in binomial errors.
+/// The variance of (centred binomial) errors: a standard deviation of 3.16, for the table's 3.2.
 pub(crate) const VARIANCE: usize = 10;
 
 /// Refuses a degree that is in no table and a modulus too large for it. Bits are those of the product of all primes.
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_limit_is_the_last_that_is_taken() {
+    fn accepts_the_tables_limit_and_no_more() {
         for (degree, most) in MOST_BITS {
             assert_eq!(check(degree, most), Ok(()));
             assert_eq!(check(degree, most + 1), Err(HeError::Insecure { degree, bits: most + 1, most }));

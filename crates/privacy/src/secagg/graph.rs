@@ -1,70 +1,72 @@
 //! Who is whose neighbour.
 
-use super::{Parameters, Seat};
-use crate::Generator;
+use super::{ClientIndex, Parameters};
+use crate::SecureRng;
 use std::collections::BTreeMap;
 
-/// Each seat's neighbours, ascending. A neighbour's place in that list, from 1, is the point at which its shares lie.
-pub(crate) struct Graph(BTreeMap<Seat, Vec<Seat>>);
+/// Each client's neighbours, ascending. A neighbour's position in that list, from 1, is the evaluation point of its shares.
+pub(crate) struct Graph(BTreeMap<ClientIndex, Vec<ClientIndex>>);
 
 impl Graph {
-    /// The seats on a ring in random order, each tied to `k/2` on both sides; or all to all.
-    pub(crate) fn new(seats: &[Seat], parameters: &Parameters, mut source: Generator) -> Self {
+    /// The clients on a ring in random order, each joined to `k/2` on both sides; or the complete graph.
+    pub(crate) fn new(clients: &[ClientIndex], parameters: &Parameters, mut rng: SecureRng) -> Self {
         if parameters.complete() {
-            let others = |seat: Seat| seats.iter().copied().filter(|&other| other != seat).collect();
-            return Self(seats.iter().map(|&seat| (seat, others(seat))).collect());
+            let others =
+                |client: ClientIndex| clients.iter().copied().filter(|&other| other != client).collect();
+            return Self(clients.iter().map(|&client| (client, others(client))).collect());
         }
-        let mut ring = seats.to_vec();
+        let mut ring = clients.to_vec();
         for last in (1..ring.len()).rev() {
-            ring.swap(last, below(&mut source, last as u64 + 1) as usize);
+            ring.swap(last, below(&mut rng, last as u64 + 1) as usize);
         }
         let reach = parameters.neighbours as usize / 2;
         Self((0..ring.len()).map(|at| (ring[at], around(&ring, at, reach))).collect())
     }
 
-    pub(crate) fn of(&self, seat: Seat) -> &[Seat] {
-        self.0.get(&seat).map_or(&[], Vec::as_slice)
+    pub(crate) fn of(&self, client: ClientIndex) -> &[ClientIndex] {
+        self.0.get(&client).map_or(&[], Vec::as_slice)
     }
 
     /// The point, from 1, of `holder` among those who hold `owner`'s shares.
-    pub(crate) fn point(&self, owner: Seat, holder: Seat) -> Option<u8> {
+    pub(crate) fn point(&self, owner: ClientIndex, holder: ClientIndex) -> Option<u8> {
         point(self.of(owner), holder)
     }
 }
 
-pub(crate) fn point(neighbours: &[Seat], holder: Seat) -> Option<u8> {
-    neighbours.binary_search(&holder).ok().and_then(|place| u8::try_from(place + 1).ok())
+pub(crate) fn point(neighbours: &[ClientIndex], holder: ClientIndex) -> Option<u8> {
+    neighbours.binary_search(&holder).ok().and_then(|position| u8::try_from(position + 1).ok())
 }
 
-fn around(ring: &[Seat], at: usize, reach: usize) -> Vec<Seat> {
+fn around(ring: &[ClientIndex], at: usize, reach: usize) -> Vec<ClientIndex> {
     let n = ring.len();
-    let mut found: Vec<Seat> =
+    let mut found: Vec<ClientIndex> =
         (1..=reach).flat_map(|step| [ring[(at + step) % n], ring[(at + n - step) % n]]).collect();
     found.sort_unstable();
     found
 }
 
 /// A number below `bound`; the high half of a product, which for such bounds is even to one part in 2^32.
-fn below(source: &mut Generator, bound: u64) -> u64 {
-    ((u128::from(source.next_u64()) * u128::from(bound)) >> 64) as u64
+fn below(rng: &mut SecureRng, bound: u64) -> u64 {
+    ((u128::from(rng.next_u64()) * u128::from(bound)) >> 64) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secagg::Against;
+    use crate::secagg::ThreatModel;
 
     #[test]
-    fn every_device_has_as_many_neighbours_and_they_have_it() {
-        let seats: Vec<Seat> = (0..1200).filter(|seat| seat % 6 != 0).collect();
-        let parameters = Parameters::choose_against(seats.len() as u32, 0.3, 0.1, Against::Curious).unwrap();
-        let graph = Graph::new(&seats, &parameters, Generator::new([1; 32]));
-        for &seat in &seats {
-            assert_eq!(graph.of(seat).len(), parameters.neighbours as usize);
-            assert!(graph.of(seat).is_sorted_by(|a, b| a < b));
-            assert!(graph.of(seat).iter().all(|&other| graph.point(other, seat).is_some()));
+    fn graph_is_regular_and_symmetric() {
+        let clients: Vec<ClientIndex> = (0..1200).filter(|client| client % 6 != 0).collect();
+        let parameters =
+            Parameters::choose(clients.len() as u32, 0.3, 0.1, Some(ThreatModel::SemiHonest)).unwrap();
+        let graph = Graph::new(&clients, &parameters, SecureRng::new([1; 32]));
+        for &client in &clients {
+            assert_eq!(graph.of(client).len(), parameters.neighbours as usize);
+            assert!(graph.of(client).is_sorted_by(|a, b| a < b));
+            assert!(graph.of(client).iter().all(|&other| graph.point(other, client).is_some()));
         }
-        let shuffled = Graph::new(&seats, &parameters, Generator::new([2; 32]));
+        let shuffled = Graph::new(&clients, &parameters, SecureRng::new([2; 32]));
         assert_ne!(graph.of(1), shuffled.of(1));
     }
 }

@@ -1,4 +1,4 @@
-//! Who devices are, where that is known from elsewhere than the server.
+//! Device identities that do not depend on the server.
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use std::collections::BTreeSet;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 /// An identity's public half: Ed25519.
 pub type IdentityKey = [u8; 32];
 
-/// The identities that a device takes for real: it learnt them from somebody other than the server.
+/// The identities that a device trusts, obtained from somebody other than the server.
 pub type Roster = BTreeSet<IdentityKey>;
 
-/// A line of a roster that is no identity.
+/// Why a text is not a roster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RosterError {
     /// Not a key.
-    #[error("line {line}: {found:?} is no public key: expected 64 hexadecimal digits")]
+    #[error("line {line}: {found:?} is not a public key: expected 64 hexadecimal digits")]
     Line {
         /// Which, from 1.
         line: usize,
-        /// What stands there, its beginning.
+        /// The beginning of the line.
         found: String,
     },
     /// No key at all.
@@ -26,10 +26,10 @@ pub enum RosterError {
     Empty,
 }
 
-/// Reads a roster: a public key a line in 64 hexadecimal digits; empty lines and what follows a `#` say nothing.
+/// Reads a roster: a public key a line in 64 hexadecimal digits; empty lines and comments from `#` on are ignored.
 ///
 /// # Errors
-/// Names the first line that is no key, or says that there is none.
+/// Names the first line that is not a key, or says that there is none.
 pub fn read_roster(text: &str) -> Result<Roster, RosterError> {
     let mut roster = Roster::new();
     for (line, found) in (1..).zip(text.lines()) {
@@ -42,13 +42,13 @@ pub fn read_roster(text: &str) -> Result<Roster, RosterError> {
     if roster.is_empty() { Err(RosterError::Empty) } else { Ok(roster) }
 }
 
-/// A key that signatures can be checked by; weak ones, by which anybody could sign, are none.
+/// A verification key; weak ones, for which anybody could sign, are rejected.
 fn read_key(digits: &str) -> Option<IdentityKey> {
     let key: IdentityKey = crate::tokens::from_hex(&digits.to_ascii_lowercase())?.try_into().ok()?;
     VerifyingKey::from_bytes(&key).ok().filter(|key| !key.is_weak()).map(|_| key)
 }
 
-/// A device's own identity and those it knows.
+/// A device's own identity and those it trusts.
 #[derive(Clone)]
 pub struct Identity {
     key: SigningKey,
@@ -70,12 +70,12 @@ impl Identity {
         self.key.sign(text).to_bytes()
     }
 
-    pub(crate) fn knows(&self, identity: &IdentityKey) -> bool {
+    pub(crate) fn trusts(&self, identity: &IdentityKey) -> bool {
         self.roster.contains(identity)
     }
 }
 
-/// Says nothing of the secret key.
+/// Without the secret key.
 impl std::fmt::Debug for Identity {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Identity").field("public", &self.public()).finish_non_exhaustive()
@@ -93,7 +93,7 @@ mod tests {
     use crate::tokens::to_hex;
 
     #[test]
-    fn rosters_are_read_line_by_line_and_bad_lines_are_named() {
+    fn reads_rosters_and_names_bad_lines() {
         let keys = [1, 2].map(|byte| Identity::new(&[byte; 32], Roster::new()).public());
         let [one, two] = keys.map(|key| to_hex(&key));
         let text = format!("# the choir\n\n{one}\n  {}  # Ada\r\n{one}\n", two.to_uppercase());

@@ -1,4 +1,4 @@
-//! How many neighbours, and how many shares open a secret.
+//! Degree of the graph and threshold of the secret sharing.
 //!
 //! A graph of `n` devices on a ring in random order, each tied to the `k/2` before and after it (all others, if `k = n - 1`). Let `D`
 //! be the devices that drop out and `C` those that collude, spread over the ring by the server's shuffle, which they do not know.
@@ -13,18 +13,18 @@
 
 /// Shares are points of GF(256), of which one is the secret's.
 pub(crate) const MOST_NEIGHBOURS: u32 = 255;
-/// Up to so many devices, everybody is everybody's neighbour.
+/// Up to so many devices the graph is complete.
 const COMPLETE: u32 = 32;
 const EXPOSURE: f64 = 1.0 / (1u64 << 40) as f64;
 const ABORT: f64 = 1.0 / (1u64 << 30) as f64;
 
-/// What the server may do for the secrets still to be kept.
+/// The server that secrets are protected against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Against {
-    /// It follows the protocol and looks at everything: fewer than `t` colluders in a neighbourhood.
-    Curious,
-    /// It may tell each device another story of who dropped out: `2t > k + c` with `c` colluders in a neighbourhood.
-    Lying,
+pub enum ThreatModel {
+    /// It follows the protocol and reads everything: fewer than `t` colluders in a neighbourhood.
+    SemiHonest,
+    /// It may tell devices different lists of who dropped out: `2t > k + c` with `c` colluders in a neighbourhood.
+    Malicious,
 }
 
 /// The graph's degree and the threshold for so many devices.
@@ -34,17 +34,17 @@ pub struct Parameters {
     pub n: u32,
     /// Neighbours of each: `k`.
     pub neighbours: u32,
-    /// Shares that open a secret: `t`.
+    /// Shares that reconstruct a secret: `t`.
     pub threshold: u32,
     /// Devices that may drop out.
     pub dropped: u32,
     /// Devices that may collude.
     pub colluding: u32,
-    /// What server it is safe against.
-    pub against: Against,
-    /// The chance that some secret is open to the server and the colluding devices.
+    /// The server it is secure against.
+    pub threat_model: ThreatModel,
+    /// Probability that server and colluding devices can reconstruct some secret.
     pub exposure: f64,
-    /// The chance that a round ends without a sum although no more dropped out than stated.
+    /// Probability that a round aborts although no more devices dropped out than stated.
     pub abort: f64,
 }
 
@@ -64,7 +64,7 @@ pub enum ParametersError {
     },
     /// So many may drop out and collude that no threshold lies between.
     #[error(
-        "no threshold for {n} devices of which {dropped} may drop out and {colluding} collude, against a {against:?} server"
+        "no threshold for {n} devices of which {dropped} may drop out and {colluding} collude, against a {threat_model:?} server"
     )]
     None {
         /// Devices.
@@ -73,8 +73,8 @@ pub enum ParametersError {
         dropped: u32,
         /// May collude.
         colluding: u32,
-        /// What server it was to be safe against.
-        against: Against,
+        /// What server it was to be safe threat_model.
+        threat_model: ThreatModel,
     },
 }
 
@@ -85,33 +85,21 @@ pub(crate) fn devices_in(share: f64, n: u32) -> u32 {
 }
 
 impl Parameters {
-    /// The cheapest parameters against a lying server; against a curious one where neighbourhoods would have to be larger than 255.
-    /// [`against`](Self::against) says which.
-    pub fn choose(n: u32, dropout: f64, colluding: f64) -> Result<Self, ParametersError> {
-        Self::choose_against(n, dropout, colluding, Against::Lying)
-            .or_else(|_| Self::choose_against(n, dropout, colluding, Against::Curious))
-    }
-
-    /// The same; with identities only such as are safe against a lying server.
-    pub fn choose_for(
+    /// The cheapest parameters against this server. `None`: against a malicious one, or against a semi-honest one where
+    /// neighbourhoods would have to be larger than 255; [`threat_model`](Self::threat_model) says which.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn choose(
         n: u32,
         dropout: f64,
         colluding: f64,
-        identities: bool,
+        threat_model: Option<ThreatModel>,
     ) -> Result<Self, ParametersError> {
-        match identities {
-            true => Self::choose_against(n, dropout, colluding, Against::Lying),
-            false => Self::choose(n, dropout, colluding),
-        }
-    }
-
-    /// The cheapest parameters against such a server.
-    pub fn choose_against(
-        n: u32,
-        dropout: f64,
-        colluding: f64,
-        against: Against,
-    ) -> Result<Self, ParametersError> {
+        let Some(threat_model) = threat_model else {
+            let choose = |against| Self::choose(n, dropout, colluding, Some(against));
+            return choose(ThreatModel::Malicious).or_else(|_| choose(ThreatModel::SemiHonest));
+        };
         if n < 3 {
             return Err(ParametersError::TooFew(n));
         }
@@ -120,64 +108,65 @@ impl Parameters {
                 return Err(ParametersError::Share { name, value });
             }
         }
-        let crowd =
-            Crowd { n, dropped: devices_in(dropout, n), colluding: devices_in(colluding, n), against };
-        let Crowd { dropped, colluding, .. } = crowd;
-        degrees(n).find_map(|k| crowd.with(k)).ok_or(ParametersError::None { n, dropped, colluding, against })
+        let cohort =
+            Cohort { n, dropped: devices_in(dropout, n), colluding: devices_in(colluding, n), threat_model };
+        let Cohort { dropped, colluding, .. } = cohort;
+        let none = ParametersError::None { n, dropped, colluding, threat_model };
+        degrees(n).find_map(|k| cohort.with(k)).ok_or(none)
     }
 
-    /// Whether everybody is everybody's neighbour.
+    /// Whether the graph is complete.
     pub fn complete(&self) -> bool {
         self.neighbours == self.n - 1
     }
 }
 
-/// Even degrees, then the complete graph where it is small enough. Among few devices it costs little, and keeps everything
-/// that holds for neighbourhoods true of the whole round.
+/// Even degrees, then the complete graph where it is small enough. Among few devices it costs little, and what holds for
+/// neighbourhoods then holds for the whole round.
 fn degrees(n: u32) -> impl Iterator<Item = u32> {
     let most = if n <= COMPLETE { 0 } else { MOST_NEIGHBOURS.min(n - 1) };
     let complete = (n - 1 <= MOST_NEIGHBOURS).then_some(n - 1);
     (2..=most).step_by(2).filter(move |&k| k < n - 1).chain(complete)
 }
 
-struct Crowd {
+struct Cohort {
     n: u32,
     dropped: u32,
     colluding: u32,
-    against: Against,
+    threat_model: ThreatModel,
 }
 
-impl Crowd {
+impl Cohort {
     fn with(&self, k: u32) -> Option<Parameters> {
         let n = f64::from(self.n);
         let lost = Tail::new(self.n - 1, self.dropped, k);
         // The largest threshold that the drop-outs leave: t <= k - y wherever "more than y lost" is rare enough.
         let spare = (0..=k).find(|&y| n * lost.above(y) <= ABORT)?;
         let threshold = k - spare;
-        let too_many = match self.against {
-            Against::Curious => threshold,
-            Against::Lying => (2 * threshold).saturating_sub(k),
+        let too_many = match self.threat_model {
+            ThreatModel::SemiHonest => threshold,
+            ThreatModel::Malicious => (2 * threshold).saturating_sub(k),
         };
         let colluders = if too_many == 0 {
             1.0
         } else {
             n * Tail::new(self.n - 1, self.colluding, k).above(too_many - 1)
         };
-        let exposure = (colluders + self.apart(k)).min(1.0);
+        let exposure = (colluders + self.disconnected(k)).min(1.0);
         (threshold >= 2 && exposure <= EXPOSURE).then(|| Parameters {
             n: self.n,
             neighbours: k,
             threshold,
             dropped: self.dropped,
             colluding: self.colluding,
-            against: self.against,
+            threat_model: self.threat_model,
             exposure,
             abort: (n * lost.above(spare)).min(1.0),
         })
     }
 
-    /// A bound on the chance that honest survivors fall apart: that `k/2` in a row on the ring dropped out or collude.
-    fn apart(&self, k: u32) -> f64 {
+    /// A bound on the probability that honest survivors are disconnected: `k/2` in a row on the ring dropped out or collude.
+    fn disconnected(&self, k: u32) -> f64 {
         if k == self.n - 1 {
             return 0.0;
         }
@@ -188,7 +177,7 @@ impl Crowd {
     }
 }
 
-/// The chances of more than so many marked devices among `draws` of `population`, `marked` of which are marked.
+/// Upper tail of the hypergeometric distribution: the probability of more than so many marked among `draws` of `population`.
 struct Tail(Vec<f64>);
 
 impl Tail {
@@ -219,7 +208,7 @@ impl Tail {
         Self(weights)
     }
 
-    /// The chance of more than `x`.
+    /// The probability of more than `x`.
     fn above(&self, x: u32) -> f64 {
         self.0.get(x as usize).copied().unwrap_or(0.0)
     }
@@ -231,7 +220,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn tails_are_those_of_small_cases_counted_by_hand() {
+    fn tails_equal_small_cases_counted_by_hand() {
         // Two of five marked, two drawn: 3, 6 and 1 of the 10 pairs hold none, one and two.
         let tail = Tail::new(5, 2, 2);
         for (x, expected) in [(0, 0.7), (1, 0.1), (2, 0.0), (9, 0.0)] {
@@ -241,14 +230,17 @@ mod tests {
     }
 
     #[test]
-    fn few_devices_all_know_each_other_and_many_do_not() {
-        let five = Parameters::choose(5, 0.3, 0.1).unwrap();
-        assert_eq!((five.neighbours, five.threshold, five.against), (4, 3, Against::Lying));
-        let hundred = Parameters::choose(100, 0.3, 0.1).unwrap();
-        assert_eq!((hundred.neighbours, hundred.threshold, hundred.against), (72, 42, Against::Lying));
-        let thousand = Parameters::choose(1000, 0.3, 0.1).unwrap();
-        assert_eq!(thousand.against, Against::Curious);
-        let many = Parameters::choose(100_000, 0.3, 0.1).unwrap();
+    fn small_cohorts_are_complete_graphs() {
+        let five = Parameters::choose(5, 0.3, 0.1, None).unwrap();
+        assert_eq!((five.neighbours, five.threshold, five.threat_model), (4, 3, ThreatModel::Malicious));
+        let hundred = Parameters::choose(100, 0.3, 0.1, None).unwrap();
+        assert_eq!(
+            (hundred.neighbours, hundred.threshold, hundred.threat_model),
+            (72, 42, ThreatModel::Malicious)
+        );
+        let thousand = Parameters::choose(1000, 0.3, 0.1, None).unwrap();
+        assert_eq!(thousand.threat_model, ThreatModel::SemiHonest);
+        let many = Parameters::choose(100_000, 0.3, 0.1, None).unwrap();
         assert!(
             thousand.neighbours < 120 && many.neighbours < 2 * thousand.neighbours,
             "{thousand:?} {many:?}"
@@ -256,20 +248,20 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
-        assert_eq!(Parameters::choose(2, 0.0, 0.0), Err(ParametersError::TooFew(2)));
+    fn rejects_impossible_shares() {
+        assert_eq!(Parameters::choose(2, 0.0, 0.0, None), Err(ParametersError::TooFew(2)));
         assert!(matches!(
-            Parameters::choose(9, 1.0, 0.0),
+            Parameters::choose(9, 1.0, 0.0, None),
             Err(ParametersError::Share { name: "drop-out", .. })
         ));
-        assert!(matches!(Parameters::choose(9, 0.0, f64::NAN), Err(ParametersError::Share { .. })));
-        assert!(matches!(Parameters::choose(100, 0.6, 0.5), Err(ParametersError::None { .. })));
+        assert!(matches!(Parameters::choose(9, 0.0, f64::NAN, None), Err(ParametersError::Share { .. })));
+        assert!(matches!(Parameters::choose(100, 0.6, 0.5, None), Err(ParametersError::None { .. })));
     }
 
     proptest! {
         #[test]
-        fn what_is_chosen_keeps_its_promises(n in 3u32..3000, dropout in 0.0f64..0.5, colluding in 0.0f64..0.4) {
-            let Ok(chosen) = Parameters::choose(n, dropout, colluding) else { return Ok(()) };
+        fn chosen_parameters_meet_their_bounds(n in 3u32..3000, dropout in 0.0f64..0.5, colluding in 0.0f64..0.4) {
+            let Ok(chosen) = Parameters::choose(n, dropout, colluding, None) else { return Ok(()) };
             prop_assert!(chosen.neighbours < n && chosen.neighbours <= 255);
             prop_assert!(chosen.complete() || chosen.neighbours % 2 == 0);
             prop_assert!(chosen.threshold >= 2 && chosen.threshold <= chosen.neighbours);

@@ -7,87 +7,87 @@
 //! ciphers are ideal), so then the view says nothing of which of the two it was.
 
 use super::device::Device;
-use super::sharing::{self, Share};
+use super::shamir::{self, Share};
 use super::*;
-use crate::Generator;
+use crate::SecureRng;
 use proptest::prelude::*;
 use sottovoce_protocol::{FederationId, RoundId};
 use std::collections::{BTreeMap, BTreeSet};
 
 const LENGTH: usize = 4;
-type Words = Vec<u32>;
-type Known = BTreeMap<Seat, BTreeMap<u8, Share>>;
+type Input = Vec<u32>;
+type KnownShares = BTreeMap<ClientIndex, BTreeMap<u8, Share>>;
 
 /// A round up to its last message, and who is in it with the server.
 struct Transcript {
     server: Server,
     devices: Vec<Device>,
-    inputs: Vec<Words>,
-    colluding: BTreeSet<Seat>,
-    masked: BTreeMap<Seat, Words>,
+    inputs: Vec<Input>,
+    colluding: BTreeSet<ClientIndex>,
+    masked: BTreeMap<ClientIndex, Input>,
     /// Shares that the coalition has: of own masks' seeds, and of mask keys.
-    own: Known,
-    keys: Known,
+    own: KnownShares,
+    keys: KnownShares,
 }
 
-fn random_inputs(n: u32, source: &mut Generator) -> Vec<Words> {
+fn random_inputs(n: u32, source: &mut SecureRng) -> Vec<Input> {
     (0..n).map(|_| (0..LENGTH).map(|_| source.next_u32()).collect()).collect()
 }
 
 impl Transcript {
-    /// `silent` share, and then send no input.
+    /// `dropped` share, and then send no input.
     fn new(
-        terms: &Terms,
-        inputs: Vec<Words>,
-        silent: &BTreeSet<Seat>,
-        colluding: BTreeSet<Seat>,
-        source: &Generator,
+        config: &Config,
+        inputs: Vec<Input>,
+        dropped: &BTreeSet<ClientIndex>,
+        colluding: BTreeSet<ClientIndex>,
+        source: &SecureRng,
     ) -> Self {
-        let device = |seat: Seat| {
-            Device::new(terms.clone(), seat, source.stream("device", seat.into()).seed()).unwrap()
+        let device = |client: ClientIndex| {
+            Device::new(config.clone(), client, source.stream("device", client.into()).seed()).unwrap()
         };
-        let devices = (0..terms.devices).map(device).collect();
-        let server = Server::new(terms.clone(), source.stream("server", 0).seed()).unwrap();
+        let devices = (0..config.devices).map(device).collect();
+        let server = Server::new(config.clone(), source.stream("server", 0).seed()).unwrap();
         let (masked, own, keys) = Default::default();
         let mut whole = Self { server, devices, inputs, colluding, masked, own, keys };
-        whole.run(silent);
+        whole.run(dropped);
         whole.know_held();
         whole
     }
 
-    fn run(&mut self, silent: &BTreeSet<Seat>) {
-        for seat in 0..self.devices.len() as Seat {
-            self.server.receive(seat, &self.devices[seat as usize].advertise().encode()).unwrap();
+    fn run(&mut self, dropped: &BTreeSet<ClientIndex>) {
+        for client in 0..self.devices.len() as ClientIndex {
+            self.server.receive(client, &self.devices[client as usize].advertise().encode()).unwrap();
         }
         self.server.close_step().unwrap();
-        for seat in self.server.taking_part() {
-            let down = Neighbours::decode(&self.server.message_for(seat).unwrap()).unwrap();
-            let up = self.devices[seat as usize].share(&down).unwrap();
-            self.server.receive(seat, &up.encode()).unwrap();
+        for client in self.server.participants() {
+            let down = Neighbours::decode(&self.server.message_for(client).unwrap()).unwrap();
+            let up = self.devices[client as usize].share(&down).unwrap();
+            self.server.receive(client, &up.encode()).unwrap();
         }
         self.server.close_step().unwrap();
-        for seat in self.server.taking_part().into_iter().filter(|seat| !silent.contains(seat)) {
-            let down = Inbox::decode(&self.server.message_for(seat).unwrap()).unwrap();
-            let up = self.devices[seat as usize].mask(&down, &self.inputs[seat as usize]).unwrap();
-            self.server.receive(seat, &up.encode()).unwrap();
-            self.masked.insert(seat, up.words);
+        for client in self.server.participants().into_iter().filter(|client| !dropped.contains(client)) {
+            let down = EncryptedShares::decode(&self.server.message_for(client).unwrap()).unwrap();
+            let up = self.devices[client as usize].mask(&down, &self.inputs[client as usize]).unwrap();
+            self.server.receive(client, &up.encode()).unwrap();
+            self.masked.insert(client, up.words);
         }
         self.server.close_step().unwrap();
-        for seat in self.server.taking_part() {
-            let down = Survivors::decode(&self.server.message_for(seat).unwrap()).unwrap();
-            let up = self.devices[seat as usize].unmask(&down).unwrap();
-            self.server.receive(seat, &up.encode()).unwrap();
-            self.know(seat, &up);
+        for client in self.server.participants() {
+            let down = Survivors::decode(&self.server.message_for(client).unwrap()).unwrap();
+            let up = self.devices[client as usize].unmask(&down).unwrap();
+            self.server.receive(client, &up.encode()).unwrap();
+            self.know(client, &up);
         }
         self.server.close_step().unwrap();
     }
 
-    fn know(&mut self, holder: Seat, up: &Unmask) {
+    fn know(&mut self, holder: ClientIndex, up: &Unmask) {
         for (owner, revealed) in &up.shares {
             let point = graph::point(self.server.neighbours(*owner), holder).unwrap();
             let (known, share) = match revealed {
-                Revealed::OwnMask(share) => (&mut self.own, share),
-                Revealed::MaskKey(share) => (&mut self.keys, share),
+                RevealedShare::SelfMask(share) => (&mut self.own, share),
+                RevealedShare::MaskKey(share) => (&mut self.keys, share),
             };
             known.entry(*owner).or_default().insert(point, *share);
         }
@@ -97,9 +97,9 @@ impl Transcript {
     fn know_held(&mut self) {
         for holder in &self.colluding {
             for held in self.devices[*holder as usize].held.iter().flatten() {
-                let point = graph::point(self.server.neighbours(held.seat), *holder).unwrap();
-                self.own.entry(held.seat).or_default().insert(point, held.own);
-                self.keys.entry(held.seat).or_default().insert(point, held.mask);
+                let point = graph::point(self.server.neighbours(held.client), *holder).unwrap();
+                self.own.entry(held.client).or_default().insert(point, held.self_mask);
+                self.keys.entry(held.client).or_default().insert(point, held.mask_key);
             }
         }
     }
@@ -108,29 +108,30 @@ impl Transcript {
         self.server.threshold() as usize
     }
 
-    fn opens(&self, known: &Known, owner: Seat) -> Option<[u8; 32]> {
+    fn opens(&self, known: &KnownShares, owner: ClientIndex) -> Option<[u8; 32]> {
         let shares: Vec<(u8, Share)> =
             known.get(&owner)?.iter().map(|(point, share)| (*point, *share)).collect();
-        (shares.len() >= self.threshold()).then(|| sharing::combine(&shares[..self.threshold()]))?
+        (shares.len() >= self.threshold()).then(|| shamir::combine(&shares[..self.threshold()]))?
     }
 
-    fn honest_counted(&self) -> Vec<Seat> {
-        self.masked.keys().copied().filter(|seat| !self.colluding.contains(seat)).collect()
+    fn honest_counted(&self) -> Vec<ClientIndex> {
+        self.masked.keys().copied().filter(|client| !self.colluding.contains(client)).collect()
     }
 
     /// Honest devices that are counted and joined by masks that the coalition cannot compute, in the order of a search from the
     /// first of each group, each with the one it was found from.
-    fn groups(&self) -> Vec<Vec<(Seat, Option<Seat>)>> {
-        let mut left: BTreeSet<Seat> = self.honest_counted().into_iter().collect();
-        let hidden =
-            |a: Seat, b: Seat| self.opens(&self.keys, a).is_none() && self.opens(&self.keys, b).is_none();
+    fn groups(&self) -> Vec<Vec<(ClientIndex, Option<ClientIndex>)>> {
+        let mut left: BTreeSet<ClientIndex> = self.honest_counted().into_iter().collect();
+        let hidden = |a: ClientIndex, b: ClientIndex| {
+            self.opens(&self.keys, a).is_none() && self.opens(&self.keys, b).is_none()
+        };
         let mut groups = Vec::new();
         while let Some(first) = left.pop_first() {
             let mut group = vec![(first, None)];
             let mut at = 0;
             while at < group.len() {
                 let from = group[at].0;
-                let found: Vec<Seat> = self
+                let found: Vec<ClientIndex> = self
                     .server
                     .neighbours(from)
                     .iter()
@@ -150,19 +151,19 @@ impl Transcript {
     /// follows from the leaves of each group to its first. Gives what the devices then send.
     fn explained_by(
         &self,
-        others: &[Words],
-        silent: &BTreeSet<Seat>,
-        source: &Generator,
-    ) -> BTreeMap<Seat, Words> {
+        others: &[Input],
+        dropped: &BTreeSet<ClientIndex>,
+        source: &SecureRng,
+    ) -> BTreeMap<ClientIndex, Input> {
         let devices = self.devices.len() as u32;
-        let terms = Terms { devices, ..self.server.terms().clone() };
-        let mut sent = Self::new(&terms, others.to_vec(), silent, self.colluding.clone(), source).masked;
+        let config = Config { devices, ..self.server.config().clone() };
+        let mut sent = Self::new(&config, others.to_vec(), dropped, self.colluding.clone(), source).masked;
         for group in self.groups() {
-            for (seat, from) in group.into_iter().rev() {
+            for (client, from) in group.into_iter().rev() {
                 if let Some(from) = from {
-                    let shift: Words = difference(&self.masked[&seat], &sent[&seat]);
+                    let shift: Input = difference(&self.masked[&client], &sent[&client]);
                     // The mask of the pair is added on one side and taken away on the other.
-                    add(sent.get_mut(&seat).unwrap(), &shift);
+                    add(sent.get_mut(&client).unwrap(), &shift);
                     let other = sent.get_mut(&from).unwrap();
                     *other = difference(other, &shift);
                 }
@@ -172,11 +173,11 @@ impl Transcript {
     }
 
     /// Everything that the coalition can do to one masked input: take off each mask whose key it can compute.
-    fn attack(&self, victim: Seat) -> Words {
+    fn attack(&self, victim: ClientIndex) -> Input {
         let mut words = self.masked[&victim].clone();
-        let head = Head::new(self.server.terms(), victim);
+        let header = Header::new(self.server.config(), victim);
         if let Some(own) = self.opens(&self.own, victim) {
-            mask::apply(&keys::own_key(&head, victim, &own), mask::Sign::Minus, &mut words);
+            mask::apply(&keys::self_mask_key(&header, victim, &own), mask::Sign::Minus, &mut words);
         }
         for peer in self.server.neighbours_in(victim, &self.server.shares) {
             if let Some(key) = self.pair_key(victim, peer) {
@@ -187,16 +188,16 @@ impl Transcript {
         words
     }
 
-    fn pair_key(&self, victim: Seat, peer: Seat) -> Option<[u8; 32]> {
-        let known = |seat: Seat| match self.colluding.contains(&seat) {
-            true => Some(*keys::Secrets::new(self.devices[seat as usize].seed).masks.as_bytes()),
-            false => self.opens(&self.keys, seat),
+    fn pair_key(&self, victim: ClientIndex, peer: ClientIndex) -> Option<[u8; 32]> {
+        let known = |client: ClientIndex| match self.colluding.contains(&client) {
+            true => Some(*keys::Secrets::new(self.devices[client as usize].seed).masks.as_bytes()),
+            false => self.opens(&self.keys, client),
         };
-        let head = Head::new(self.server.terms(), victim);
+        let header = Header::new(self.server.config(), victim);
         let (secret, own, other) = known(victim)
             .map(|secret| (secret, victim, peer))
             .or_else(|| known(peer).map(|key| (key, peer, victim)))?;
-        keys::pair_key(&head, (own, &secret.into()), (other, &self.server.keys[&other].masks))
+        keys::pair_key(&header, (own, &secret.into()), (other, &self.server.keys[&other].masks))
     }
 }
 
@@ -204,11 +205,11 @@ fn add(words: &mut [u32], more: &[u32]) {
     mask::add_words(words, more);
 }
 
-fn difference(a: &[u32], b: &[u32]) -> Words {
+fn difference(a: &[u32], b: &[u32]) -> Input {
     a.iter().zip(b).map(|(a, b)| a.wrapping_sub(*b)).collect()
 }
 
-fn sum<'a>(all: impl Iterator<Item = &'a Words>) -> Words {
+fn sum<'a>(all: impl Iterator<Item = &'a Input>) -> Input {
     all.fold(vec![0; LENGTH], |mut total, words| {
         add(&mut total, words);
         total
@@ -216,16 +217,18 @@ fn sum<'a>(all: impl Iterator<Item = &'a Words>) -> Words {
 }
 
 /// Other inputs for honest devices, with the same sum in each group.
-fn others(round: &Transcript, source: &mut Generator) -> Vec<Words> {
+fn others(round: &Transcript, source: &mut SecureRng) -> Vec<Input> {
     let mut inputs = round.inputs.clone();
     for group in round.groups() {
-        let seats: Vec<usize> = group.iter().map(|(seat, _)| *seat as usize).collect();
-        seats.iter().for_each(|&seat| inputs[seat].iter_mut().for_each(|word| *word = source.next_u32()));
+        let clients: Vec<usize> = group.iter().map(|(client, _)| *client as usize).collect();
+        clients
+            .iter()
+            .for_each(|&client| inputs[client].iter_mut().for_each(|word| *word = source.next_u32()));
         let missing = difference(
-            &sum(seats.iter().map(|&s| &round.inputs[s])),
-            &sum(seats.iter().map(|&s| &inputs[s])),
+            &sum(clients.iter().map(|&s| &round.inputs[s])),
+            &sum(clients.iter().map(|&s| &inputs[s])),
         );
-        add(&mut inputs[seats[0]], &missing);
+        add(&mut inputs[clients[0]], &missing);
     }
     inputs
 }
@@ -240,21 +243,19 @@ fn other_shares(known: &BTreeMap<u8, Share>, secret: [u8; 32], threshold: usize,
     let at = |x: u8| match points.iter().find(|(point, _)| *point == x) {
         Some((_, share)) => *share,
         // The field has characteristic 2: f(x) is the value at 0 of the same points moved by x.
-        None => {
-            sharing::combine(&points.iter().map(|(point, share)| (point ^ x, *share)).collect::<Vec<_>>())
-                .unwrap()
-        }
+        None => shamir::combine(&points.iter().map(|(point, share)| (point ^ x, *share)).collect::<Vec<_>>())
+            .unwrap(),
     };
     (1..=count).map(at).collect()
 }
 
-fn terms(n: u32) -> Terms {
-    let against = (n > 32).then_some(Against::Curious);
-    Terms { against, ..Terms::new(FederationId(1), RoundId(2), n, LENGTH as u32) }
+fn config(n: u32) -> Config {
+    let threat_model = (n > 32).then_some(ThreatModel::SemiHonest);
+    Config { threat_model, ..Config::new(FederationId(1), RoundId(2), n, LENGTH as u32) }
 }
 
 /// Seats drawn without order.
-fn draw(n: u32, count: u32, source: &mut Generator) -> BTreeSet<Seat> {
+fn draw(n: u32, count: u32, source: &mut SecureRng) -> BTreeSet<ClientIndex> {
     let mut drawn = BTreeSet::new();
     while drawn.len() < count as usize {
         drawn.insert(source.next_u32() % n);
@@ -263,115 +264,115 @@ fn draw(n: u32, count: u32, source: &mut Generator) -> BTreeSet<Seat> {
 }
 
 /// A round with the most colluding devices that must learn nothing, and some lost.
-fn below_threshold(n: u32, source: &Generator) -> (Transcript, BTreeSet<Seat>) {
-    let (terms, mut free) = (terms(n), source.stream("test", 0));
-    let parameters = terms.parameters(n).unwrap();
+fn below_threshold(n: u32, source: &SecureRng) -> (Transcript, BTreeSet<ClientIndex>) {
+    let (config, mut free) = (config(n), source.stream("test", 0));
+    let parameters = config.parameters(n).unwrap();
     let lost = free.next_u32() % (parameters.dropped + 1);
-    let silent = draw(n, lost, &mut free);
+    let dropped = draw(n, lost, &mut free);
     let colluding = draw(n, free.next_u32() % parameters.threshold, &mut free);
     let inputs = random_inputs(n, &mut free);
-    (Transcript::new(&terms, inputs, &silent, colluding, source), silent)
+    (Transcript::new(&config, inputs, &dropped, colluding, source), dropped)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn below_the_threshold_any_honest_inputs_of_the_same_sum_explain_all_that_is_seen(
+    fn below_the_threshold_the_view_fits_any_inputs_of_the_same_sum(
         n in 5u32..12, seed: [u8; 32],
     ) {
         explain(n, seed);
     }
 
     #[test]
-    fn below_the_threshold_the_shares_agree_with_any_mask_key(n in 5u32..12, seed: [u8; 32], other: [u8; 32]) {
-        let (round, _) = below_threshold(n, &Generator::new(seed));
+    fn below_the_threshold_the_shares_fit_any_mask_key(n in 5u32..12, seed: [u8; 32], other: [u8; 32]) {
+        let (round, _) = below_threshold(n, &SecureRng::new(seed));
         let count = round.server.neighbours(0).len() as u8;
-        for seat in round.honest_counted() {
-            let known = round.keys.get(&seat).cloned().unwrap_or_default();
+        for client in round.honest_counted() {
+            let known = round.keys.get(&client).cloned().unwrap_or_default();
             prop_assert!(known.len() < round.threshold());
             let shares = other_shares(&known, other, round.threshold(), count);
             prop_assert!(known.iter().all(|(point, share)| shares[usize::from(*point) - 1] == *share));
             let honest: Vec<(u8, Share)> = (1..).zip(shares).collect();
-            prop_assert_eq!(sharing::combine(&honest[honest.len() - round.threshold()..]), Some(other));
+            prop_assert_eq!(shamir::combine(&honest[honest.len() - round.threshold()..]), Some(other));
         }
     }
 
     #[test]
-    fn from_the_threshold_on_the_attack_succeeds(n in 5u32..12, seed: [u8; 32]) {
-        let source = Generator::new(seed);
-        let terms = terms(n);
-        let threshold = terms.parameters(n).unwrap().threshold;
+    fn at_the_threshold_the_attack_succeeds(n in 5u32..12, seed: [u8; 32]) {
+        let source = SecureRng::new(seed);
+        let config = config(n);
+        let threshold = config.parameters(n).unwrap().threshold;
         let inputs = random_inputs(n, &mut source.stream("test", 0));
         for (colluders, succeeds) in [(threshold - 1, false), (threshold, true)] {
             let colluding = (n - colluders..n).collect();
-            let round = Transcript::new(&terms, inputs.clone(), &BTreeSet::new(), colluding, &source);
-            for seat in round.honest_counted() {
-                prop_assert_eq!(round.attack(seat) == inputs[seat as usize], succeeds);
+            let round = Transcript::new(&config, inputs.clone(), &BTreeSet::new(), colluding, &source);
+            for client in round.honest_counted() {
+                prop_assert_eq!(round.attack(client) == inputs[client as usize], succeeds);
             }
         }
     }
 
     #[test]
-    fn a_server_that_tells_each_device_another_story_does_not_get_both_secrets(n in 5u32..12, more: bool, seed: [u8; 32]) {
-        let source = Generator::new(seed);
-        let terms = terms(n);
-        let parameters = terms.parameters(n).unwrap();
-        prop_assert_eq!(parameters.against, Against::Lying);
+    fn inconsistent_survivor_lists_do_not_reveal_both_secrets(n in 5u32..12, more: bool, seed: [u8; 32]) {
+        let source = SecureRng::new(seed);
+        let config = config(n);
+        let parameters = config.parameters(n).unwrap();
+        prop_assert_eq!(parameters.threat_model, ThreatModel::Malicious);
         // One colluding device more than may be, or as many as may.
         let most = 2 * parameters.threshold - parameters.neighbours - 1;
         let colluders = most + u32::from(more);
         let inputs = random_inputs(n, &mut source.stream("test", 0));
         let victim = 0;
-        let round = Transcript::new(&terms, inputs, &BTreeSet::new(), BTreeSet::new(), &source);
+        let round = Transcript::new(&config, inputs, &BTreeSet::new(), BTreeSet::new(), &source);
         let best = (0..n).any(|split| lie(&round, victim, colluders, split));
         prop_assert_eq!(best, more);
     }
 }
 
 fn explain(n: u32, seed: [u8; 32]) {
-    let source = Generator::new(seed);
-    let (round, silent) = below_threshold(n, &source);
+    let source = SecureRng::new(seed);
+    let (round, dropped) = below_threshold(n, &source);
     let inputs = others(&round, &mut source.stream("others", 0));
-    assert_eq!(round.explained_by(&inputs, &silent, &source), round.masked);
+    assert_eq!(round.explained_by(&inputs, &dropped, &source), round.masked);
     for group in round.groups() {
         // Nobody is alone: its own input is not what a sum gives away.
         assert!(group.len() >= 2);
-        for (seat, _) in group {
-            assert_ne!(inputs[seat as usize], round.inputs[seat as usize]);
-            assert_ne!(round.attack(seat), round.inputs[seat as usize]);
+        for (client, _) in group {
+            assert_ne!(inputs[client as usize], round.inputs[client as usize]);
+            assert_ne!(round.attack(client), round.inputs[client as usize]);
         }
     }
 }
 
 #[test]
-fn it_is_so_on_a_sparse_graph_too() {
-    assert!(!terms(36).parameters(36).unwrap().complete());
+fn below_the_threshold_the_view_fits_any_inputs_on_a_sparse_graph() {
+    assert!(!config(36).parameters(36).unwrap().complete());
     explain(36, [3; 32]);
 }
 
 /// The first `split` honest neighbours of the victim hear that it dropped out, the others that it did not; colluding ones, the
 /// last, give all. Whether the server has both secrets of the victim then.
-fn lie(round: &Transcript, victim: Seat, colluders: u32, split: u32) -> bool {
-    let terms = round.server.terms();
-    let colluding: BTreeSet<Seat> = (terms.devices - colluders..terms.devices).collect();
+fn lie(round: &Transcript, victim: ClientIndex, colluders: u32, split: u32) -> bool {
+    let config = round.server.config();
+    let colluding: BTreeSet<ClientIndex> = (config.devices - colluders..config.devices).collect();
     let mut got = [BTreeSet::new(), BTreeSet::new()];
-    for seat in round.server.neighbours(victim) {
-        if colluding.contains(seat) {
-            got.iter_mut().for_each(|shares| shares.extend([*seat]));
+    for client in round.server.neighbours(victim) {
+        if colluding.contains(client) {
+            got.iter_mut().for_each(|shares| shares.extend([*client]));
             continue;
         }
-        let mut device = Device { survivors: None, ..clone(&round.devices[*seat as usize]) };
+        let mut device = Device { survivors: None, ..clone(&round.devices[*client as usize]) };
         let story = |told: bool| {
             let (dropped, survived) =
-                round.server.neighbours(*seat).iter().partition(|&&other| told && other == victim);
-            Survivors { head: Head::new(terms, *seat), survived, dropped }
+                round.server.neighbours(*client).iter().partition(|&&other| told && other == victim);
+            Survivors { header: Header::new(config, *client), survived, dropped }
         };
-        let given = device.unmask(&story(*seat <= split)).unwrap().shares;
+        let given = device.unmask(&story(*client <= split)).unwrap().shares;
         let of_victim = given.iter().find(|(of, _)| *of == victim).unwrap().1;
-        got[usize::from(matches!(of_victim, Revealed::MaskKey(_)))].insert(*seat);
+        got[usize::from(matches!(of_victim, RevealedShare::MaskKey(_)))].insert(*client);
         // What it gave, it has given: the other story is refused.
-        assert!(device.unmask(&story(*seat > split)).is_err());
+        assert!(device.unmask(&story(*client > split)).is_err());
     }
     got.iter().all(|shares| shares.len() >= round.threshold())
 }
@@ -382,33 +383,33 @@ fn clone(device: &Device) -> Device {
 
 /// An input that came after the server had counted its device out: of its masks all but its own can be had, and that is enough.
 #[test]
-fn a_late_input_stays_hidden_behind_its_own_mask() {
-    let source = Generator::new([8; 32]);
-    let (terms, late) = (terms(8), 3);
+fn late_inputs_stay_hidden_by_the_self_mask() {
+    let source = SecureRng::new([8; 32]);
+    let (config, late) = (config(8), 3);
     let inputs = random_inputs(8, &mut source.stream("test", 0));
-    let silent = BTreeSet::from([late]);
-    let mut round = Transcript::new(&terms, inputs.clone(), &silent, BTreeSet::from([5, 6]), &source);
-    let inbox = Inbox { head: Head::new(&terms, late), boxes: inbox_of(&round, late) };
+    let dropped = BTreeSet::from([late]);
+    let mut round = Transcript::new(&config, inputs.clone(), &dropped, BTreeSet::from([5, 6]), &source);
+    let received =
+        EncryptedShares { header: Header::new(&config, late), encrypted: encrypted_for(&round, late) };
     round
         .masked
-        .insert(late, round.devices[late as usize].mask(&inbox, &inputs[late as usize]).unwrap().words);
+        .insert(late, round.devices[late as usize].mask(&received, &inputs[late as usize]).unwrap().words);
     assert!(round.opens(&round.keys, late).is_some() && round.opens(&round.own, late).is_none());
     let found = round.attack(late);
     assert_ne!(found, inputs[late as usize]);
     // What is left is the input under the own mask, whose seed is free: any input explains it.
     let mut hidden = inputs[late as usize].clone();
-    let own = keys::Secrets::new(round.devices[late as usize].seed).own;
-    mask::apply(&keys::own_key(&inbox.head, late, &own), mask::Sign::Plus, &mut hidden);
+    let own = keys::Secrets::new(round.devices[late as usize].seed).self_mask;
+    mask::apply(&keys::self_mask_key(&received.header, late, &own), mask::Sign::Plus, &mut hidden);
     assert_eq!(found, hidden);
 }
 
-fn inbox_of(round: &Transcript, seat: Seat) -> Vec<SealedShare> {
-    let from = |&other: &Seat| {
-        let boxes = &round.server.shares[&other].boxes;
-        let sealed = boxes.iter().find(|sealed| sealed.seat == seat).unwrap().sealed;
-        SealedShare { seat: other, sealed }
+fn encrypted_for(round: &Transcript, client: ClientIndex) -> Vec<(ClientIndex, [u8; keys::CIPHERTEXT])> {
+    let from = |&other: &ClientIndex| {
+        let shares = &round.server.shares[&other].encrypted;
+        (other, shares.iter().find(|(to, _)| *to == client).unwrap().1)
     };
-    round.server.neighbours(seat).iter().map(from).collect()
+    round.server.neighbours(client).iter().map(from).collect()
 }
 
 /// Pearson's statistic of the bytes of words, over 256 kinds: near 255 if they are even.
@@ -420,12 +421,12 @@ fn unevenness(words: impl Iterator<Item = u32>) -> f64 {
 }
 
 #[test]
-fn masked_inputs_look_even_whatever_is_in_them() {
-    let terms = Terms::new(FederationId(1), RoundId(2), 6, 20_000);
+fn masked_inputs_are_uniform() {
+    let config = Config::new(FederationId(1), RoundId(2), 6, 20_000);
     for value in [0, 1, u32::MAX] {
         let inputs = vec![vec![value; 20_000]; 6];
         let round =
-            Transcript::new(&terms, inputs, &BTreeSet::new(), BTreeSet::new(), &Generator::new([2; 32]));
+            Transcript::new(&config, inputs, &BTreeSet::new(), BTreeSet::new(), &SecureRng::new([2; 32]));
         for words in round.masked.values() {
             // Five standard deviations of 22.6.
             assert!((unevenness(words.iter().copied()) - 255.0).abs() < 113.0);

@@ -1,9 +1,9 @@
 //! Shared models on their way to devices: whole, or as the difference to a version a device has.
 
 use super::envelope::{ENVELOPE_BYTES, Kind, open, seal};
+use super::primitives::{Reader, number_bytes, write_number, write_text};
 use super::update::check_layout;
-use super::wire::{Reader, number_bytes, write_number, write_text};
-use crate::difference::{Difference, How};
+use crate::difference::{Difference, DifferenceKind};
 use crate::error::{DecodeError, ModelError, ValueError};
 use crate::parameters::{Keyed, Layout, Parameters, Shape, SharedModel, Table};
 use crate::rows::{self, Rows};
@@ -85,11 +85,7 @@ pub fn decode_model(bytes: &[u8]) -> Result<SharedModel, DecodeError> {
     let federation = FederationId(from.number("federation")?);
     let version = ModelVersion(from.number("version")?);
     let encoding = from.code("encoding", ValueEncoding::from_code)?;
-    let count = from.number_to("tables", limits::TABLES)?;
-    let mut tables = Vec::new();
-    for _ in 0..count {
-        tables.push(read_table(&mut from, encoding)?);
-    }
+    let tables = from.list("tables", limits::TABLES, |from| read_table(from, encoding))?;
     from.end()?;
     let parameters = Parameters::new(tables).map_err(|error| DecodeError::Content(error.to_string()))?;
     Ok(SharedModel { federation, version, parameters })
@@ -119,12 +115,12 @@ pub fn difference_bytes(difference: &Difference) -> u64 {
 pub fn encode_difference(difference: &Difference, out: &mut Vec<u8>) -> Result<(), ModelError> {
     check_size(difference_bytes(difference))?;
     seal(Kind::Difference, out, |out| {
-        write_number(difference.federation.0, out);
-        write_number(difference.base.0, out);
-        write_number(difference.version.0, out);
+        for number in [difference.federation.0, difference.base.0, difference.version.0] {
+            write_number(number, out);
+        }
         out.extend_from_slice(&difference.layout.to_le_bytes());
         out.extend_from_slice(&difference.base_checksum.to_le_bytes());
-        out.push(difference.how as u8);
+        out.push(difference.kind as u8);
         out.push(difference.encoding as u8);
         rows::write_all(&difference.tables, difference.encoding, out);
     });
@@ -142,13 +138,13 @@ pub fn decode_difference(bytes: &[u8], layout: &Layout) -> Result<Difference, De
     let version = ModelVersion(from.number("version")?);
     check_layout(&mut from, layout.fingerprint())?;
     let base_checksum = from.u32("checksum of the base")?;
-    let how = from.code("how", How::from_code)?;
+    let kind = if from.flag("how")? { DifferenceKind::Add } else { DifferenceKind::Replace };
     let encoding = from.code("encoding", ValueEncoding::from_code)?;
     let mut tables = Rows::of_layout(layout);
     rows::read_all(&mut tables, encoding, &mut from)?;
     from.end()?;
     let layout = layout.fingerprint();
-    Ok(Difference { federation, base, version, layout, base_checksum, how, encoding, tables })
+    Ok(Difference { federation, base, version, layout, base_checksum, kind, encoding, tables })
 }
 
 /// Reads a difference and applies it to the version held.

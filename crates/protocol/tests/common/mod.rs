@@ -10,13 +10,13 @@ pub fn layout() -> Layout {
     Layout::new(shapes).unwrap()
 }
 
-/// Terms of round 300 that ask for the sample count and two criteria.
+/// TermsDraft of round 300 that ask for the sample count and two criteria.
 pub fn terms(values: ValueEncoding) -> RoundTerms {
-    let asked = |name: &str, why: &str| Asked { name: name.to_owned(), why: why.to_owned() };
+    let asked = |name: &str, why: &str| CriterionRequest { name: name.to_owned(), purpose: why.to_owned() };
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let settings = Settings::from([pair("factors", "20"), pair("triples", "100")]);
     let noise = PrivacyLayer { name: "noise".to_owned(), settings: Settings::from([pair("epsilon", "1.5")]) };
-    RoundTerms::freeze(Terms {
+    RoundTerms::freeze(TermsDraft {
         federation: FederationId(7),
         round: RoundId(300),
         version: ModelVersion(299),
@@ -41,8 +41,8 @@ pub fn open_policy() -> Policy {
 /// The update of the test vectors.
 pub fn trained() -> Trained {
     let mut trained = Trained::new(&layout());
-    trained.push_row(0, 3, Mark::Other).unwrap().copy_from_slice(&[0.5, -0.25]);
-    trained.push_row(0, 200, Mark::Consumed).unwrap().copy_from_slice(&[1.0, 0.3]);
+    trained.push_row(0, 3, RowOrigin::Other).unwrap().copy_from_slice(&[0.5, -0.25]);
+    trained.push_row(0, 200, RowOrigin::Consumed).unwrap().copy_from_slice(&[1.0, 0.3]);
     trained.whole(1).unwrap().copy_from_slice(&[0.1, -2.0, 0.0]);
     trained.set_samples(12);
     trained.report(1, 0.5).unwrap();
@@ -52,7 +52,13 @@ pub fn trained() -> Trained {
 /// The same, disclosed by an open policy.
 pub fn disclosed(values: ValueEncoding, ledger: &mut Ledger) -> Disclosed {
     trained()
-        .disclose(&open_policy(), &terms(values), 1_700_000_000, ledger, Draws::once(&mut Rng::new(1)))
+        .disclose(
+            &open_policy(),
+            &terms(values),
+            1_700_000_000,
+            ledger,
+            DisclosureSeeds::once(&mut Rng::new(1)),
+        )
         .unwrap()
 }
 
@@ -72,6 +78,12 @@ pub fn next_model() -> SharedModel {
     next
 }
 
+/// From version 41 to version 42.
+pub fn difference(encoding: ValueEncoding) -> Difference {
+    let base = (model().version, model().parameters.checksum());
+    Difference::since_version(&next_model(), base, encoding, |_, row| row == 1).unwrap()
+}
+
 /// One message of each kind and encoding.
 pub fn messages() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
@@ -82,18 +94,17 @@ pub fn messages() -> Vec<Vec<u8>> {
         all.push(std::mem::take(&mut bytes));
         codec::encode_model(&model(), encoding, &mut bytes).unwrap();
         all.push(std::mem::take(&mut bytes));
-        let settle = Settle { how: How::Add, encoding, least_change: 0.0 };
-        let difference = Difference::between(&model(), &next_model(), settle).unwrap();
+        let difference = difference(encoding);
         codec::encode_difference(&difference, &mut bytes).unwrap();
         all.push(bytes);
     }
     let mut bytes = Vec::new();
     codec::encode_terms(&terms(ValueEncoding::F16), &mut bytes);
     all.push(std::mem::take(&mut bytes));
-    let refusal = Refusal::PrivacyMissing { layer: "secagg".to_owned() };
+    let refusal = Refusal::LayerMissing { layer: "secagg".to_owned() };
     codec::encode_refusal(FederationId(7), RoundId(300), &refusal, &mut bytes);
     all.push(std::mem::take(&mut bytes));
-    let refusal = Refusal::Unwanted { layer: "kept-uploads".to_owned() };
+    let refusal = Refusal::LayerRefused { layer: "kept-uploads".to_owned() };
     codec::encode_refusal(FederationId(7), RoundId(300), &refusal, &mut bytes);
     all.push(std::mem::take(&mut bytes));
     ledger.encode(&mut bytes);

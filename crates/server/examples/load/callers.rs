@@ -1,4 +1,4 @@
-//! Callers that send prepared requests over connections of their own, one after the other.
+//! Callers that send prepared requests, each over its own connection.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What calls came to.
+/// The result of many calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     /// Answers a second.
@@ -18,9 +18,9 @@ pub(crate) struct Outcome {
     pub(crate) p99: Duration,
 }
 
-/// What the server counted.
+/// Commits, as counted by the server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Commits {
     pub(crate) commits: u64,
     pub(crate) changes: u64,
 }
@@ -41,7 +41,7 @@ pub(crate) async fn call(
     for caller in 0..callers {
         let made = Arc::clone(&made);
         tasks.push(tokio::spawn(async move {
-            let mut line = Line::open(address).await?;
+            let mut line = Connection::open(address).await?;
             for place in (caller..count).step_by(callers) {
                 let found = line.exchange(&made(place)).await?;
                 if found != status {
@@ -64,7 +64,7 @@ pub(crate) async fn probe(
     stop: Arc<tokio::sync::Notify>,
 ) -> Vec<Duration> {
     let mut times = Vec::new();
-    let Ok(mut line) = Line::open(address).await else { return times };
+    let Ok(mut line) = Connection::open(address).await else { return times };
     loop {
         let start = Instant::now();
         tokio::select! {
@@ -77,13 +77,13 @@ pub(crate) async fn probe(
     times
 }
 
-/// A connection that is kept.
-struct Line {
+/// A persistent connection.
+struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-impl Line {
+impl Connection {
     async fn open(address: SocketAddr) -> Result<Self, String> {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// Nothing takes longer than this; who waits for it has found a server that hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A server that takes longer hangs.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What is sent, piece by piece.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
 /// What came back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
-    /// 0: the connection was closed without a word.
+    /// 0: the connection was closed without a response.
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
@@ -75,10 +75,10 @@ impl Answer {
 /// Sends a request and reads the answer until the server closes the connection.
 pub(crate) fn send(to: SocketAddr, request: &Request) -> Answer {
     let stream = TcpStream::connect(to).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     let (mut writer, pieces) = (stream.try_clone().unwrap(), request.pieces.clone());
-    // The server may answer and close before it has all: then writing fails, which is fine, and is not waited for.
+    // The server may respond and close before it has read everything; then writing fails, which is fine.
     thread::spawn(move || {
         for (wait, piece) in pieces {
             thread::sleep(wait);

@@ -1,9 +1,9 @@
-//! Updates, honest and not.
+//! Valid and invalid updates.
 
 use sottovoce_core::Rng;
 use sottovoce_protocol::{
-    Asked, Draws, FederationId, Layout, Ledger, Mark, ModelVersion, Policy, Refusal, Reportable, RoundId,
-    RoundTerms, Trained, ValueEncoding, codec,
+    CriterionRequest, DisclosureSeeds, FederationId, Layout, Ledger, ModelVersion, Policy, Refusal,
+    Reportable, RoundId, RoundTerms, RowOrigin, Trained, ValueEncoding, codec,
 };
 
 /// A device that has enrolled.
@@ -19,8 +19,8 @@ const MARKER: f32 = 0.123_456_79;
 
 fn trained(layout: &Layout, value: f32) -> Trained {
     let mut trained = Trained::new(layout);
-    trained.push_row(0, 2, Mark::Other).unwrap().fill(value);
-    trained.push_row(0, 3, Mark::Other).unwrap().fill(0.01);
+    trained.push_row(0, 2, RowOrigin::Other).unwrap().fill(value);
+    trained.push_row(0, 3, RowOrigin::Other).unwrap().fill(0.01);
     trained
 }
 
@@ -32,13 +32,14 @@ fn policy() -> Policy {
 
 fn encoded(trained: Trained, terms: &RoundTerms) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let disclosed =
-        trained.disclose(&policy(), terms, 0, &mut Ledger::new(), Draws::once(&mut Rng::new(1))).unwrap();
+    let disclosed = trained
+        .disclose(&policy(), terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
+        .unwrap();
     codec::encode_update(&disclosed, &mut bytes);
     bytes
 }
 
-/// What a device of good will sends.
+/// A valid update.
 pub(crate) fn honest(layout: &Layout, terms: &RoundTerms) -> Vec<u8> {
     let mut trained = trained(layout, MARKER);
     if terms.samples {
@@ -55,7 +56,7 @@ pub(crate) fn with_value(layout: &Layout, terms: &RoundTerms, value: f32) -> Vec
     encoded(trained(layout, value), terms)
 }
 
-/// With a value that no device can disclose.
+/// An update with a value that no device can disclose.
 pub(crate) fn with_bits(layout: &Layout, terms: &RoundTerms, bits: u32) -> Vec<u8> {
     let mut bytes = honest(layout, terms);
     let place = bytes.windows(4).position(|four| four == MARKER.to_le_bytes()).unwrap();
@@ -69,24 +70,24 @@ pub(crate) fn for_round(layout: &Layout, terms: &RoundTerms, round: u64) -> Vec<
 }
 
 pub(crate) fn for_federation(layout: &Layout, terms: &RoundTerms, federation: u64) -> Vec<u8> {
-    let mut terms = terms.clone().thaw();
+    let mut terms = terms.clone().into_draft();
     terms.federation = FederationId(federation);
     honest(layout, &RoundTerms::freeze(terms).unwrap())
 }
 
 pub(crate) fn written_as(layout: &Layout, terms: &RoundTerms, values: ValueEncoding) -> Vec<u8> {
-    let mut terms = terms.clone().thaw();
+    let mut terms = terms.clone().into_draft();
     terms.values = values;
     honest(layout, &RoundTerms::freeze(terms).unwrap())
 }
 
-/// With a sample count and a criterion that nobody asked for.
+/// An update with a sample count or a criterion that was not asked for.
 pub(crate) fn talkative(layout: &Layout, terms: &RoundTerms, samples: bool) -> Vec<u8> {
-    let mut terms = terms.clone().thaw();
+    let mut terms = terms.clone().into_draft();
     if samples {
         terms.samples = true;
     } else {
-        terms.criteria = vec![Asked { name: "auc".into(), why: String::new() }];
+        terms.criteria = vec![CriterionRequest { name: "auc".into(), purpose: String::new() }];
     }
     honest(layout, &RoundTerms::freeze(terms).unwrap())
 }
@@ -103,14 +104,14 @@ pub(crate) fn flipped(mut bytes: Vec<u8>, place: usize) -> Vec<u8> {
     bytes
 }
 
-/// Changes one byte so that only what it says is wrong.
+/// Changes one byte and corrects the checksum.
 pub(crate) fn patched(mut bytes: Vec<u8>, place: usize, value: u8) -> Vec<u8> {
     bytes[place] = value;
     mend(&mut bytes);
     bytes
 }
 
-/// States the right length and checksum.
+/// Sets the right length and checksum.
 fn mend(bytes: &mut [u8]) {
     let payload = bytes.len() - 14;
     bytes[6..10].copy_from_slice(&(payload as u32).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Updates that are wrong, come twice, late, early or from others.
+//! Updates that are invalid, repeated, late, early or another device's.
 
 use crate::client::Request;
 use crate::messages::{self, flipped, patched};

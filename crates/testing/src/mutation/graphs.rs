@@ -2,7 +2,7 @@
 
 use super::Case;
 use sottovoce_core::{Catalog, Facts};
-use sottovoce_data::{GraphPlan, LoadOptions, graph_of_bytes};
+use sottovoce_data::{GraphConfig, LoadOptions, graph_of_bytes};
 
 const TURTLE: &[u8] = br#"@prefix e: <http://e.example/> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
@@ -54,10 +54,10 @@ pub fn check_graph(case: &Case, skip_bad: bool) -> bool {
         case.files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
     let options = LoadOptions { skip_bad, ..LoadOptions::default() };
     let catalog = Catalog::of_ids(["7", "8", "9"].into_iter().collect());
-    let plan = GraphPlan { hops: 3, least_items: 1, inverse: skip_bad, ..GraphPlan::default() };
+    let plan = GraphConfig { hops: 3, least_items: 1, inverse: skip_bad, ..GraphConfig::default() };
     match graph_of_bytes(&plan, &files, &catalog, &options) {
-        Ok((facts, notes)) => {
-            assert!(notes.linked <= catalog.len());
+        Ok((facts, report)) => {
+            assert!(report.linked <= catalog.len());
             check_facts(&facts, &catalog);
             true
         }
@@ -72,10 +72,10 @@ fn check_facts(facts: &Facts, catalog: &Catalog) {
     assert_eq!(facts.items(), catalog.len());
     for feature in 0..facts.features() {
         assert!((1..=3).contains(&facts.hops(feature)) && !facts.name(feature).is_empty());
-        let holders = facts.holders(feature);
+        let items_with = facts.items_with(feature);
         assert!(
-            !holders.is_empty()
-                && holders.iter().all(|item| facts.of(item as usize).contains(feature as u32))
+            !items_with.is_empty()
+                && items_with.iter().all(|item| facts.of(item as usize).contains(feature as u32))
         );
     }
     let text = format!("item\ttitle\tcategories\tfacts\n{}{}", lines(facts), facts.features_text());

@@ -68,10 +68,10 @@ fn check_set(set: &Dataset) {
     assert!(about.density > 0.0 && about.popularity.head >= 1);
     let how =
         Cleaning { threshold: Some(2.0), repeats: Repeats::Once, k_core: Some(2), min_interactions: Some(2) };
-    let (left, notes) = clean(all.clone(), &how);
+    let (left, report) = clean(all.clone(), &how);
     check_interactions(&left);
-    let dropped = notes.below_threshold + notes.repeated + notes.outside_core + notes.of_sparse_users;
-    assert_eq!(notes.before - dropped, notes.after);
+    let dropped = report.below_threshold + report.repeated + report.outside_core + report.of_sparse_users;
+    assert_eq!(report.before - dropped, report.after);
     let parts = split(all, Split::Temporal(0.8), Some(Split::Last), 1);
     let held = parts.validation.map_or(0, |part| part.interactions());
     assert_eq!(parts.train.interactions() + held + parts.test.interactions(), all.len());

@@ -1,4 +1,4 @@
-//! `bench`: speed and memory of the hot paths, as ratios to a peer where one is at hand.
+//! `bench`: speed and memory of the hot paths, as ratios to a peer program where there is one.
 //!
 //! CPU seconds, not wall time: they hold better on a busy machine. Ours and the peer's runs alternate and medians are
 //! compared, so that both see the same machine.
@@ -32,7 +32,7 @@ struct Figure {
     peer: Option<Peer>,
 }
 
-/// The same work done by somebody else.
+/// The same work by a peer program.
 #[derive(Clone, Debug, Serialize)]
 struct Peer {
     name: String,
@@ -134,6 +134,11 @@ fn table(figures: &[Figure]) -> String {
     text
 }
 
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// Three to four significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
@@ -149,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_benchmark_is_named_with_the_nearest() {
+    fn suggests_the_nearest_benchmark() {
         let error = choose(&["evalute".to_owned()]).unwrap_err();
         assert!(output::is_usage(&error));
         assert!(error.to_string().contains("did you mean `evaluate`?"), "{error}");

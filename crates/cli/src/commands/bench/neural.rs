@@ -1,7 +1,7 @@
-//! Neural work: a step of the reference model, and epochs of MultiVAE, beside PyTorch's.
+//! Neural networks: a step of the reference model, and epochs of MultiVAE, next to PyTorch's.
 
 use super::work::Workbench;
-use super::{Figure, Peer};
+use super::{Figure, Peer, median};
 use crate::measure::cpu_seconds;
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
@@ -11,7 +11,7 @@ use sottovoce_neural::{Arithmetic, SparseRows};
 use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 use std::time::Instant;
 
-/// Steps of the reference model: one sample as on a device, and a batch as in one place.
+/// Steps of the reference model: one sample as on a device, and a batch as in centralised training.
 pub(super) fn step(bench: &Workbench) -> Result<Vec<Figure>> {
     [(1, Arithmetic::Portable), (64, Arithmetic::Machine)]
         .into_iter()
@@ -64,11 +64,6 @@ fn samples(rows: usize, rng: &mut Rng) -> (Vec<usize>, Vec<u32>, Vec<f32>) {
     let mut pages = vec![0.0; rows * PAGES * PAGE];
     rng.fill_normal(1.0, &mut pages);
     (starts, columns, pages)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Epochs of a measured MultiVAE.

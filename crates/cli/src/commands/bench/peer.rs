@@ -1,4 +1,4 @@
-//! Runs somebody else's program on the same work.
+//! Runs a peer program on the same work.
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;

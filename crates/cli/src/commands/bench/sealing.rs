@@ -4,7 +4,7 @@ use super::Figure;
 use super::work::Workbench;
 use crate::measure::cpu_seconds;
 use anyhow::Result;
-use sottovoce_privacy::Generator;
+use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::dp::noise::{DiscreteGaussian, Noise as _};
 use sottovoce_testing::{he_cost, secagg_cost};
 
@@ -60,12 +60,12 @@ pub(super) fn he(bench: &Workbench) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Draws of a million.
+/// DisclosureSeeds of a million.
 const DRAWS: usize = 1_000_000;
 
 /// Discrete Gaussian noise on integers.
 pub(super) fn noise(bench: &Workbench) -> Result<Vec<Figure>> {
-    let (mut generator, mut values) = (Generator::new(seed(bench)), vec![0i64; DRAWS]);
+    let (mut generator, mut values) = (SecureRng::new(seed(bench)), vec![0i64; DRAWS]);
     let noise = DiscreteGaussian::new(1e6)?;
     let before = cpu_seconds();
     noise.add_to(&mut generator, &mut values);

@@ -1,15 +1,16 @@
-//! The work that is measured.
+//! The benchmarks of centralised models, and what all benchmarks share.
 
 use super::peer::{self, Answer};
-use super::{Figure, Peer};
+use super::{Figure, Peer, median};
 use crate::args::{Bench, Common};
 use crate::measure::cpu_seconds;
 use crate::output;
 use anyhow::{Context, Result, ensure};
 use sottovoce_core::{Catalog, Histories};
 use sottovoce_data::{Cleaning, LoadOptions, Split};
-use sottovoce_evaluate::{Protocol, Question};
-use sottovoce_experiment::trial::{self, DataPlan, Keeping, ModelPlan, Prepared, Trained};
+use sottovoce_evaluate::{Protocol, EvaluationInput};
+use sottovoce_experiment::prepare::{DataPlan, Prepared, prepare};
+use sottovoce_experiment::training::{self, Context as TrainingContext, ModelPlan, Trained};
 use sottovoce_federation::registry;
 use sottovoce_models::Flow;
 use sottovoce_models::settings::Value;
@@ -56,7 +57,7 @@ impl Workbench {
             relevant: None,
             seed: common.seed,
         };
-        let data = trial::prepare(&plan)?;
+        let data = prepare(&plan)?;
         ensure!(data.parts.train.interactions() > 0, "{source}: no user has more than 20 interactions");
         let file = data.notes.files.first().map(PathBuf::from).unwrap_or_default();
         let repeats = usize::from(args.repeats);
@@ -101,10 +102,9 @@ impl Workbench {
                 answers.push(peer::call(command, name, Some(&self.file), &options)?);
             }
         }
-        seconds.sort_by(f64::total_cmp);
         answers.sort_by(|a, b| a.cpu_s_per_epoch.total_cmp(&b.cpu_s_per_epoch));
         let answer = answers.get(answers.len() / 2).cloned();
-        Ok((seconds[seconds.len() / 2], last.context("measured nothing")?, answer))
+        Ok((median(seconds), last.context("measured nothing")?, answer))
     }
 
     /// The peer's answer, if there is a peer.
@@ -135,11 +135,11 @@ impl Workbench {
     }
 
     pub(super) fn train(&self, name: &str, settings: &[(&str, Value)]) -> Result<Trained> {
-        self.train_knowing(name, settings, self.catalog())
+        self.train_with_catalog(name, settings, self.catalog())
     }
 
-    /// The same with other knowledge of the items.
-    pub(super) fn train_knowing(
+    /// The same with another catalog.
+    pub(super) fn train_with_catalog(
         &self,
         name: &str,
         settings: &[(&str, Value)],
@@ -147,18 +147,18 @@ impl Workbench {
     ) -> Result<Trained> {
         let model = registry::find(name)?;
         let settings = model.settings(settings.iter().cloned())?;
-        let plan = ModelPlan { model, settings: &settings, seed: self.seed, checks: None };
-        let keeping = Keeping { catalog: Some(catalog), ..Keeping::default() };
-        Ok(trial::train_keeping(&plan, self.histories(), &mut |_, _| Flow::Continue, keeping)?)
+        let plan = ModelPlan { model, settings: &settings, seed: self.seed, evaluations: None };
+        let context = TrainingContext { catalog: Some(catalog), ..TrainingContext::default() };
+        Ok(training::train(&plan, self.histories(), &mut |_, _| Flow::Continue, context)?)
     }
 
     fn ndcg(&self, trained: &Trained, protocol: &Protocol) -> Result<f64> {
         let parts = &self.data.parts;
-        let question = Question {
+        let question = EvaluationInput {
             categories: parts.catalog.categories.as_ref(),
-            ..Question::new(&parts.train, &parts.test)
+            ..EvaluationInput::new(&parts.train, &parts.test)
         };
-        let evaluation = trial::evaluate(&question, protocol, trained.recommender.as_ref())?;
+        let evaluation = training::evaluate(&question, protocol, trained.recommender.as_ref())?;
         evaluation.at.get(&10).map(|metrics| metrics.ndcg).context("nDCG@10 was not measured")
     }
 }
@@ -272,6 +272,7 @@ pub(super) fn memory(bench: &Workbench) -> Result<Vec<Figure>> {
         String::from_utf8_lossy(&done.stderr).trim()
     );
     let outcome: serde_json::Value = serde_json::from_slice(&done.stdout).context("reading its JSON")?;
-    let peak = outcome["peak_rss_bytes"].as_f64().context("this system does not tell a process's memory")?;
+    let peak =
+        outcome["peak_rss_bytes"].as_f64().context("this system does not report the memory of a process")?;
     Ok(vec![Figure::new("memory", "peak of a BPR-MF run", peak / 1e6, "MB").bound("under 150 on ml-1m")])
 }

@@ -13,11 +13,10 @@ pub(super) fn folder(source: &str, common: &Common) -> Option<PathBuf> {
     (is_mnist(&folder) || is_celeba(&folder)).then_some(folder)
 }
 
-/// Says what the images are.
+/// Describes the images.
 pub(super) fn show(folder: &Path, common: &Common) -> Result<()> {
     if !is_mnist(folder) {
-        let what =
-            "CelebA: photographs of celebrities with attributes, for `sottovoce run` with a study file";
+        let what = "CelebA: photographs of celebrities with attributes, for experiments on classifiers";
         return match common.json {
             true => output::print_json(&json!({"folder": folder, "kind": "celeba"})),
             false => output::print_line(&format!("{} ({what})", folder.display())),

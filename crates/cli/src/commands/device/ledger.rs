@@ -5,11 +5,11 @@ use crate::args::Common;
 use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::{Value as Json, json};
-use sottovoce_data::show_date;
-use sottovoce_device::{Device, ItemLeft, Told};
+use sottovoce_data::format_date;
+use sottovoce_device::{Device, ItemLeft, OwnerReport};
 use std::fmt::Write;
 
-/// Rounds and items that people are shown; `--json` has all.
+/// Rounds and items listed; `--json` lists all.
 const SHOWN: usize = 10;
 
 /// `sottovoce device ledger`.
@@ -18,9 +18,9 @@ pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Resu
         let left = device.item_left_of(item).map_err(as_usage)?;
         return if common.json { output::print_json(&of_item(&left)) } else { output::print(&about(&left)) };
     }
-    // Before the first round there is nothing to tell, and perhaps no catalog.
+    // Before the first round there is nothing to list, and perhaps no catalog.
     let items = device.items_left().unwrap_or_default();
-    let rounds: Vec<Told> = device.told().collect();
+    let rounds: Vec<OwnerReport> = device.told().collect();
     if common.json {
         let totals = device.ledger().totals();
         return output::print_json(&json!({
@@ -32,7 +32,7 @@ pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Resu
     output::print(&page(device, &rounds, &items))
 }
 
-fn of_round(told: &Told) -> Json {
+fn of_round(told: &OwnerReport) -> Json {
     let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
     json!({
         "round": told.round.0, "when": told.when, "bytes": told.bytes, "rows": rows, "samples": told.samples,
@@ -43,19 +43,19 @@ fn of_round(told: &Told) -> Json {
 
 fn of_item(item: &ItemLeft) -> Json {
     json!({
-        "item": item.item, "title": item.title, "yours": item.had, "shown": item.shown, "times": item.left.times,
+        "item": item.item, "title": item.title, "yours": item.had, "shown": item.disclosed, "times": item.left.times,
         "last_round": item.left.last.map(|(round, _)| round.0), "last_when": item.left.last.map(|(_, when)| when),
     })
 }
 
 fn moment(when: u64) -> String {
-    i64::try_from(when).ok().and_then(show_date).unwrap_or_else(|| when.to_string())
+    i64::try_from(when).ok().and_then(format_date).unwrap_or_else(|| when.to_string())
 }
 
 fn about(item: &ItemLeft) -> String {
-    let yours = match (item.had, item.shown) {
+    let yours = match (item.had, item.disclosed) {
         (true, true) => "you have it",
-        (true, false) => "you have it and do not show it",
+        (true, false) => "you have it, but it is not used for uploads",
         (false, _) => "you do not have it",
     };
     let mut text = format!("{} ({yours})\n", named(&item.item, item.title.as_deref()));
@@ -71,7 +71,7 @@ fn about(item: &ItemLeft) -> String {
     text
 }
 
-fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
+fn page(device: &Device, rounds: &[OwnerReport], items: &[ItemLeft]) -> String {
     let totals = device.ledger().totals();
     if totals.updates == 0 {
         return "Nothing has left this device yet.\n".to_owned();
@@ -84,7 +84,7 @@ fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
     );
     let _ = writeln!(
         text,
-        "\nLast rounds:\n  {:>8}  {:20} {:>8} {:>10}  figures and layers",
+        "\nLast rounds:\n  {:>8}  {:20} {:>8} {:>10}  criteria and layers",
         "round", "when", "rows", "bytes"
     );
     for told in rounds.iter().rev().take(SHOWN) {
@@ -102,12 +102,12 @@ fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
         );
     }
     let kinds = [
-        ("Of the items that you show", (true, true)),
-        ("Of items that you have and do not show, drawn as if you did not have them", (true, false)),
-        ("Of items that you do not have", (false, false)),
+        ("Of the items used for uploads", (true, true)),
+        ("Of items in your history that are not used, drawn as if they were not in it", (true, false)),
+        ("Of items not in your history", (false, false)),
     ];
     for (title, kind) in kinds {
-        let mut of: Vec<&ItemLeft> = items.iter().filter(|item| (item.had, item.shown) == kind).collect();
+        let mut of: Vec<&ItemLeft> = items.iter().filter(|item| (item.had, item.disclosed) == kind).collect();
         if of.is_empty() {
             continue;
         }
@@ -124,12 +124,12 @@ fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
     }
     if rounds.iter().any(|told| !told.layers.is_empty()) {
         text.push_str(
-            "\nUnder a seal (secure-aggregation, encryption) rows left in sums with those of others only; with noise that devices add, \
+            "\nSealed rows (secure-aggregation, encryption) left only in sums with those of other devices; with noise added by devices, \
              all rows left.\n",
         );
     }
     text.push_str(
-        "\nA row that left does not say by itself whether you have the item: rows of both kinds leave.\n",
+        "\nA row that left does not by itself show whether you have the item: rows of both kinds leave.\n",
     );
     text
 }

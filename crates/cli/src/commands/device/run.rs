@@ -1,8 +1,8 @@
 //! `device run` and `device withdraw`.
 
+use super::location;
 use super::now;
-use super::place::{self, Patience};
-use crate::args::{Common, Place, RunDevice};
+use crate::args::{Common, Location, RunDevice};
 use crate::output;
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
@@ -10,18 +10,18 @@ use sottovoce_device::{Device, End, Next, Rest};
 use std::thread;
 use std::time::Duration;
 
-/// Looking for changes of policy that another command made is cheap; so a rest is never longer than this at a time.
-const LONGEST_REST: Duration = Duration::from_secs(60);
+/// The longest pause, so that changes of policy by other commands are noticed.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// `sottovoce device run`.
 ///
-/// The store is open only while there is something to do, so that other commands get at it in between.
+/// The store is open only while there is something to do, so that other commands can use it in between.
 pub(crate) fn run(args: &RunDevice, common: &Common) -> Result<()> {
     let mut failures = 0;
-    let mut said = None;
+    let mut reported = None;
     loop {
-        let mut device = place::open(&args.place, Patience::Endless)?;
-        let transport = place::transport(device.server(), device.ca())?;
+        let mut device = location::open_waiting(&args.location, location::Wait::Forever)?;
+        let transport = location::transport(device.server(), device.ca())?;
         device.count_failures_from(failures);
         let next = device.step(&transport, now())?;
         let participated = device.last_round();
@@ -31,9 +31,9 @@ pub(crate) fn run(args: &RunDevice, common: &Common) -> Result<()> {
             _ => 0,
         };
         failures = failed;
-        if said.as_ref() != Some(&why(&next)) || args.once {
-            tell(&next, participated, common)?;
-            said = Some(why(&next));
+        if reported.as_ref() != Some(&why(&next)) || args.once {
+            report(&next, participated, common)?;
+            reported = Some(why(&next));
         }
         match next {
             Next::Never(End::Withdrawn) => return Ok(()),
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &RunDevice, common: &Common) -> Result<()> {
             Next::After(_, rest) if args.once && failed > 0 => bail!("{rest}"),
             Next::After(..) if args.once => return Ok(()),
             Next::After(_, Rest::Idle { state }) if state == "finished" => return Ok(()),
-            Next::After(pause, Rest::Paused | Rest::Conditions) => thread::sleep(pause.min(LONGEST_REST)),
+            Next::After(pause, Rest::Paused | Rest::Conditions) => thread::sleep(pause.min(MAX_PAUSE)),
             Next::After(pause, _) => thread::sleep(pause),
         }
     }
@@ -54,8 +54,8 @@ fn why(next: &Next) -> String {
     }
 }
 
-/// A line an event, with how long it rests.
-fn tell(next: &Next, round: Option<u64>, common: &Common) -> Result<()> {
+/// Prints a line for an event, with the pause that follows.
+fn report(next: &Next, round: Option<u64>, common: &Common) -> Result<()> {
     if common.json {
         let document = document(next, round);
         return output::print_line(&document.to_string());
@@ -97,27 +97,27 @@ fn shown(pause: Duration) -> String {
 }
 
 /// `sottovoce device withdraw`.
-pub(crate) fn withdraw(place: &Place, common: &Common) -> Result<()> {
-    let mut device = place::open(place, Patience::Some)?;
-    let transport = place::transport(device.server(), device.ca())?;
+pub(crate) fn withdraw(location: &Location, common: &Common) -> Result<()> {
+    let mut device = location::open(location)?;
+    let transport = location::transport(device.server(), device.ca())?;
     device.withdraw()?;
     let next = device.step(&transport, now())?;
-    let heard = next == Next::Never(End::Withdrawn);
-    tell_withdrawal(&device, &next, heard, common)
+    let confirmed = next == Next::Never(End::Withdrawn);
+    report_withdrawal(&device, &next, confirmed, common)
 }
 
-fn tell_withdrawal(device: &Device, next: &Next, heard: bool, common: &Common) -> Result<()> {
+fn report_withdrawal(device: &Device, next: &Next, confirmed: bool, common: &Common) -> Result<()> {
     if common.json {
         let federation = device.federation();
         return output::print_json(
-            &json!({"federation": federation, "withdrawn": true, "server_knows": heard, "text": why(next)}),
+            &json!({"federation": federation, "withdrawn": true, "server_knows": confirmed, "text": why(next)}),
         );
     }
-    output::print(&if heard {
-        format!("Withdrawn from {}: the server has forgotten this device.\n", device.federation())
+    output::print(&if confirmed {
+        format!("Withdrawn from {}: the server has deleted this device's data.\n", device.federation())
     } else {
         format!(
-            "Withdrawn from {}: nothing is sent any more. The server does not know yet ({}); \
+            "Withdrawn from {}: no more updates are sent. The server has not been told yet ({}); \
              `sottovoce device run` tells it.\n",
             device.federation(),
             why(next)

@@ -1,6 +1,6 @@
-//! `train` on a file of histories: in memory, or with `--stream` from the file.
+//! `train` on a history file: in memory, or with `--stream` from the file.
 //!
-//! Such a file has no names, times or test part: the model is trained, not judged.
+//! A history file has no names, timestamps or test part: the model is trained, not evaluated.
 
 use super::{Bytes, Privacy, Turnout, federated_names, show_federated, show_written, store_outcome};
 use crate::args::{Common, Train};
@@ -11,7 +11,7 @@ use crate::output::{self, Usage, grouped};
 use crate::progress::Bar;
 use anyhow::{Context, Result};
 use serde::Serialize;
-use sottovoce_federation::{HistoryFile, Streaming, registry};
+use sottovoce_federation::{HistoryFile, Simulation, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Settings;
 use sottovoce_models::{Fit, Flow, Progress, Recommender, Summary, Watch};
@@ -55,12 +55,12 @@ struct Seconds {
 }
 
 /// Shows progress and remembers the loss.
-struct Epochs {
+struct LossMonitor {
     bar: Bar,
     loss: Option<f64>,
 }
 
-impl Watch for Epochs {
+impl Watch for LossMonitor {
     fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow {
         self.bar.set(progress.epoch as u64, progress.epochs as u64);
         self.loss = progress.loss;
@@ -69,16 +69,16 @@ impl Watch for Epochs {
 }
 
 pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings: &Settings) -> Result<()> {
-    refuse_what_needs_more(args)?;
+    check(args)?;
     let mut recommender = streaming(model, settings)?;
     let file = HistoryFile::open(Path::new(&args.data))?;
     let (users, items) = (file.users(), file.catalog_size());
     let data = DataFacts { file: &args.data, users, items, interactions: file.interactions() };
     let bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
-    let mut watch = Epochs { bar, loss: None };
+    let mut watch = LossMonitor { bar, loss: None };
     let (started, before) = (Instant::now(), cpu_seconds());
     let mut fit = Fit::new(common.seed, &mut watch);
-    let summary = learn(args.stream, file, recommender.as_mut(), &mut fit)
+    let summary = train(args.stream, file, &mut recommender, &mut fit)
         .with_context(|| format!("training {} on {}", model.name, args.data))?;
     let seconds = Seconds { train: started.elapsed().as_secs_f64(), train_cpu: cpu_seconds() - before };
     let loss = watch.loss;
@@ -98,14 +98,14 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
         seconds,
         peak_rss_bytes: peak_rss_bytes(),
     };
-    store(args, &outcome, recommender.as_ref())?;
+    store(args, &outcome, &recommender)?;
     if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
 }
 
-fn streaming(model: &Model, settings: &Settings) -> Result<Box<dyn Streaming>> {
-    registry::streaming(model.name, settings).ok_or_else(|| {
+fn streaming(model: &Model, settings: &Settings) -> Result<Simulation> {
+    registry::simulation(model.name, settings).ok_or_else(|| {
         let message = format!(
-            "{} does not learn from a file of histories; models that do: {}",
+            "{} cannot be trained on a history file; models that can: {}",
             model.name,
             federated_names()
         );
@@ -113,11 +113,11 @@ fn streaming(model: &Model, settings: &Settings) -> Result<Box<dyn Streaming>> {
     })
 }
 
-/// What a file without names, times and a test part cannot give.
-fn refuse_what_needs_more(args: &Train) -> Result<()> {
+/// Rejects options that need names, timestamps or a test part.
+fn check(args: &Train) -> Result<()> {
     if !HistoryFile::is_one(Path::new(&args.data)) {
         let message = format!(
-            "--stream reads a file of histories, and {} is none; make one with `sottovoce data convert {} OUT.histories`",
+            "--stream needs a history file, and {} is none; make one with `sottovoce data convert {} OUT.histories`",
             args.data, args.data
         );
         return Err(Usage(message).into());
@@ -131,18 +131,17 @@ fn refuse_what_needs_more(args: &Train) -> Result<()> {
     ];
     match given.iter().find(|(_, given)| *given) {
         Some((what, _)) => {
-            let message =
-                format!("{}: a file of histories is learnt from as it is, without {what}", args.data);
+            let message = format!("{}: {what} does not apply to a history file", args.data);
             Err(Usage(message).into())
         }
         None => Ok(()),
     }
 }
 
-fn learn(
+fn train(
     stream: bool,
     file: HistoryFile,
-    recommender: &mut dyn Streaming,
+    recommender: &mut Simulation,
     fit: &mut Fit<'_>,
 ) -> Result<Summary> {
     if stream {
@@ -165,22 +164,22 @@ fn store(args: &Train, outcome: &Outcome<'_>, recommender: &dyn Recommender) -> 
 fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
     let data = &outcome.data;
     output::print_line(&format!(
-        "{} on {}: {} people, {} items, {} interactions{}",
+        "{} on {}: {} users, {} items, {} interactions{}",
         model.title,
         data.file,
         grouped(data.users as u128),
         grouped(data.items as u128),
         grouped(data.interactions),
-        if outcome.streamed { ", read as they were needed" } else { "" },
+        if outcome.streamed { ", streamed" } else { "" },
     ))?;
-    let loss = outcome.loss.map_or_else(String::new, |loss| format!(", mean loss of the last {loss:.4}"));
+    let loss = outcome.loss.map_or_else(String::new, |loss| format!(", mean loss {loss:.4} in the last"));
     output::print_line(&format!(
         "{:.1} s training, {:.1} CPU s ({} epochs{loss})",
         outcome.seconds.train, outcome.seconds.train_cpu, outcome.epochs
     ))?;
     show_federated(outcome.turnout.as_ref(), outcome.privacy.as_ref())?;
     if let Some(peak) = outcome.peak_rss_bytes {
-        output::print_line(&format!("{:.0} MB of memory at most", peak as f64 / 1e6))?;
+        output::print_line(&format!("{:.0} MB peak memory", peak as f64 / 1e6))?;
     }
     show_written(args)
 }

@@ -1,7 +1,7 @@
 //! Data cards.
 
 use crate::report::date::day;
-use crate::report::markup::{escape, inline};
+use crate::report::markup::{escape, inline, unless_empty};
 use crate::report::model::DataCard;
 use crate::report::number::{Format, significant};
 
@@ -9,9 +9,7 @@ use crate::report::number::{Format, significant};
 pub(super) fn card(card: &DataCard) -> String {
     let count = |n: u64| Format::Integer.show(n as f64);
     let mut out = format!("<article class=\"card\">\n<h3>{}</h3>\n", escape(&card.name));
-    if !card.source.is_empty() {
-        out += &format!("<p class=\"source\">{}</p>\n", inline(&card.source));
-    }
+    out += &unless_empty(&card.source, |text| format!("<p class=\"source\">{}</p>\n", inline(text)));
     let density = card.density().map_or("–".into(), |d| significant(d * 100.0) + "%");
     let sizes = [
         ("users", count(card.users)),

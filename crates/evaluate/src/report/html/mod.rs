@@ -3,7 +3,7 @@
 mod cards;
 mod table;
 
-use super::markup::{distinct_slugs, escape, inline};
+use super::markup::{distinct_slugs, escape, inline, unless_empty};
 use super::model::{Block, KeyFigure, Report, Section};
 use super::plot::{Colours, PLOT_CSS, Plot, dark_colours, light_colours};
 
@@ -68,9 +68,7 @@ impl<'a> Page<'a> {
     fn top(&self) -> String {
         let report = self.report;
         let mut out = String::from("<header class=\"top\">\n<div class=\"brand\">Sottovoce");
-        if !report.subtitle.is_empty() {
-            out += &format!("<span>{}</span>", inline(&report.subtitle));
-        }
+        out += &unless_empty(&report.subtitle, |text| format!("<span>{}</span>", inline(text)));
         out += "</div>\n<button class=\"theme\" type=\"button\" hidden></button>\n";
         out += &format!("<h1>{}</h1>\n", escape(&report.title));
         for (at, sentence) in report.summary.iter().enumerate() {
@@ -142,10 +140,7 @@ impl<'a> Page<'a> {
     /// A plot twice, for wide and for narrow pages: text that shrinks with its picture cannot be read on a phone.
     fn plot(&self, plot: &Plot) -> String {
         let (class, width) = if plot.full_width { (" class=\"full\"", FULL) } else { ("", HALF) };
-        let caption = match plot.caption.is_empty() {
-            true => String::new(),
-            false => format!("<p>{}</p>", inline(&plot.caption)),
-        };
+        let caption = unless_empty(&plot.caption, |text| format!("<p>{}</p>", inline(text)));
         format!(
             "<figure{class}>\n<figcaption><h3>{}</h3>{caption}</figcaption>\n\
              <div class=\"wide\">{}</div>\n<div class=\"slim\">{}</div>\n</figure>\n",
@@ -188,7 +183,7 @@ impl<'a> Page<'a> {
             .iter()
             .map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)))
             .collect();
-        let facts = if facts.is_empty() { facts } else { format!("<dl class=\"facts\">\n{facts}</dl>\n") };
+        let facts = unless_empty(&facts, |facts| format!("<dl class=\"facts\">\n{facts}</dl>\n"));
         format!("</main>\n<footer>\n{facts}</footer>\n")
     }
 }
@@ -198,10 +193,7 @@ fn is_plot(block: &Block) -> bool {
 }
 
 fn figure(figure: &KeyFigure) -> String {
-    let detail = match figure.detail.is_empty() {
-        true => String::new(),
-        false => format!("<dd class=\"detail\">{}</dd>", inline(&figure.detail)),
-    };
+    let detail = unless_empty(&figure.detail, |text| format!("<dd class=\"detail\">{}</dd>", inline(text)));
     format!(
         "<div><dt>{}</dt><dd class=\"value\">{}</dd>{detail}</div>\n",
         escape(&figure.label),

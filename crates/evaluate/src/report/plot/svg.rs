@@ -107,15 +107,15 @@ pub(super) fn polyline(points: &[(f64, f64)]) -> String {
     d
 }
 
-/// The whole picture: with a style it stands alone, without one it belongs in a page.
-pub(super) fn document(spoken: &str, width: f64, height: f64, style: Option<&str>, body: &str) -> String {
+/// The whole picture: with a style it ranks alone, without one it belongs in a page.
+pub(super) fn document(aria_label: &str, width: f64, height: f64, style: Option<&str>, body: &str) -> String {
     let mut svg = Svg::default();
     let view = format!("0 0 {} {}", Px(width), Px(height));
     match style {
         None => {
             svg.open(
                 "svg",
-                &[("class", &"pl"), ("viewBox", &view), ("role", &"img"), ("aria-label", &spoken)],
+                &[("class", &"pl"), ("viewBox", &view), ("role", &"img"), ("aria-label", &aria_label)],
             );
         }
         Some(style) => {
@@ -132,7 +132,7 @@ pub(super) fn document(spoken: &str, width: f64, height: f64, style: Option<&str
                     ("width", &w),
                     ("height", &h),
                     ("role", &"img"),
-                    ("aria-label", &spoken),
+                    ("aria-label", &aria_label),
                 ],
             );
             svg.out.extend(["<style>", style, "</style>"]);

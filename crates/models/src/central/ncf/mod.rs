@@ -1,4 +1,4 @@
-//! GMF and NeuMF: matrix factorisation with a learnt output vector, and with layers of neurons beside it.
+//! GMF and NeuMF: matrix factorisation with a trained output vector, alone and joined with a multi-layer perceptron.
 //!
 //! X. He, L. Liao, H. Zhang, L. Nie, X. Hu, T.-S. Chua: Neural Collaborative Filtering, WWW 2017.
 //!
@@ -8,235 +8,190 @@
 //! NeuMF    x = h . (p * q) + b + o . m_L,      m_0 = [p', q'],      m_l = relu(m_(l-1) W_l + b_l)
 //! loss of a sample = - y ln sigma(x) - (1 - y) ln(1 - sigma(x)) + regularisation / 2 (|p|^2 + |q|^2 + |p'|^2 + |q'|^2 + |h|^2 + |o|^2)
 //! ```
-//! For every interaction (y = 1) some items the user does not have (y = 0) are drawn anew in every epoch. Steps are Adam's on
-//! means over batches; only vectors that a batch looked up move. Items are ranked by x.
+//! For every interaction (y = 1) each epoch draws new negatives (y = 0), items that the user does not have. Steps are
+//! Adam's on means over batches; only vectors that a batch looked up move. Items are ranked by x.
 //!
 //! Two things follow S. Rendle, W. Krichene, L. Zhang, J. Anderson: Neural Collaborative Filtering vs. Matrix
-//! Factorization Revisited, RecSys 2020, who found a plain product hard to beat when its settings are chosen with care: all
-//! vectors are regularised (h too: a longer h would let p and q be short without changing a score), and h starts as ones, so that GMF begins as matrix factorisation. The paper's h starts at
-//! random, and NeuMF's halves can be trained before they are joined; here they are trained together from the start.
+//! Factorization Revisited, RecSys 2020, who found a well-tuned dot product hard to beat: all vectors are
+//! regularised (h too: a longer h would let p and q be short without changing a score), and h starts as ones, so that GMF
+//! starts as matrix factorisation. The paper's h starts at random, and NeuMF's halves can be pretrained; here they are
+//! trained together from the start.
 //!
-//! `product` is GMF's own arithmetic, `side` the vectors of users or items, `tower` NeuMF's layers, `network` all of it,
-//! `training` the batches and steps.
+//! `product` is GMF's arithmetic, `embeddings` the vectors of users or items, `tower` NeuMF's layers, `network` all
+//! parameters, `training` the batches and steps.
 
+mod embeddings;
 mod network;
-pub(crate) mod product;
-mod side;
+mod product;
 #[cfg(test)]
 mod tests;
 mod tower;
 mod training;
 
-use super::factors::MOST_FACTORS;
-use super::negatives::Owned;
-use super::order::Pair;
-use crate::registry::Model;
-use crate::settings::{Setting, Settings};
-use crate::stored;
-use crate::{Fit, Flow, ModelError, Progress, Recommender, Summary, Tensor};
+use super::epoch_order::Interaction;
+use super::epochs::{EpochStats, run_epochs};
+use super::factors::MAX_FACTORS;
+use super::layout_tensors::{read_tensors, to_tensors};
+use super::negative_sampler::NegativeSampler;
+use crate::registry::CentralModel;
+use crate::settings::Config;
+use crate::{Fit, ModelError, Recommender, Summary, Tensor, config};
 use network::Network;
 use sottovoce_core::{Histories, Rng};
-use sottovoce_neural::Layout;
-use training::{Sampler, Training};
+use training::{SampleGenerator, Training};
 
 const PAPER: &str = "He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017";
 
 /// The registry's entry of GMF.
-pub(super) const GMF: Model = Model {
+pub(super) const GMF: CentralModel = CentralModel {
     name: "gmf",
     title: "GMF",
-    what: "Generalised matrix factorisation: a weighted product that tells what a user has from what they do not have",
+    summary: "Generalised matrix factorisation: a weighted product that tells what a user has from what they do not have",
     paper: PAPER,
-    settings: gmf_settings,
-    build: |settings| Box::new(Ncf::new("gmf", settings, None)),
+    schema: || GmfConfig::default().schema(),
+    build: |settings| Box::new(Ncf::gmf(GmfConfig::read(settings))),
 };
 
 /// The registry's entry of NeuMF.
-pub(super) const NEUMF: Model = Model {
+pub(super) const NEUMF: CentralModel = CentralModel {
     name: "neumf",
     title: "NeuMF",
-    what: "GMF joined with layers of neurons above a second pair of vectors",
+    summary: "GMF joined with a multi-layer perceptron above a second pair of vectors",
     paper: PAPER,
-    settings: neumf_settings,
-    build: |settings| Box::new(Ncf::new("neumf", settings, Some(settings.integer("layers")))),
+    schema: || NeuMfConfig::default().schema(),
+    build: |settings| Box::new(Ncf::neumf(NeuMfConfig::read(settings))),
 };
 
-fn gmf_settings() -> Vec<Setting> {
-    let factors = Setting::integer("factors", 20, 1..=MOST_FACTORS, "Length of users' and items' vectors");
-    [vec![factors.on_log_scale()], learning()].concat()
+config! {
+    /// Settings of GMF.
+    struct GmfConfig {
+        /// Length of users' and items' vectors
+        factors: usize = 20, in 1..=MAX_FACTORS => [log];
+        include
+        /// How it is trained.
+        training: NcfTraining = NcfTraining::default();
+    }
 }
 
-fn neumf_settings() -> Vec<Setting> {
-    let factors = Setting::integer(
-        "factors",
-        16,
-        1..=128,
-        "Length of the product's vectors, and width of the last layer",
-    );
-    let layers =
-        Setting::integer("layers", 3, 1..=5, "Layers of the tower; each is half as wide as the one before");
-    [vec![factors.on_log_scale(), layers], learning()].concat()
+config! {
+    /// Settings of NeuMF.
+    struct NeuMfConfig {
+        /// Length of the product's vectors, and width of the last layer
+        factors: usize = 16, in 1..=128 => [log];
+        /// Layers of the tower; each is half as wide as the one before
+        layers: usize = 3, in 1..=5;
+        include
+        /// How it is trained.
+        training: NcfTraining = NcfTraining::default();
+    }
 }
 
-/// What both have.
-fn learning() -> Vec<Setting> {
-    vec![
-        Setting::integer("epochs", 20, 1..=10_000, "Times every interaction is gone through").on_log_scale(),
-        Setting::integer("batch", 256, 1..=100_000, "Interactions of a step").on_log_scale(),
-        Setting::integer("negatives", 4, 1..=100, "Items the user does not have, for each interaction"),
-        Setting::real("learning_rate", 1e-3, 1e-6..=1.0, "Step of Adam").on_log_scale(),
-        Setting::real("regularisation", 1e-4, 0.0..=1.0, "Pull of all vectors to zero"),
-        Setting::real("init_deviation", 0.05, 0.0..=1.0, "Standard deviation of the first random vectors"),
-    ]
-}
-
-/// The numbers among the settings.
-#[derive(Clone, Copy)]
-struct Plan {
-    factors: usize,
-    /// Of the tower; none for GMF.
-    layers: Option<usize>,
-    epochs: usize,
-    batch: usize,
-    negatives: usize,
-    rate: f64,
-    regularisation: f64,
-    init_deviation: f64,
+config! {
+    /// Settings of training, of both models.
+    struct NcfTraining {
+        /// Passes over all interactions
+        epochs: usize = 20, in 1..=10_000 => [log];
+        /// Interactions per batch
+        batch: usize = 256, in 1..=100_000 => [log];
+        /// Negatives drawn for each interaction
+        negatives: usize = 4, in 1..=100;
+        /// Learning rate of Adam
+        learning_rate: f64 = 1e-3, in 1e-6..=1.0 => [log];
+        /// L2 regularisation of all vectors
+        regularisation: f64 = 1e-4, in 0.0..=1.0;
+        /// Standard deviation of initial vectors
+        init_deviation: f64 = 0.05, in 0.0..=1.0;
+    }
 }
 
 /// Either model.
 struct Ncf {
     name: &'static str,
-    plan: Plan,
+    factors: usize,
+    /// Of the tower; `None` for GMF.
+    layers: Option<usize>,
+    training: NcfTraining,
     items: usize,
     network: Option<Network>,
 }
 
 impl Ncf {
-    fn new(name: &'static str, settings: &Settings, layers: Option<usize>) -> Self {
-        let plan = Plan {
-            factors: settings.integer("factors"),
-            layers,
-            epochs: settings.integer("epochs"),
-            batch: settings.integer("batch"),
-            negatives: settings.integer("negatives"),
-            rate: settings.real("learning_rate"),
-            regularisation: settings.real("regularisation"),
-            init_deviation: settings.real("init_deviation"),
-        };
-        Self { name, plan, items: 0, network: None }
+    fn gmf(GmfConfig { factors, training }: GmfConfig) -> Self {
+        Self { name: GMF.name, factors, layers: None, training, items: 0, network: None }
+    }
+
+    fn neumf(NeuMfConfig { factors, layers, training }: NeuMfConfig) -> Self {
+        Self { name: NEUMF.name, factors, layers: Some(layers), training, items: 0, network: None }
     }
 
     fn data(&self, error: &impl std::fmt::Display) -> ModelError {
         ModelError::Data(format!("{}: {error}", self.name))
     }
 
-    fn diverged(&self, epoch: usize) -> ModelError {
-        let advice = format!("the loss is no longer finite; take a learning_rate below {}", self.plan.rate);
-        ModelError::Diverged { epoch, advice }
-    }
-
-    /// A new network; none where there are no users or no items to have vectors.
-    fn begin(&mut self, train: &Histories, rng: &Rng) -> Result<(), ModelError> {
+    /// A new network; none without users or without items.
+    fn init(&mut self, train: &Histories, rng: &Rng) -> Result<(), ModelError> {
         let (users, items) = (train.users(), train.catalog_size());
         (self.items, self.network) = (items, None);
         if users > 0 && items > 0 {
-            let network = Network::new(&self.plan, users, items, rng).map_err(|error| self.data(&error))?;
+            let network = Network::new(self, users, items, rng).map_err(|error| self.data(&error))?;
             self.network = Some(network);
         }
         Ok(())
     }
-
-    /// All interactions in a new order; returns the mean loss of a sample.
-    fn epoch(&mut self, training: &mut Training, epoch: &mut Epoch<'_>) -> Result<f64, ModelError> {
-        let Some(mut network) = self.network.take() else { return Ok(0.0) };
-        epoch.rng.shuffle(epoch.pairs);
-        let mut sum = 0.0;
-        for (number, batch) in epoch.pairs.chunks(self.plan.batch).enumerate() {
-            let rng = epoch.rng.stream("batch", number as u64);
-            let loss = training.step(&mut network, &epoch.sampler, batch, &rng);
-            sum += batch.len() as f64 * loss.map_err(|error| self.data(&error))?;
-        }
-        network.changed();
-        self.network = Some(network);
-        Ok(sum / epoch.pairs.len().max(1) as f64)
-    }
 }
 
-/// What one epoch goes through.
-struct Epoch<'a> {
-    sampler: Sampler<'a>,
-    pairs: &'a mut [Pair],
-    rng: Rng,
-}
-
-/// Interactions of all users for whom there is a negative.
-fn pairs(train: &Histories, owned: &Owned) -> Vec<Pair> {
-    let users = (0..train.users() as u32).filter(|&user| !owned.has_all(user));
-    users.flat_map(|user| train.of(user as usize).iter().map(move |&item| Pair { user, item })).collect()
+/// Interactions of all users who lack an item.
+fn interactions(train: &Histories, sampler: &NegativeSampler) -> Vec<Interaction> {
+    let users = (0..train.users() as u32).filter(|&user| !sampler.has_all(user));
+    let items = |user| train.of(user as usize).iter().map(move |&item| Interaction { user, item });
+    users.flat_map(items).collect()
 }
 
 impl Recommender for Ncf {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let rng = Rng::new(fit.seed).stream(self.name, 0);
-        self.begin(train, &rng)?;
+        self.init(train, &rng)?;
         let Some(network) = &self.network else { return Ok(Summary::default()) };
-        let mut training = Training::new(network, &self.plan).map_err(|error| self.data(&error))?;
-        let owned = Owned::new(train);
-        let mut pairs = pairs(train, &owned);
-        let mut summary = Summary::default();
-        for number in 1..=self.plan.epochs {
-            let sampler = Sampler { owned: &owned, negatives: self.plan.negatives };
-            let rng = rng.stream("epoch", number as u64);
-            let loss = self.epoch(&mut training, &mut Epoch { sampler, pairs: &mut pairs, rng })?;
-            if !(loss.is_finite() && self.network.as_ref().is_some_and(Network::is_finite)) {
-                return Err(self.diverged(number));
+        let mut training = Training::new(network, &self.training).map_err(|error| self.data(&error))?;
+        let NcfTraining { epochs, batch, negatives, learning_rate, .. } = self.training;
+        let sampler = NegativeSampler::new(train);
+        let generator = SampleGenerator { sampler: &sampler, negatives };
+        let mut interactions = interactions(train, &sampler);
+        let advice = format!("the loss is no longer finite; take a learning_rate below {learning_rate}");
+        run_epochs(self, epochs, fit, &advice, |model, epoch| {
+            let mut rng = rng.stream("epoch", epoch);
+            rng.shuffle(&mut interactions);
+            let mut sum = 0.0;
+            for (number, batch) in interactions.chunks(batch).enumerate() {
+                let Some(network) = &mut model.network else { break };
+                let loss = training.step(network, &generator, batch, &rng.stream("batch", number as u64));
+                sum += batch.len() as f64 * loss.map_err(|error| model.data(&error))?;
             }
-            let progress =
-                Progress { epoch: number, epochs: self.plan.epochs, loss: Some(loss), model: &*self };
-            if fit.after_epoch(&mut summary, pairs.len() as u64, &progress) == Flow::Stop {
-                break;
-            }
-        }
-        Ok(summary)
+            let triples = interactions.len();
+            model.network.iter_mut().for_each(Network::changed);
+            let finite = model.network.as_ref().is_some_and(Network::is_finite);
+            Ok(EpochStats { triples, loss: Some(sum / triples.max(1) as f64), finite })
+        })
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
-        assert_eq!(into.len(), self.items, "one score an item");
+        assert_eq!(into.len(), self.items, "one score per item");
         if into.is_empty() {
             return;
         }
         let scored = self.network.as_ref().map(|network| network.score(user, into));
-        assert_eq!(scored, Some(Ok(())), "a model that was fitted");
+        assert_eq!(scored, Some(Ok(())), "the model is fitted");
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        self.network
-            .iter()
-            .flat_map(Network::buffers)
-            .flat_map(|(layout, values)| tensors(layout, values))
-            .collect()
+        let buffers = self.network.iter().flat_map(Network::buffers);
+        buffers.flat_map(|(layout, values)| to_tensors(layout, values)).collect()
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
-        self.begin(train, &Rng::new(0))?;
+        self.init(train, &Rng::new(0))?;
         let Some(network) = &mut self.network else { return Ok(()) };
-        for (layout, values) in network.buffers_mut() {
-            for tensor in layout.tensors() {
-                let stored = stored::take_floats(tensors, &tensor.name, &tensor.shape)?;
-                values[tensor.slot.range()].copy_from_slice(stored);
-            }
-        }
-        Ok(())
+        let mut buffers = network.buffers_mut().into_iter();
+        buffers.try_for_each(|(layout, values)| read_tensors(layout, tensors, values))
     }
-}
-
-fn tensors(layout: &Layout, values: &[f32]) -> Vec<Tensor> {
-    let stored = layout.tensors().iter();
-    stored
-        .map(|tensor| {
-            let values = values[tensor.slot.range()].to_vec();
-            stored::floats(&tensor.name, tensor.shape.clone(), values)
-        })
-        .collect()
 }

@@ -1,25 +1,31 @@
 //! Against the equations, written down a second time in double precision.
 
 use super::network::Network;
-use super::training::{Sampler, Training};
+use super::training::{SampleGenerator, Training};
 use super::*;
 use crate::Quiet;
-use crate::settings::Value;
+use sottovoce_neural::Layout;
 use std::collections::BTreeMap;
 
-fn model(model: &Model, given: &[(&str, &str)]) -> Ncf {
-    let small = [("factors", "3"), ("batch", "5"), ("negatives", "2"), ("init_deviation", "0.5")];
-    let rest = [("regularisation", "0.1"), ("learning_rate", "0.01"), ("epochs", "4")];
-    let given = small.iter().chain(&rest).chain(given).map(|&(key, value)| (key, Value::parse(value)));
-    let settings = model.settings(given).unwrap();
-    Ncf::new(model.name, &settings, (model.name == "neumf").then(|| settings.integer("layers")))
+fn training() -> NcfTraining {
+    NcfTraining {
+        batch: 5,
+        negatives: 2,
+        init_deviation: 0.5,
+        regularisation: 0.1,
+        learning_rate: 0.01,
+        epochs: 4,
+    }
 }
 
-fn both() -> [Ncf; 2] {
-    [model(&GMF, &[]), model(&NEUMF, &[("layers", "2")])]
+fn both(training: &NcfTraining) -> [Ncf; 2] {
+    [
+        Ncf::gmf(GmfConfig { factors: 3, training: training.clone() }),
+        Ncf::neumf(NeuMfConfig { factors: 3, layers: 2, training: training.clone() }),
+    ]
 }
 
-fn town() -> Histories {
+fn histories() -> Histories {
     Histories::from_lists(&[vec![0, 2], vec![1, 3, 5], vec![4]], 6).unwrap()
 }
 
@@ -32,7 +38,7 @@ struct Exact {
 }
 
 impl Exact {
-    fn new(network: &Network, plan: &Plan) -> Self {
+    fn new(model: &Ncf, network: &Network) -> Self {
         let of = |(layout, values): (&Layout, &[f32])| {
             let tensors = layout.tensors().to_vec();
             let values = values.to_vec();
@@ -41,7 +47,7 @@ impl Exact {
             })
         };
         let tensors = network.buffers().into_iter().flat_map(of).collect();
-        Self { tensors, factors: plan.factors, layers: plan.layers.unwrap_or(0) }
+        Self { tensors, factors: model.factors, layers: model.layers.unwrap_or(0) }
     }
 
     fn row(&self, name: &str, row: usize, width: usize) -> &[f64] {
@@ -87,62 +93,64 @@ impl Exact {
     }
 
     /// The slope of the regularised loss along one parameter.
-    fn slope(&self, name: &str, place: usize, samples: &[(usize, usize, f64)], regularisation: f64) -> f64 {
+    fn slope(&self, name: &str, index: usize, samples: &[(usize, usize, f64)], regularisation: f64) -> f64 {
         let at = |shift: f64| {
             let mut shifted = self.clone();
-            shifted.tensors.get_mut(name).unwrap()[place] += shift;
+            shifted.tensors.get_mut(name).unwrap()[index] += shift;
             shifted.loss(samples, regularisation).1
         };
         (at(1e-5) - at(-1e-5)) / 2e-5
     }
 }
 
-/// A first step of Adam moves each parameter by rate g / (|g| + epsilon), and leaves vectors that were not looked up.
+/// A first step of Adam moves each parameter by learning rate * g / (|g| + epsilon), and leaves vectors that were not
+/// looked up.
 #[test]
-fn the_first_step_is_that_of_the_equations() {
-    let train = town();
-    for mut model in both() {
-        model.begin(&train, &Rng::new(4)).unwrap();
+fn first_step_follows_the_equations() {
+    let train = histories();
+    for mut model in both(&training()) {
+        model.init(&train, &Rng::new(4)).unwrap();
         let mut network = model.network.take().unwrap();
-        let owned = Owned::new(&train);
-        let pairs = pairs(&train, &owned);
-        let mut training = Training::new(&network, &model.plan).unwrap();
-        let before = Exact::new(&network, &model.plan);
-        let sampler = Sampler { owned: &owned, negatives: 2 };
-        let loss = training.step(&mut network, &sampler, &pairs[..5], &Rng::new(9)).unwrap();
+        let sampler = NegativeSampler::new(&train);
+        let interactions = interactions(&train, &sampler);
+        let mut training = Training::new(&network, &model.training).unwrap();
+        let before = Exact::new(&model, &network);
+        let generator = SampleGenerator { sampler: &sampler, negatives: 2 };
+        let loss = training.step(&mut network, &generator, &interactions[..5], &Rng::new(9)).unwrap();
         let samples: Vec<(usize, usize, f64)> = training
-            .lanes
+            .workers
             .iter()
-            .flat_map(|lane| {
-                let items = lane.part.items.indices.iter().zip(&lane.part.targets).enumerate();
+            .flat_map(|worker| {
+                let samples = &worker.samples;
+                let items = samples.items.indices.iter().zip(&samples.targets).enumerate();
                 items.map(|(s, (&item, &y))| {
-                    (lane.part.users.indices[s / 3] as usize, item as usize, f64::from(y))
+                    (samples.users.indices[s / 3] as usize, item as usize, f64::from(y))
                 })
             })
             .collect();
         assert_eq!(samples.len(), 15);
-        assert!(samples.iter().all(|&(user, item, y)| owned.has(user as u32, item as u32) == (y == 1.0)));
+        assert!(samples.iter().all(|&(user, item, y)| sampler.has(user as u32, item as u32) == (y == 1.0)));
         assert!((loss - before.loss(&samples, 0.1).0).abs() < 1e-6, "{}", model.name);
 
-        let after = Exact::new(&network, &model.plan);
+        let after = Exact::new(&model, &network);
         for (name, values) in &before.tensors {
-            for (place, value) in values.iter().enumerate() {
-                let slope = before.slope(name, place, &samples, 0.1);
+            for (index, value) in values.iter().enumerate() {
+                let slope = before.slope(name, index, &samples, 0.1);
                 let expected = if slope.abs() < 1e-7 { 0.0 } else { -0.01 * slope / (slope.abs() + 1e-8) };
-                let found = after.tensors[name][place] - value;
-                assert!((found - expected).abs() < 1e-4, "{} {name} {place}: {found} {expected}", model.name);
+                let found = after.tensors[name][index] - value;
+                assert!((found - expected).abs() < 1e-4, "{} {name} {index}: {found} {expected}", model.name);
             }
         }
     }
 }
 
-/// Scores of all items are logits, also where the tower takes them in more than one block.
+/// Also where the tower scores items in more than one block.
 #[test]
 fn scores_are_logits() {
     let train = Histories::from_lists(&[vec![0, 2], vec![1, 300]], 301).unwrap();
-    for mut model in both() {
+    for mut model in both(&training()) {
         model.fit(&train, &mut Fit::new(2, &mut Quiet)).unwrap();
-        let exact = Exact::new(model.network.as_ref().unwrap(), &model.plan);
+        let exact = Exact::new(&model, model.network.as_ref().unwrap());
         let mut scores = vec![f32::NAN; 301];
         for user in 0..2 {
             model.score(user, &mut scores);
@@ -154,15 +162,16 @@ fn scores_are_logits() {
     }
 }
 
-/// Large enough for all threads to be given work.
+/// With batches large enough for all threads.
 #[test]
-fn threads_do_not_change_what_is_learnt() {
+fn result_does_not_depend_on_threads() {
     let mut rng = Rng::new(6);
     let lists: Vec<Vec<u32>> = (0..60).map(|_| (0..50).filter(|_| rng.chance(0.3)).collect()).collect();
     let train = Histories::from_lists(&lists, 50).unwrap();
     let trained = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let mut model = model(&NEUMF, &[("batch", "500"), ("factors", "16")]);
+        let training = NcfTraining { batch: 500, ..training() };
+        let mut model = Ncf::neumf(NeuMfConfig { factors: 16, layers: 3, training });
         pool.install(|| model.fit(&train, &mut Fit::new(3, &mut Quiet))).unwrap();
         model.tensors()
     };
@@ -170,11 +179,11 @@ fn threads_do_not_change_what_is_learnt() {
 }
 
 #[test]
-fn a_rate_far_too_large_ends_with_advice_or_stays_finite() {
-    for kind in [&GMF, &NEUMF] {
-        let mut wild = model(kind, &[("learning_rate", "1"), ("epochs", "100"), ("regularisation", "0")]);
-        match wild.fit(&town(), &mut Fit::new(1, &mut Quiet)) {
-            Ok(_) => assert!(wild.network.unwrap().is_finite()),
+fn too_large_learning_rate_ends_with_advice_or_stays_finite() {
+    let training = NcfTraining { learning_rate: 1.0, epochs: 100, regularisation: 0.0, ..training() };
+    for mut model in both(&training) {
+        match model.fit(&histories(), &mut Fit::new(1, &mut Quiet)) {
+            Ok(_) => assert!(model.network.unwrap().is_finite()),
             Err(error) => assert!(error.to_string().contains("learning_rate below 1"), "{error}"),
         }
     }

@@ -1,10 +1,10 @@
-//! NeuMF's second half: layers above a person's and an item's vector.
+//! NeuMF's tower: a multi-layer perceptron above a user's and an item's vector.
 //!
 //! ```text
 //! m_0 = [p, q]      m_l = relu(m_(l-1) W_l + b_l), each half as wide as the one before      x += o . m_L
 //! ```
 
-use super::side::Side;
+use super::embeddings::Embeddings;
 use sottovoce_neural::products::{
     Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product,
 };
@@ -12,7 +12,7 @@ use sottovoce_neural::{Activation, Arithmetic, Init, Layout, Linear, NeuralError
 
 const RELU: Activation = Activation::Relu;
 
-/// The layers; their parameters are in the buffer of what all people share.
+/// The layers; their parameters are in the buffer of shared parameters.
 pub(super) struct Tower {
     layers: Vec<Linear>,
     output: Slot,
@@ -21,14 +21,14 @@ pub(super) struct Tower {
     arithmetic: Arithmetic,
 }
 
-/// Width of a vector that the first of so many layers takes two of; the last one leaves so many factors.
+/// Length of a user's or an item's vector, if the last of so many layers has so many factors as outputs.
 pub(super) fn width(factors: usize, layers: usize) -> usize {
     factors << (layers - 1)
 }
 
-/// What backward needs of forward: what went into each layer, and what came out of the last.
+/// The activations that backpropagation needs: the input of each layer, and the output of the last.
 pub(super) struct Tape<'a> {
-    steps: Vec<&'a mut [f32]>,
+    activations: Vec<&'a mut [f32]>,
 }
 
 impl Tower {
@@ -50,19 +50,19 @@ impl Tower {
         Ok(Self { layers, output, width, factors, arithmetic: layout.arithmetic() })
     }
 
-    /// Where the output vector is.
+    /// The slot of the output vector.
     pub(super) fn output(&self) -> Slot {
         self.output
     }
 
-    /// Values that a training pass of so many samples takes.
+    /// Size of the arena for a training pass over so many samples.
     pub(super) fn space(&self, samples: usize) -> usize {
-        // Outputs and the joined input, with a gradient each; the two vectors.
+        // Outputs and the concatenated input, with a gradient each; the two vectors.
         let outputs: usize = self.layers.iter().map(|layer| layer.space(samples)).sum();
         2 * (outputs + 2 * samples * self.width) + 2 * samples * self.width
     }
 
-    /// Adds to the logits of samples, of which each person has as many.
+    /// Adds to the logits of samples; all users have the same number of them.
     pub(super) fn forward<'a>(
         &self,
         shared: &[f32],
@@ -77,15 +77,15 @@ impl Tower {
             joined[..self.width].copy_from_slice(&p[sample / each * self.width..][..self.width]);
             joined[self.width..].copy_from_slice(&q[sample * self.width..][..self.width]);
         }
-        let mut steps = vec![joined];
+        let mut activations = vec![joined];
         for layer in &self.layers {
-            let Some(below) = steps.last() else { break };
+            let Some(below) = activations.last() else { break };
             let above = layer.forward(shared, below, space)?;
             RELU.apply(above);
-            steps.push(above);
+            activations.push(above);
         }
-        self.add_output(shared, steps.last().map_or(&[], |m| &**m), x)?;
-        Ok(Tape { steps })
+        self.add_output(shared, activations.last().map_or(&[], |m| &**m), x)?;
+        Ok(Tape { activations })
     }
 
     /// x += m o.
@@ -94,7 +94,7 @@ impl Tower {
         add_product_by_transposed(self.arithmetic, m, o, MatrixMut::new(x, 1)?)
     }
 
-    /// Adds the gradients of the layers, and of the people's and samples' vectors.
+    /// Adds the gradients of the layers, and of the users' and samples' vectors.
     pub(super) fn backward(
         &self,
         shared: &[f32],
@@ -104,7 +104,7 @@ impl Tower {
         [dp, dq]: [&mut [f32]; 2],
         space: &mut Space<'_, f32>,
     ) -> Result<(), NeuralError> {
-        let Some((m, below)) = tape.steps.split_last() else { return Ok(()) };
+        let Some((m, below)) = tape.activations.split_last() else { return Ok(()) };
         let column = Matrix::new(dx, 1)?;
         let of_output = MatrixMut::new(self.output.of_mut(gradients)?, self.factors)?;
         add_transposed_product(self.arithmetic, column, Matrix::new(m, self.factors)?, of_output)?;
@@ -118,24 +118,24 @@ impl Tower {
             layer.backward(shared, below, dm, gradients, Some(next))?;
             (dm, above) = (next, below);
         }
-        self.part(dm, dp, dq);
+        self.split(dm, dp, dq);
         Ok(())
     }
 
-    /// Parts the gradient of the joined vectors.
-    fn part(&self, joined: &[f32], dp: &mut [f32], dq: &mut [f32]) {
+    /// Splits the gradient of the concatenated vectors.
+    fn split(&self, joined: &[f32], dp: &mut [f32], dq: &mut [f32]) {
         let each = dq.len() / dp.len().max(1);
         for (sample, joined) in joined.chunks_exact(2 * self.width).enumerate() {
             let (of_p, of_q) = joined.split_at(self.width);
-            let person = &mut dp[sample / each * self.width..][..self.width];
-            person.iter_mut().zip(of_p).for_each(|(sum, of_p)| *sum += of_p);
+            let user = &mut dp[sample / each * self.width..][..self.width];
+            user.iter_mut().zip(of_p).for_each(|(sum, of_p)| *sum += of_p);
             let item = &mut dq[sample * self.width..][..self.width];
             item.iter_mut().zip(of_q).for_each(|(sum, of_q)| *sum += of_q);
         }
     }
 
-    /// What the first layer makes of every item by itself: q W, to which a person's p W + b is added when scoring.
-    pub(super) fn of_items(&self, shared: &[f32], items: &Side) -> Result<Vec<f32>, NeuralError> {
+    /// The first layer applied to every item: q W, to which scoring adds a user's p W + b.
+    pub(super) fn first_layer(&self, shared: &[f32], items: &Embeddings) -> Result<Vec<f32>, NeuralError> {
         let Some((table, first)) = items.tower_table().zip(self.layers.first()) else {
             return Ok(Vec::new());
         };
@@ -146,25 +146,25 @@ impl Tower {
         Ok(sums)
     }
 
-    /// Adds to the scores of all items for one person, given [`of_items`](Self::of_items).
+    /// Adds to the scores of all items for one user, given [`first_layer`](Self::first_layer).
     pub(super) fn add_scores(
         &self,
         shared: &[f32],
         p: &[f32],
-        of_items: &[f32],
+        first_layer: &[f32],
         into: &mut [f32],
     ) -> Result<(), NeuralError> {
         let Some((first, above)) = self.layers.split_first() else { return Ok(()) };
         let mut arena = sottovoce_neural::Arena::new(self.space(BLOCK), 0)?;
-        // p beside a vector of zeros: p W + b.
+        // p concatenated with zeros: p W + b.
         let mut joined = p.to_vec();
         joined.resize(2 * self.width, 0.0);
-        let of_person = first.forward(shared, &joined, &mut arena.space())?.to_vec();
-        for (sums, into) in of_items.chunks(BLOCK * first.outputs()).zip(into.chunks_mut(BLOCK)) {
+        let of_user = first.forward(shared, &joined, &mut arena.space())?.to_vec();
+        for (sums, into) in first_layer.chunks(BLOCK * first.outputs()).zip(into.chunks_mut(BLOCK)) {
             let mut space = arena.space();
             let mut m = space.copy(sums)?;
             for row in m.chunks_exact_mut(first.outputs()) {
-                row.iter_mut().zip(&of_person).for_each(|(sum, of_person)| *sum += of_person);
+                row.iter_mut().zip(&of_user).for_each(|(sum, of_user)| *sum += of_user);
             }
             RELU.apply(m);
             for layer in above {
@@ -177,5 +177,5 @@ impl Tower {
     }
 }
 
-/// Items that are scored together, so that what the layers make of them stays in a near cache.
+/// Items that are scored together: few enough for their activations to stay in cache.
 const BLOCK: usize = 256;

@@ -1,89 +1,92 @@
-//! Batches of interactions with drawn negatives, and steps of Adam.
+//! Batches of interactions with sampled negatives, and steps of Adam.
 
-use super::Plan;
-use super::network::{Network, Part, Weights};
-use super::side::SideTraining;
-use crate::central::negatives::Owned;
-use crate::central::order::Pair;
+use super::NcfTraining;
+use super::embeddings::EmbeddingsOptimiser;
+use super::network::{MicroBatch, Network, Objective};
+use crate::central::epoch_order::Interaction;
+use crate::central::negative_sampler::NegativeSampler;
 use rayon::prelude::*;
 use sottovoce_core::Rng;
 use sottovoce_neural::{Adam, Arena, NeuralError};
 
-/// Parts of a batch: a fixed number, added in order, so that results do not depend on threads.
-const PARTS: usize = 4;
+/// Micro-batches of a batch: a fixed number, added in order, so that results do not depend on threads.
+const MICRO_BATCHES: usize = 4;
 
-/// Below this many multiplications a step is quicker on one thread than handed out.
-const WORTH_THREADS: usize = 1 << 20;
+/// Below this many multiplications a step is faster on one thread.
+const MIN_PARALLEL: usize = 1 << 20;
 
-/// The memory of one part.
-pub(super) struct Lane {
-    pub(super) part: Part,
+/// Working memory for one micro-batch.
+pub(super) struct Worker {
+    pub(super) samples: MicroBatch,
     gradients: Vec<f32>,
     arena: Arena<f32>,
 }
 
-impl Lane {
-    fn learn(
+impl Worker {
+    fn backpropagate(
         &mut self,
         network: &Network,
-        sampler: &Sampler<'_>,
-        pairs: &[Pair],
+        generator: &SampleGenerator<'_>,
+        positives: &[Interaction],
         rng: &mut Rng,
-        weights: Weights,
+        objective: Objective,
     ) -> Result<f64, NeuralError> {
-        sampler.fill(&mut self.part, pairs, rng);
-        if pairs.is_empty() {
+        generator.fill(&mut self.samples, positives, rng);
+        if positives.is_empty() {
             return Ok(0.0);
         }
-        network.learn(&mut self.part, weights, &mut self.gradients, &mut self.arena.space())
+        network.backpropagate(&mut self.samples, objective, &mut self.gradients, &mut self.arena.space())
     }
 }
 
-/// Draws negatives.
-pub(super) struct Sampler<'a> {
-    pub(super) owned: &'a Owned,
+/// Makes samples of interactions by drawing negatives.
+pub(super) struct SampleGenerator<'a> {
+    pub(super) sampler: &'a NegativeSampler,
+    /// For each interaction.
     pub(super) negatives: usize,
 }
 
-impl Sampler<'_> {
-    fn fill(&self, part: &mut Part, pairs: &[Pair], rng: &mut Rng) {
+impl SampleGenerator<'_> {
+    fn fill(&self, samples: &mut MicroBatch, positives: &[Interaction], rng: &mut Rng) {
         let each = 1 + self.negatives;
-        part.users.indices.clear();
-        part.users.indices.extend(pairs.iter().map(|pair| pair.user));
-        part.items.indices.clear();
-        part.items.indices.resize(pairs.len() * each, 0);
-        part.targets.clear();
-        part.targets.resize(pairs.len() * each, 0.0);
-        let samples = part.items.indices.chunks_exact_mut(each).zip(part.targets.chunks_exact_mut(each));
-        for (pair, (items, targets)) in pairs.iter().zip(samples) {
-            (items[0], targets[0]) = (pair.item, 1.0);
-            self.owned.draw_negatives(&std::iter::repeat(pair.user), &mut items[1..], rng);
+        samples.users.indices.clear();
+        samples.users.indices.extend(positives.iter().map(|positive| positive.user));
+        samples.items.indices.clear();
+        samples.items.indices.resize(positives.len() * each, 0);
+        samples.targets.clear();
+        samples.targets.resize(positives.len() * each, 0.0);
+        let (items, targets) = (&mut samples.items.indices, &mut samples.targets);
+        let rows = items.chunks_exact_mut(each).zip(targets.chunks_exact_mut(each));
+        for (positive, (items, targets)) in positives.iter().zip(rows) {
+            (items[0], targets[0]) = (positive.item, 1.0);
+            self.sampler.sample(&std::iter::repeat(positive.user), &mut items[1..], rng);
         }
     }
 }
 
-/// A training in progress.
+/// The state of training.
 pub(super) struct Training {
-    plan: Plan,
-    pub(super) lanes: Vec<Lane>,
-    users: SideTraining,
-    items: SideTraining,
+    config: NcfTraining,
+    pub(super) workers: Vec<Worker>,
+    users: EmbeddingsOptimiser,
+    items: EmbeddingsOptimiser,
     shared: Adam<f32>,
 }
 
 impl Training {
-    pub(super) fn new(network: &Network, plan: &Plan) -> Result<Self, NeuralError> {
-        let (pairs, each) = (plan.batch.div_ceil(PARTS), 1 + plan.negatives);
-        let lane = |_| {
-            let arena = Arena::new(network.space(pairs, pairs * each), 0)?;
-            Ok(Lane { part: Part::default(), gradients: network.layout.zeros(), arena })
+    pub(super) fn new(network: &Network, config: &NcfTraining) -> Result<Self, NeuralError> {
+        let NcfTraining { batch, negatives, learning_rate, .. } = *config;
+        let (positives, each) = (batch.div_ceil(MICRO_BATCHES), 1 + negatives);
+        let worker = |_| {
+            let arena = Arena::new(network.space(positives, positives * each), 0)?;
+            Ok(Worker { samples: MicroBatch::default(), gradients: network.layout.zeros(), arena })
         };
         Ok(Self {
-            plan: *plan,
-            lanes: (0..PARTS).map(lane).collect::<Result<_, NeuralError>>()?,
-            users: SideTraining::new(&network.users, plan.rate, plan.batch)?,
-            items: SideTraining::new(&network.items, plan.rate, plan.batch * each)?,
-            shared: Adam::new(plan.rate, network.shared.len()),
+            config: config.clone(),
+            workers: (0..MICRO_BATCHES).map(worker).collect::<Result<_, NeuralError>>()?,
+            users: EmbeddingsOptimiser::new(&network.users, learning_rate, batch)?,
+            items: EmbeddingsOptimiser::new(&network.items, learning_rate, batch * each)?,
+            shared: Adam::new(learning_rate, network.shared.len()),
         })
     }
 
@@ -91,47 +94,48 @@ impl Training {
     pub(super) fn step(
         &mut self,
         network: &mut Network,
-        sampler: &Sampler<'_>,
-        batch: &[Pair],
+        generator: &SampleGenerator<'_>,
+        batch: &[Interaction],
         rng: &Rng,
     ) -> Result<f64, NeuralError> {
-        let samples = batch.len() * (1 + self.plan.negatives);
-        let weights = Weights { share: 1.0 / samples as f64, regularisation: self.plan.regularisation };
-        let worth = samples * (self.plan.factors + network.shared.len()) >= WORTH_THREADS;
-        let size = batch.len().div_ceil(PARTS);
-        let whole = &*network;
-        let learn = |(number, lane): (usize, &mut Lane)| {
-            let pairs = batch.chunks(size).nth(number).unwrap_or(&[]);
-            lane.learn(whole, sampler, pairs, &mut rng.stream("part", number as u64), weights)
+        let samples = batch.len() * (1 + self.config.negatives);
+        let objective = Objective { scale: 1.0 / samples as f64, regularisation: self.config.regularisation };
+        let parallel = samples * (network.factors() + network.shared.len()) >= MIN_PARALLEL;
+        let size = batch.len().div_ceil(MICRO_BATCHES);
+        let shared = &*network;
+        let backpropagate = |(number, worker): (usize, &mut Worker)| {
+            let positives = batch.chunks(size).nth(number).unwrap_or(&[]);
+            let mut rng = rng.stream("part", number as u64);
+            worker.backpropagate(shared, generator, positives, &mut rng, objective)
         };
-        let losses: Result<Vec<f64>, NeuralError> = if worth {
-            self.lanes.par_iter_mut().enumerate().map(learn).collect()
+        let losses: Result<Vec<f64>, NeuralError> = if parallel {
+            self.workers.par_iter_mut().enumerate().map(backpropagate).collect()
         } else {
-            self.lanes.iter_mut().enumerate().map(learn).collect()
+            self.workers.iter_mut().enumerate().map(backpropagate).collect()
         };
-        self.descend(network, worth)?;
+        self.optimise(network, parallel)?;
         Ok(losses?.iter().sum())
     }
 
-    fn descend(&mut self, network: &mut Network, worth: bool) -> Result<(), NeuralError> {
+    fn optimise(&mut self, network: &mut Network, parallel: bool) -> Result<(), NeuralError> {
         self.step_shared(network)?;
-        let lanes = &self.lanes;
+        let workers = &self.workers;
         let (users, items) = (&mut self.users, &mut self.items);
         let (of_users, of_items) = (&mut network.users, &mut network.items);
-        let mut users = || users.step(of_users, lanes.iter().map(|lane| &lane.part.users));
-        let mut items = || items.step(of_items, lanes.iter().map(|lane| &lane.part.items));
-        let (users, items) = if worth { rayon::join(users, items) } else { (users(), items()) };
+        let mut users = || users.step(of_users, workers.iter().map(|worker| &worker.samples.users));
+        let mut items = || items.step(of_items, workers.iter().map(|worker| &worker.samples.items));
+        let (users, items) = if parallel { rayon::join(users, items) } else { (users(), items()) };
         users.and(items)
     }
 
     fn step_shared(&mut self, network: &mut Network) -> Result<(), NeuralError> {
-        let Some((sum, others)) = self.lanes.split_first_mut() else { return Ok(()) };
+        let Some((sum, others)) = self.workers.split_first_mut() else { return Ok(()) };
         for other in others {
             for (sum, value) in sum.gradients.iter_mut().zip(&mut other.gradients) {
                 *sum += std::mem::take(value);
             }
         }
-        network.add_output_decay(self.plan.regularisation, &mut sum.gradients)?;
+        network.add_output_decay(self.config.regularisation, &mut sum.gradients)?;
         self.shared.step(&mut network.shared, &mut sum.gradients)
     }
 }

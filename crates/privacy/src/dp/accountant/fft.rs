@@ -1,4 +1,4 @@
-//! A fast Fourier transform of a power of two of complex numbers; all that composing privacy losses needs.
+//! A radix-2 fast Fourier transform, with the same bits on every machine (decision 26).
 
 use sottovoce_core::math;
 use std::f64::consts::PI;
@@ -78,7 +78,7 @@ impl Fourier {
     }
 }
 
-/// Each value to the place with its index's bits reversed.
+/// Bit-reversal permutation.
 fn reorder(values: &mut [Complex]) {
     let bits = values.len().trailing_zeros();
     if bits == 0 {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_sum_over_roots_of_unity_and_comes_back() {
+    fn equals_the_discrete_fourier_transform_and_inverts() {
         let start: Vec<f64> = (0..16).map(|k| f64::from(k * k % 7) - 2.5).collect();
         let mut values: Vec<Complex> = start.iter().map(|&re| Complex { re, im: 0.0 }).collect();
         let fourier = Fourier::new(16);

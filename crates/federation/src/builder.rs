@@ -1,0 +1,126 @@
+//! Building the server's half of a federation whose devices are elsewhere.
+
+use crate::config::FederationConfig;
+use crate::simulation::check_dp_sgd;
+use crate::{Coordinator, FederationError, Population, strategy};
+use sottovoce_client::streams;
+use sottovoce_core::{Catalog, Facts};
+use sottovoce_models::ModelError;
+use sottovoce_models::federated;
+use sottovoce_models::registry::find_in;
+use sottovoce_models::settings::{Config, Value};
+use sottovoce_privacy::SecureRng;
+use sottovoce_protocol::{CriterionRequest, FederationId, TermsDraft};
+use std::sync::Arc;
+
+/// What a server knows of a federation beside its model's settings.
+#[derive(Clone, Debug)]
+pub struct FederationBuilder {
+    /// Its number.
+    pub federation: FederationId,
+    /// Items of the catalog.
+    pub items: usize,
+    /// Facts about them, for models that need them.
+    pub facts: Option<Arc<Facts>>,
+    /// Devices that are expected to take part.
+    pub devices: usize,
+    /// Determines the initial shared model and the cohorts.
+    pub seed: u64,
+    /// Whether devices are asked how many samples they trained on.
+    pub samples: bool,
+    /// Criteria that devices are asked for.
+    pub criteria: Vec<CriterionRequest>,
+    /// Rounds that will be held; `None`: as the settings say.
+    pub rounds: Option<u64>,
+    /// Seed of the server's noise: fresh and secret. `None`: from `seed`, to be compared with the simulator.
+    pub noise: Option<[u8; 32]>,
+    /// Where updates are encrypted: the digest of the key that devices share.
+    pub key_digest: Option<String>,
+}
+
+/// A model ready to be trained by devices that come and go.
+pub struct HostedFederation {
+    /// The server's half.
+    pub coordinator: Coordinator,
+    /// Rounds that the settings' epochs come to with the expected devices.
+    pub rounds: u64,
+}
+
+/// Why a server cannot host a federation.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// No such model, or wrong settings.
+    #[error(transparent)]
+    Settings(#[from] ModelError),
+    /// A setting of simulated devices.
+    #[error("setting {0} is about simulated devices or is their owners' to choose: a server has no say in it")]
+    NotTheServers(String),
+    /// There is no noise to be had.
+    #[error("the machine gives no random numbers: {0}")]
+    Randomness(String),
+    /// The model cannot be started.
+    #[error(transparent)]
+    Start(#[from] FederationError),
+}
+
+impl FederationBuilder {
+    /// The server's half of a federated model, with these settings over the defaults.
+    ///
+    /// # Errors
+    /// If there is no such model, a setting is wrong or not the server's, or the model cannot be started.
+    pub fn build<'a>(
+        &self,
+        model: &str,
+        given: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Result<HostedFederation, BuildError> {
+        let given: Vec<(&str, Value)> = given.into_iter().collect();
+        if let Some((key, _)) = given.iter().find(|(key, _)| FederationConfig::is_of_devices(key)) {
+            return Err(BuildError::NotTheServers((*key).to_owned()));
+        }
+        let settings = find_in(&crate::registry::federated(), model)?.settings(given)?;
+        let config = FederationConfig::read(&settings);
+        let entry = federated::find(model).map_err(|error| ModelError::Data(error.to_string()))?;
+        let mut model = entry.configure(&settings);
+        model.set_features(Some(&Catalog { facts: self.facts.clone(), ..Catalog::default() }))?;
+        let share = model.samples_per_device().ok_or(FederationError::NotHostable {
+            key: "triples",
+            why: "a server does not know how long histories are",
+        })?;
+        let devices = self.devices;
+        let population =
+            Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
+        let schedule = model.schedule(config.cohort(), &population);
+        let root = streams::root(self.seed, entry.info.name);
+        let start = model.init(self.items, &mut root.stream(streams::SHARED, 0)).map_err(FederationError::from)?;
+        let mut criteria = config.aggregation.requests()?;
+        let weighted: Vec<String> = criteria.iter().map(|request| request.name.clone()).collect();
+        criteria.extend(self.criteria.iter().filter(|request| !weighted.contains(&request.name)).cloned());
+        let rules = config.round.rules();
+        let terms = TermsDraft {
+            federation: self.federation,
+            model: model.spec(&schedule),
+            values: config.values(),
+            deadline: rules.deadline.map_or(0, |seconds| seconds.ceil() as u32),
+            samples: self.samples || config.aggregation.asks_samples(),
+            criteria,
+            ..TermsDraft::default()
+        };
+        let rounds = (schedule.rounds * config.epochs) as u64;
+        let strategy = strategy::build(model.aggregation(devices));
+        let coordinator =
+            Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0));
+        let expected = schedule.cohort.size(devices);
+        let simulated = || SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0);
+        let rng = self.noise.map_or_else(simulated, SecureRng::new);
+        let held = self.rounds.unwrap_or(rounds);
+        let engine = config.privacy_engine((expected, devices), held, self.key_digest.as_deref(), rng)?;
+        check_dp_sgd(entry.info.name, &model.client(Some(&schedule)), engine.as_ref())?;
+        let mut coordinator =
+            coordinator.with_rules(rules).with_aggregation(config.aggregation.aggregation()?);
+        if let Some(engine) = engine {
+            coordinator = coordinator.with_privacy(engine)?;
+        }
+        let coordinator = coordinator.with_downloads(config.downloads())?;
+        Ok(HostedFederation { coordinator, rounds })
+    }
+}

@@ -1,0 +1,171 @@
+//! Settings that all federated models share.
+
+use crate::aggregation::AggregationConfig;
+use crate::participation::{RoundConfig, SimulatedParticipation};
+use crate::privacy::{PrivacySettings, TrainingPlan};
+use crate::{Cohort, Disclosure, Downloads, FederationError, PrivacyEngine};
+use sottovoce_core::Rng;
+use sottovoce_models::federated::Epochs;
+use sottovoce_models::settings::{Config, Setting, Value};
+use sottovoce_models::{choices, config};
+use sottovoce_privacy::SecureRng;
+use sottovoce_protocol::{DisclosureMode, Policy, ValueEncoding};
+
+choices! {
+    /// How values are encoded.
+    #[derive(Default)]
+    pub(crate) enum Encoding {
+        /// 32-bit floats.
+        #[default]
+        F32 => "f32",
+        /// 16-bit floats.
+        F16 => "f16",
+        /// Bytes with a scale for each row.
+        I8Row => "i8-row",
+        /// Bytes with a scale for each table.
+        I8Table => "i8-table",
+    }
+}
+
+impl Encoding {
+    fn values(self) -> ValueEncoding {
+        match self {
+            Self::F32 => ValueEncoding::F32,
+            Self::F16 => ValueEncoding::F16,
+            Self::I8Row => ValueEncoding::I8Row,
+            Self::I8Table => ValueEncoding::I8Table,
+        }
+    }
+}
+
+choices! {
+    /// How pi varies over a population; its mean is the given one in any case.
+    #[derive(Default)]
+    pub enum PiSpread {
+        /// Everyone has the same.
+        #[default]
+        Fixed => "fixed",
+        /// Uniform on the widest interval around the mean within 0 to 1.
+        Uniform => "uniform",
+        /// Some disclose everything, the others nothing.
+        AllOrNothing => "all-or-nothing",
+    }
+}
+
+choices! {
+    /// When it is drawn which items are disclosed.
+    #[derive(Default)]
+    pub(crate) enum DisclosureKind {
+        /// Once for all rounds.
+        #[default]
+        Fixed => "fixed" was "kept",
+        /// Anew in each round.
+        PerRound => "per-round" was "each-round",
+    }
+}
+
+config! {
+    /// What owners of simulated devices let leave them.
+    pub(crate) struct OwnerConfig {
+        /// Fraction of a user's items used to compute uploads
+        pub(crate) pi: f64 = 1.0, in 0.0..=1.0;
+        /// How pi varies from user to user, around the same mean
+        pi_spread: PiSpread = PiSpread::Fixed;
+        /// Which items are disclosed: drawn once for all rounds, or anew each round, row by row (as in the papers)
+        disclosure: DisclosureKind = DisclosureKind::Fixed => [was("pi_draw")];
+        /// Fraction of users who let their devices report what a round asks for: samples, criteria
+        reporting: f64 = 1.0, in 0.0..=1.0;
+    }
+}
+
+config! {
+    /// Settings of a simulated federation, whatever the model. A server takes those that are not about simulated devices.
+    pub(crate) struct FederationConfig {
+        /// Devices asked into a round; 0: the model's own default
+        pub(crate) cohort: Option<usize> = None, in 0..=1_000_000_000;
+        /// Epochs
+        pub(crate) epochs: usize = 50, in 1..=10_000 => [log];
+        /// Encoding of the values that devices send
+        values: Encoding = Encoding::F32;
+        /// Encoding of the shared model's values
+        download: Encoding = Encoding::F32;
+        /// Whether devices download only the rows that changed since the version they have
+        differences: bool = false;
+        /// With differences: rows that moved by no more than this fraction of their largest value wait
+        min_change: f64 = 0.0, in 0.0..=1.0 => [was("least_change")];
+        include
+        /// How updates are weighted.
+        pub(crate) aggregation: AggregationConfig = AggregationConfig::default();
+        include
+        /// How updates are protected.
+        privacy: PrivacySettings = PrivacySettings::default();
+        include
+        /// When rounds end.
+        pub(crate) round: RoundConfig = RoundConfig::default();
+        include
+        /// What owners disclose.
+        pub(crate) owners: OwnerConfig = OwnerConfig::default();
+        include
+        /// What devices are like.
+        pub(crate) participation: SimulatedParticipation = SimulatedParticipation::default();
+    }
+}
+
+impl FederationConfig {
+    /// The definitions, with the model's meaning of an epoch.
+    pub(crate) fn schema_for(epochs: &Epochs) -> Vec<Setting> {
+        let mut all = Self::default().schema();
+        if let Some(setting) = all.iter_mut().find(|setting| setting.key == "epochs") {
+            setting.help = epochs.help;
+            setting.default = Value::Integer(epochs.default as i64);
+        }
+        all
+    }
+
+    /// Whether a setting is about simulated devices, or is their owners' to choose.
+    pub(crate) fn is_of_devices(key: &str) -> bool {
+        let owners = OwnerConfig::default().schema();
+        let participation = SimulatedParticipation::default().schema();
+        owners.iter().chain(&participation).any(|setting| setting.key == key || setting.aliases.contains(&key))
+    }
+
+    /// The cohort that was asked for, if one was.
+    pub(crate) fn cohort(&self) -> Option<Cohort> {
+        self.cohort.map(Cohort::Count)
+    }
+
+    /// Encoding of uploads.
+    pub(crate) fn values(&self) -> ValueEncoding {
+        self.values.values()
+    }
+
+    /// How the shared model is distributed.
+    pub(crate) fn downloads(&self) -> Downloads {
+        let (values, differences) = (self.download.values(), self.differences);
+        Downloads { values, differences, min_change: self.min_change as f32 }
+    }
+
+    /// The server's half of the privacy layers, for so many rounds of so many updates in a population.
+    pub(crate) fn privacy_engine(
+        &self,
+        (expected, population): (usize, usize),
+        rounds: u64,
+        key: Option<&str>,
+        rng: SecureRng,
+    ) -> Result<Option<PrivacyEngine>, FederationError> {
+        let (asked, uniform) = (self.round.rules().ask(expected), self.participation.is_uniform());
+        self.privacy.engine(&TrainingPlan { expected, asked, population, rounds, uniform }, key, rng)
+    }
+
+    /// The policies of a population.
+    pub(crate) fn disclosure(&self, devices: usize, rng: &Rng) -> Result<Disclosure, FederationError> {
+        let owners = &self.owners;
+        let mut policy = Policy::new(owners.pi)?;
+        policy.disclosure = match owners.disclosure {
+            DisclosureKind::Fixed => DisclosureMode::Fixed,
+            DisclosureKind::PerRound => DisclosureMode::PerRound,
+        };
+        let disclosure = Disclosure::spread(policy, owners.pi_spread, devices, rng);
+        Ok(disclosure.reporting(owners.reporting, devices, rng))
+    }
+}

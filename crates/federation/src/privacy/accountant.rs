@@ -1,0 +1,191 @@
+//! What the rounds that really happened have spent of differential privacy.
+
+use super::Sampling;
+use crate::FederationError;
+use crate::state::{put_u64s, take_numbers, unfit};
+use sottovoce_models::Privacy;
+use sottovoce_privacy::dp::accountant::{Accountant, Budget, Round};
+use sottovoce_privacy::{Noise, Placement, NoiseDistribution};
+use std::io::{self, Read, Write};
+
+/// What was spent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PrivacySpent {
+    /// Epsilon by the tight accountant.
+    pub epsilon: f64,
+    /// Epsilon by Rényi differential privacy: a little more.
+    pub epsilon_rdp: f64,
+    /// Delta.
+    pub delta: f64,
+    /// Rounds that count: all, or with local noise those of the device that took part most often.
+    pub rounds: u64,
+    /// Where noise is added.
+    pub placement: Placement,
+    /// How it is distributed.
+    pub shape: NoiseDistribution,
+    /// Its standard deviation, or the scale of Laplace noise, in clips.
+    pub multiplier: f64,
+    /// The bound past which training does not go, if there is one.
+    pub budget: Option<f64>,
+    /// The clip as it is now.
+    pub clip: Option<f32>,
+}
+
+impl PrivacySpent {
+    /// What it is about: a whole history, or one interaction.
+    pub fn hides(&self) -> &'static str {
+        if self.placement == Placement::Sgd { "an interaction" } else { "a person" }
+    }
+
+    /// For a summary; `ended` says why training ended early.
+    pub(crate) fn summary(&self, ended: Option<String>) -> Privacy {
+        let PrivacySpent { epsilon, epsilon_rdp, delta, rounds, multiplier, clip, .. } = *self;
+        let (hides, placement, shape) = (self.hides(), self.placement.name(), self.shape.name());
+        Privacy { epsilon, epsilon_rdp, delta, rounds, placement, shape, hides, multiplier, clip, ended }
+    }
+}
+
+/// A round in which everybody takes part with this chance.
+pub(super) fn each_by_chance(noise: &Noise, rate: f64) -> Round {
+    let multiplier = noise.multiplier;
+    match noise.distribution {
+        NoiseDistribution::Gaussian => Round::Poisson { rate, multiplier },
+        NoiseDistribution::Laplace => Round::Laplace { rate, scale: multiplier },
+    }
+}
+
+/// The accountant of a federation.
+#[derive(Clone, Debug)]
+pub struct PrivacyAccountant {
+    noise: Noise,
+    delta: f64,
+    budget: Option<Budget>,
+    accountant: Accountant,
+    /// Where each device has noise of its own: rounds that it took part in.
+    taken: Vec<u32>,
+    /// The most of those.
+    most: u64,
+}
+
+impl PrivacyAccountant {
+    /// Nothing spent yet; `budget` is an epsilon.
+    ///
+    /// # Errors
+    /// If a number is out of range.
+    pub fn new(noise: &Noise, delta: f64, budget: Option<f64>) -> Result<Self, FederationError> {
+        let budget = budget.map(|epsilon| Budget::new(epsilon, delta)).transpose()?;
+        let accountant = Accountant::default();
+        accountant.rdp(delta)?;
+        Ok(Self { noise: *noise, delta, budget, accountant, taken: Vec::new(), most: 0 })
+    }
+
+    /// Whether each device has noise of its own, so that what counts is how often one took part.
+    pub(crate) fn are_local(&self) -> bool {
+        !self.noise.placement.protects_sums()
+    }
+
+    /// What a device spends that takes part.
+    fn of_a_device(&self) -> Round {
+        let rate = self.noise.per_example.map_or(1.0, |each| each.rate.min(1.0));
+        each_by_chance(&self.noise, rate)
+    }
+
+    fn round(&self, chance: f64, sampling: Sampling, (size, population): (usize, usize)) -> Round {
+        match sampling {
+            _ if self.are_local() => self.of_a_device(),
+            Sampling::Fixed if size < population => {
+                let multiplier = self.noise.multiplier;
+                Round::FixedCohort { cohort: size as u64, population: population as u64, multiplier }
+            }
+            _ => each_by_chance(&self.noise, chance.min(1.0)),
+        }
+    }
+
+    /// Whether the budget allows another round.
+    pub(crate) fn may_spend(
+        &self,
+        chance: f64,
+        sampling: Sampling,
+        sizes: (usize, usize),
+    ) -> Result<(), FederationError> {
+        let Some(budget) = &self.budget else { return Ok(()) };
+        let round = self.round(chance, sampling, sizes);
+        let admitted = self.accountant.clone().admit(round, budget);
+        admitted.map_err(|error| FederationError::Budget(error.to_string()))
+    }
+
+    /// A round was held.
+    pub(crate) fn spend(
+        &mut self,
+        chance: f64,
+        sampling: Sampling,
+        sizes: (usize, usize),
+    ) -> Result<(), FederationError> {
+        if !self.are_local() {
+            self.accountant.record(self.round(chance, sampling, sizes), 1)?;
+        }
+        Ok(())
+    }
+
+    /// These devices added noise of their own.
+    pub(crate) fn record_participants(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
+        for &device in cohort {
+            let place = device as usize;
+            if place >= self.taken.len() {
+                self.taken.resize(place + 1, 0);
+            }
+            self.taken[place] += 1;
+            if u64::from(self.taken[place]) > self.most {
+                self.most += 1;
+                self.accountant.record(self.of_a_device(), 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was spent so far.
+    pub(crate) fn spent(&self) -> PrivacySpent {
+        // Only a delta out of range is refused, and that was looked at.
+        let found = self.accountant.epsilon(self.delta);
+        let (epsilon, epsilon_rdp) =
+            found.map_or((f64::INFINITY, f64::INFINITY), |found| (found.tight, found.rdp));
+        PrivacySpent {
+            epsilon,
+            epsilon_rdp,
+            delta: self.delta,
+            rounds: self.accountant.rounds(),
+            placement: self.noise.placement,
+            shape: self.noise.distribution,
+            multiplier: self.noise.multiplier,
+            budget: self.budget.map(|budget| budget.epsilon),
+            clip: None,
+        }
+    }
+
+    pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
+        let bytes = self.accountant.to_bytes();
+        put_u64s(out, &[bytes.len() as u64, self.taken.len() as u64])?;
+        out.write_all(&bytes)?;
+        let taken: Vec<u64> = self.taken.iter().map(|&rounds| u64::from(rounds)).collect();
+        put_u64s(out, &taken)
+    }
+
+    pub(crate) fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
+        /// Bytes of accountant at most, whatever a file says.
+        const MOST: u64 = 1 << 30;
+        let [length, devices] = take_numbers(from)?;
+        if length > MOST || devices > u64::from(u32::MAX) {
+            return Err(unfit("accountant of differential privacy that are too long"));
+        }
+        let mut bytes = Vec::new();
+        from.take(length).read_to_end(&mut bytes)?;
+        self.accountant = Accountant::from_bytes(&bytes).map_err(|error| unfit(error.to_string()))?;
+        self.taken.clear();
+        for _ in 0..devices {
+            let [rounds] = take_numbers(from)?;
+            self.taken.push(u32::try_from(rounds).map_err(|_| unfit("rounds of a device"))?);
+        }
+        self.most = self.taken.iter().copied().max().unwrap_or(0).into();
+        Ok(())
+    }
+}

@@ -1,0 +1,336 @@
+//! Settings of how updates are protected, the same for every model trained in a federation.
+
+use super::accountant::{PrivacyAccountant, each_by_chance};
+use super::{PrivacyEngine, Sampling};
+use crate::FederationError;
+use sottovoce_models::settings::Choice as _;
+use sottovoce_models::{choices, config};
+use sottovoce_privacy::dp::AdaptiveClip;
+use sottovoce_privacy::dp::accountant::{Budget, noise_for};
+use sottovoce_privacy::quantize::RowLayout;
+use sottovoce_privacy::{
+    PerExample, SecureRng, Quantization, Noise, Placement, PrivacyConfig, PrivacyError, Scheme, Seal, NoiseDistribution,
+};
+
+/// The least noise that there are accountant for, in clips.
+const MIN_NOISE: f64 = 0.05;
+
+/// What protection needs to know of a training.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrainingPlan {
+    /// Updates that a round expects.
+    pub(crate) expected: usize,
+    /// Devices that a round asks.
+    pub(crate) asked: usize,
+    /// Devices that may be asked.
+    pub(crate) population: usize,
+    /// Rounds.
+    pub(crate) rounds: u64,
+    /// Whether all devices are as likely to be asked.
+    pub(crate) uniform: bool,
+}
+
+choices! {
+    /// Where noise is added.
+    #[derive(Default)]
+    pub(crate) enum NoiseKind {
+        /// Nowhere.
+        #[default]
+        None => "none",
+        /// By the server, on sums.
+        Central => "central",
+        /// By each device.
+        Local => "local",
+        /// By each device its share, under a seal.
+        Distributed => "distributed",
+        /// By each device in training (DP-SGD).
+        Sgd => "sgd",
+    }
+}
+
+choices! {
+    /// How noise is distributed.
+    #[derive(Default)]
+    pub(crate) enum NoiseShape {
+        /// Gaussian.
+        #[default]
+        Gaussian => "gaussian",
+        /// Laplace.
+        Laplace => "laplace",
+    }
+}
+
+choices! {
+    /// How cohorts are sampled.
+    #[derive(Default)]
+    pub(crate) enum SamplingKind {
+        /// Each device independently.
+        #[default]
+        Poisson => "poisson",
+        /// Cohorts of one size.
+        Fixed => "fixed",
+    }
+}
+
+choices! {
+    /// What seals updates.
+    #[derive(Default)]
+    pub(crate) enum SealKind {
+        /// Nothing.
+        #[default]
+        None => "none",
+        /// Secure aggregation.
+        Secagg => "secagg",
+        /// BFV encryption.
+        Bfv => "bfv",
+        /// CKKS-style encryption.
+        Ckks => "ckks",
+    }
+}
+
+config! {
+    /// How updates are protected: differential privacy, secure aggregation, encryption.
+    pub(crate) struct PrivacySettings {
+        /// Differential privacy: noise for whole histories, by the server on the sum, by each device, or by each device
+        /// its share (with a seal); or for single interactions, by each device in training (sgd)
+        noise: NoiseKind = NoiseKind::None;
+        /// With noise: its distribution; laplace, with noise = central or local, bounds updates by their L1 norm
+        noise_shape: NoiseShape = NoiseShape::Gaussian;
+        /// The largest norm of an update, or with noise = sgd of an interaction's gradient; longer ones are clipped;
+        /// 0: any
+        clip: Option<f64> = None, in 0.0..=1e6;
+        /// With noise: adapt the clip from round to round to this quantile of the updates' norms; 0: keep it
+        clip_quantile: Option<f64> = None, in 0.0..=1.0;
+        /// With clip_quantile: learning rate of the clip
+        clip_learning_rate: f64 = 0.2, in 0.0..=10.0 => [was("clip_rate")];
+        /// With noise = sgd: probability that an interaction is sampled in a round
+        interactions: f64 = 1.0, in 1e-6..=1.0 => [log];
+        /// With noise: its standard deviation (laplace: its scale), in clips; 0: as little as epsilon allows over all
+        /// rounds
+        noise_multiplier: f64 = 1.0, in 0.0..=1e4;
+        /// With noise: the delta for which epsilon is reported
+        delta: f64 = 1e-5, in 1e-12..=0.1 => [log];
+        /// With noise: privacy budget; training ends before it would spend more; 0: no bound
+        epsilon: Option<f64> = None, in 0.0..=1e6;
+        /// With noise on sums: sample each device independently, or cohorts of one size
+        sampling: SamplingKind = SamplingKind::Poisson;
+        /// What hides single updates from the server: secure aggregation, or encryption under a key that devices share
+        seal: SealKind = SealKind::None;
+        /// With a seal: hash rows into this many buckets per table instead of sending whole tables; 0: whole tables
+        buckets: Option<usize> = None, in 0..=100_000_000;
+        /// With a seal or noise: quantisation range; larger values are clipped
+        seal_range: f64 = 8.0, in 1e-6..=1e6 => [log];
+        /// With seal = secagg: fraction of a cohort that may drop out
+        seal_dropout: f64 = 0.3, in 0.0..=0.9;
+        /// With seal = secagg: fraction of a cohort that may collude with the server
+        seal_colluding: f64 = 0.1, in 0.0..=0.9;
+        /// With seal = secagg: devices sign their keys with identities that they know of each other without the server,
+        /// and confirm who is counted
+        seal_identities: bool = false;
+        /// Without a seal: uploads carry a one-time token of their round instead of the device's credential
+        anonymous: bool = false;
+    }
+}
+
+impl PrivacySettings {
+    fn placement(&self) -> Option<Placement> {
+        Placement::named(self.noise.name())
+    }
+
+    fn distribution(&self) -> NoiseDistribution {
+        match self.noise_shape {
+            NoiseShape::Gaussian => NoiseDistribution::Gaussian,
+            NoiseShape::Laplace => NoiseDistribution::Laplace,
+        }
+    }
+
+    fn fixed_cohorts(&self) -> bool {
+        self.sampling == SamplingKind::Fixed
+    }
+
+    /// The clip, in the precision of updates.
+    fn clip(&self) -> Option<f32> {
+        self.clip.map(|clip| clip as f32)
+    }
+
+    /// Whether nothing protects updates beyond their owners' policies.
+    pub(crate) fn is_none(&self) -> bool {
+        self.noise == NoiseKind::None && self.seal == SealKind::None && !self.anonymous
+    }
+
+    /// The server's part in a training; `None` if nothing protects updates. `key` is the digest of the key that devices share,
+    /// where updates are encrypted.
+    ///
+    /// # Errors
+    /// If the layers do not go together.
+    pub(crate) fn engine(
+        &self,
+        training: &TrainingPlan,
+        key: Option<&str>,
+        generator: SecureRng,
+    ) -> Result<Option<PrivacyEngine>, FederationError> {
+        if self.seal_identities && self.seal != SealKind::Secagg {
+            return Err(FederationError::Setting {
+                key: "seal_identities",
+                found: format!("true with seal = {}", self.seal.name()),
+                expected: "seal = secagg: only its keys are signed".to_owned(),
+            });
+        }
+        let &TrainingPlan { expected, asked, uniform, .. } = training;
+        if self.is_none() {
+            return Ok(None);
+        }
+        if let Some(wrong) =
+            key.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit())))
+        {
+            return Err(FederationError::Setting {
+                key: "seal_key_digest",
+                found: wrong.to_owned(),
+                expected: "64 hexadecimal digits, as `federation key` prints them".to_owned(),
+            });
+        }
+        self.check_shape()?;
+        let multiplier = self.noise_multiplier(training)?;
+        let adaptive = self.adaptive(multiplier, expected)?;
+        let protection = self.protection(multiplier, (expected, asked), adaptive.as_ref(), key)?;
+        protection.check()?;
+        if self.seal_identities {
+            protection.seals(asked as u32)?;
+        }
+        if self.anonymous && protection.seal.is_some() {
+            return Err(PrivacyError::AnonymousSeal.into());
+        }
+        let sampling = match (uniform, self.fixed_cohorts()) {
+            (false, _) => Sampling::Uneven,
+            (true, true) => Sampling::Fixed,
+            (true, false) => Sampling::Poisson,
+        };
+        // What update and vote spend together.
+        let spends = protection.noise.map(|noise| Noise { multiplier, ..noise });
+        let accountant = spends.map(|noise| PrivacyAccountant::new(&noise, self.delta, self.epsilon)).transpose()?;
+        let privacy_engine = PrivacyEngine::new(protection, expected, sampling, accountant, generator);
+        let privacy_engine = adaptive.into_iter().fold(privacy_engine, PrivacyEngine::adapting);
+        Ok(Some(if self.anonymous { privacy_engine.anonymous() } else { privacy_engine }))
+    }
+
+    /// Laplace noise on sums has accountant only where each device comes by its own chance.
+    fn check_shape(&self) -> Result<(), FederationError> {
+        if !(self.noise_shape == NoiseShape::Laplace && self.fixed_cohorts() && self.noise == NoiseKind::Central) {
+            return Ok(());
+        }
+        Err(FederationError::Setting {
+            key: "noise_shape",
+            found: "laplace with sampling = fixed".to_owned(),
+            expected: "gaussian, or sampling = poisson: there are no accountant of it for cohorts of one size"
+                .to_owned(),
+        })
+    }
+
+    /// How much noise there is: what was set, or what the budget needs for all rounds.
+    fn noise_multiplier(&self, training: &TrainingPlan) -> Result<f64, FederationError> {
+        let wrong = |expected: &str| FederationError::Setting {
+            key: "noise_multiplier",
+            found: self.noise_multiplier.to_string(),
+            expected: expected.to_owned(),
+        };
+        let Some(placement) = self.placement().filter(|_| self.noise_multiplier < MIN_NOISE) else {
+            return Ok(self.noise_multiplier);
+        };
+        if self.noise_multiplier > 0.0 {
+            return Err(wrong("at least 0.05, or 0: what the budget needs"));
+        }
+        let Some(epsilon) = self.epsilon else {
+            return Err(wrong("at least 0.05; 0, which is what the budget needs, goes with epsilon"));
+        };
+        let &TrainingPlan { expected, population, rounds, uniform, .. } = training;
+        let everybody = expected >= population;
+        let rate = match placement {
+            _ if self.fixed_cohorts() && placement.protects_sums() && !everybody => {
+                return Err(wrong("at least 0.05: 0 goes with sampling = poisson"));
+            }
+            Placement::Local | Placement::Sgd if !everybody => {
+                return Err(wrong(
+                    "at least 0.05: 0 goes with noise on sums, or with all devices in each round; how often one will take part is not known",
+                ));
+            }
+            Placement::Sgd => self.interactions,
+            Placement::Central | Placement::Distributed if uniform && !everybody => {
+                expected as f64 / population as f64
+            }
+            _ => 1.0,
+        };
+        let noise = Noise { distribution: self.distribution(), ..Noise::new(placement, 1.0) };
+        Ok(noise_for(&Budget::new(epsilon, self.delta)?, each_by_chance(&noise, rate), rounds)?)
+    }
+
+    /// How the clip follows the lengths of updates, if it does.
+    fn adaptive(&self, multiplier: f64, expected: usize) -> Result<Option<AdaptiveClip>, FederationError> {
+        let Some(quantile) = self.clip_quantile else { return Ok(None) };
+        let wrong = |expected: &str| FederationError::Setting {
+            key: "clip_quantile",
+            found: quantile.to_string(),
+            expected: expected.to_owned(),
+        };
+        let (Some(clip), Some(placement)) = (self.clip(), self.placement()) else {
+            return Err(wrong(
+                "0, or a clip to begin with and noise: what updates say of their lengths is hidden in it",
+            ));
+        };
+        // Of the count of updates within the clip: the paper's twentieth of a cohort, and enough that little of the noise on
+        // updates is made up for.
+        let count_noise = match placement {
+            Placement::Central | Placement::Distributed => (expected as f64 / 20.0).max(2.0 * multiplier),
+            Placement::Local => 2.0 * multiplier,
+            Placement::Sgd => return Err(wrong("0: with noise = sgd no update is clipped as a whole")),
+        };
+        Ok(Some(AdaptiveClip::new(f64::from(clip), quantile, self.clip_learning_rate, count_noise)?))
+    }
+
+    fn protection(
+        &self,
+        multiplier: f64,
+        (expected, asked): (usize, usize),
+        adaptive: Option<&AdaptiveClip>,
+        key: Option<&str>,
+    ) -> Result<PrivacyConfig, FederationError> {
+        let multiplier = match adaptive {
+            Some(adaptive) => adaptive.update_multiplier(multiplier)?,
+            None => multiplier,
+        };
+        let noise = self.placement().map(|placement| Noise {
+            shares: match placement {
+                Placement::Distributed => ((expected as f64 * (1.0 - self.seal_dropout)).floor() as u32).max(1),
+                _ => 1,
+            },
+            distribution: self.distribution(),
+            count_noise: adaptive.map(AdaptiveClip::vote_noise),
+            per_example: self
+                .clip()
+                .filter(|_| placement == Placement::Sgd)
+                .map(|clip| PerExample { clip, rate: self.interactions }),
+            ..Noise::new(placement, multiplier)
+        });
+        let by_chance = noise.is_some_and(|noise| noise.placement.protects_sums()) && !self.fixed_cohorts();
+        let devices = if by_chance { with_luck(asked) } else { asked };
+        let rows = self.buckets.map_or(RowLayout::Dense, |buckets| RowLayout::Buckets(buckets as u32));
+        let clip = self.clip().filter(|_| self.noise != NoiseKind::Sgd);
+        let integers = Quantization { range: self.seal_range as f32, clip, devices: devices as u32, rows };
+        let encrypted = |scheme| Seal::Encryption { scheme, key: key.unwrap_or(&"0".repeat(64)).to_owned() };
+        let seal = match self.seal {
+            SealKind::Secagg => Some(Seal::SecureAggregation {
+                dropout: self.seal_dropout,
+                colluding: self.seal_colluding,
+                identities: self.seal_identities,
+            }),
+            SealKind::Bfv => Some(encrypted(Scheme::Bfv)),
+            SealKind::Ckks => Some(encrypted(Scheme::Ckks)),
+            SealKind::None => None,
+        };
+        Ok(PrivacyConfig { quantization: Some(integers), noise, seal })
+    }
+}
+
+/// Devices that come where each comes by its own chance: more than this in one of 10^14 rounds.
+fn with_luck(expected: usize) -> usize {
+    expected + (8.0 * (expected as f64).sqrt()).ceil() as usize + 8
+}

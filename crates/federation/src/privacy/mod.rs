@@ -1,0 +1,14 @@
+//! What protects updates beyond their owners' policies, in the simulator and on a server alike.
+//!
+//! What both halves of a round go by is [`sottovoce_privacy::PrivacyMechanism`]; a [`PrivacyEngine`] is the server's: it adds the noise
+//! that is the server's to add, opens sums, draws cohorts as the accountant assume, and keeps those accountant.
+
+mod accountant;
+mod config;
+mod engine;
+mod quantized_sum;
+
+pub use accountant::PrivacySpent;
+pub(crate) use config::{PrivacySettings, TrainingPlan};
+pub use engine::{PrivacyEngine, Sampling};
+pub(crate) use quantized_sum::{QuantizedSum, QuantizedSumConfig};

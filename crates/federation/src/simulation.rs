@@ -1,0 +1,394 @@
+//! A federated model as a recommender that is trained in the simulator.
+
+use crate::config::FederationConfig;
+use crate::state::unfit;
+use crate::summaries;
+use crate::{
+    EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population, PrivacyEngine, Recorder, Setup,
+    SimulatedDevices, SimulatedFigures, strategy,
+};
+use sottovoce_client::streams;
+use sottovoce_core::{Catalog, Histories, Rng};
+use sottovoce_evaluate::communication::tcc;
+use sottovoce_models::federated::{DynClient, DynModel, Entry, EpochTraffic, ModelInfo};
+use sottovoce_models::settings::{Config, Settings};
+use sottovoce_models::{
+    Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, Summary, Tensor, TrainInput, stored,
+};
+use sottovoce_privacy::SecureRng;
+use sottovoce_protocol::{Keyed, Parameters, Trained};
+use std::io::{self, Read};
+use std::sync::Arc;
+
+/// The tensor of all private models.
+const USERS: &str = "users";
+
+/// A federated model with simulated devices. It trains as any [`Recommender`] does, or from histories that stay in a file.
+pub struct Simulation {
+    info: ModelInfo,
+    model: DynModel,
+    config: FederationConfig,
+    /// For scores only.
+    client: DynClient,
+    state: State,
+    recorder: Option<Arc<dyn Recorder>>,
+}
+
+/// Where the model is.
+enum State {
+    /// In training.
+    Training(Box<Federation>),
+    /// At rest.
+    Trained(TrainedModel),
+}
+
+/// A model at rest.
+#[derive(Default)]
+struct TrainedModel {
+    /// Empty for an empty catalog.
+    shared: Parameters,
+    /// All private models.
+    private: Vec<f32>,
+    histories: HistorySource,
+}
+
+impl Simulation {
+    /// Before any training, with checked settings.
+    pub fn new(entry: &Entry, settings: &Settings) -> Self {
+        let model = entry.configure(settings);
+        let (client, config) = (model.client(None), FederationConfig::read(settings));
+        let state = State::Trained(TrainedModel::default());
+        Self { info: entry.info, model, config, client, state, recorder: None }
+    }
+
+    /// The same with a recorder that is shown what the server sees.
+    #[must_use]
+    pub fn with_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    fn shared(&self) -> &Parameters {
+        match &self.state {
+            State::Training(federation) => federation.distributed(),
+            State::Trained(model) => &model.shared,
+        }
+    }
+
+    fn private(&self) -> &[f32] {
+        match &self.state {
+            State::Training(federation) => federation.devices().private(),
+            State::Trained(model) => &model.private,
+        }
+    }
+
+    fn histories(&self) -> &HistorySource {
+        match &self.state {
+            State::Training(federation) => federation.devices().histories(),
+            State::Trained(model) => &model.histories,
+        }
+    }
+
+    /// A user's private model and history.
+    fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> (&'a [f32], &'a [u32]) {
+        let width = self.client.private_values();
+        let history = self.histories().of(user, page).unwrap_or_else(|error| panic!("{error}"));
+        (&self.private()[user * width..][..width], history)
+    }
+
+    /// A federation of these people, and the vectors that its epochs send.
+    fn federation(
+        &self,
+        train: HistorySource,
+        people: Option<&Histories>,
+        fit: &Fit<'_>,
+    ) -> Result<(Federation, f64), FederationError> {
+        let Self { model, config, .. } = self;
+        let root = streams::root(fit.seed, self.info.name);
+        let (users, items) = (train.users(), train.catalog_size());
+        let lengths = train.lengths()?;
+        let population = Population::of_lengths(&lengths, items);
+        let devices = population.devices.clone();
+        let schedule = model.schedule(config.cohort(), &population);
+        let cohort = schedule.cohort.size(devices.len());
+        let features = model.features().features();
+        let traffic = EpochTraffic { schedule, cohort, items, features, pi: config.owners.pi };
+        let rounds = (schedule.rounds * config.epochs) as u64;
+        let start = model.init(items, &mut root.stream(streams::SHARED, 0))?;
+        let client = model.client(Some(&schedule));
+        let criteria = config.aggregation.requests()?;
+        let disclosure = config.disclosure(users, &root)?;
+        let withholds = disclosure.withholds_items() && !criteria.is_empty();
+        let disclosed =
+            people.filter(|_| withholds).map(|people| disclosure.disclosed_histories(people)).transpose()?;
+        let names = criteria.iter().map(|request| request.name.as_str());
+        let figures = SimulatedFigures::of(names, disclosed.as_ref().or(people), fit.catalog)?;
+        let profile = config.participation.device_profile()?;
+        let engine = config.privacy_engine(
+            (cohort, devices.len()),
+            rounds,
+            None,
+            SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0),
+        )?;
+        check_dp_sgd(self.info.name, &client, engine.as_ref())?;
+        let simulated = SimulatedDevices::new(client, train, start.layout(), disclosure, &root)
+            .with_device_profile(profile)
+            .with_figures(figures)
+            .with_recorder(self.recorder.clone());
+        let setup = Setup {
+            strategy: strategy::build(model.aggregation(devices.len())),
+            schedule,
+            population,
+            start,
+            model: model.spec(&schedule),
+            values: config.values(),
+            samples: config.aggregation.asks_samples(),
+            criteria,
+            baseline_loss: model.baseline_loss(items),
+        };
+        let federation = Federation::new(simulated, setup, root.stream(streams::ROUNDS, 0))
+            .with_aggregation(config.aggregation.aggregation()?)
+            .with_privacy(engine)?
+            .with_downloads(config.downloads())?
+            .with_rules(config.round.rules());
+        let federation = config.participation.apply(federation, (&lengths, &devices), fit.watch.users())?;
+        Ok((federation, model.vectors_per_epoch(&traffic)))
+    }
+
+    /// Takes the facts of a catalog.
+    fn set_features(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
+        self.model.set_features(catalog)?;
+        self.client = self.model.client(None);
+        Ok(())
+    }
+
+    /// `people` are the histories with all that is known of them, if they are in memory.
+    fn fit_from(
+        &mut self,
+        train: HistorySource,
+        people: Option<&Histories>,
+        fit: &mut Fit<'_>,
+    ) -> Result<Summary, ModelError> {
+        self.set_features(fit.catalog)?;
+        if train.catalog_size() == 0 {
+            let private = vec![0.0; train.users() * self.client.private_values()];
+            self.state = State::Trained(TrainedModel { private, histories: train, ..TrainedModel::default() });
+            return Ok(Summary::default());
+        }
+        let (federation, vectors) = self.federation(train, people, fit).map_err(|error| failure(error, 0, ""))?;
+        self.state = State::Training(Box::new(federation));
+        let summary = self.train(vectors, fit);
+        self.finish_training();
+        summary
+    }
+
+    /// Ends training: keeps the model and lets the rest go.
+    fn finish_training(&mut self) {
+        let nothing = State::Trained(TrainedModel::default());
+        self.state = match std::mem::replace(&mut self.state, nothing) {
+            State::Training(federation) => {
+                let (devices, shared) = federation.into_parts();
+                let (histories, private) = devices.into_parts();
+                State::Trained(TrainedModel { shared, private, histories })
+            }
+            trained => trained,
+        };
+    }
+
+    /// Trains in place, so that the watch sees the model as it is.
+    fn train(&mut self, vectors: f64, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let epochs = self.config.epochs;
+        let (mut summary, mut ended) = (self.resume(fit)?, None);
+        while summary.epochs < epochs {
+            let State::Training(federation) = &mut self.state else { break };
+            let epoch = summary.epochs + 1;
+            let report = match federation.step() {
+                Err(FederationError::Budget(why)) => {
+                    ended = Some(why);
+                    break;
+                }
+                step => step.map_err(|error| failure(error, epoch, &federation.advice()))?,
+            };
+            let rounds = federation.rounds();
+            if let Some(report) = report {
+                count(&mut summary, &report, epoch, vectors);
+                summary.turnout.rounds = rounds;
+                fit.watch.after_rounds(&summary);
+                let progress = Progress { epoch, epochs, loss: report.loss(), model: &*self };
+                if fit.watch.after_epoch(&progress) == Flow::Stop {
+                    break;
+                }
+            }
+            let (epochs_done, last) = (summary.epochs, summary.epochs == epochs);
+            let milestone = Milestone { epochs: epochs_done, rounds, epoch_over: report.is_some(), last };
+            if fit.watch.due(&milestone) {
+                self.save_checkpoint(&summary, &milestone, fit)?;
+            }
+        }
+        if let State::Training(federation) = &self.state {
+            summary.turnout.rounds = federation.rounds();
+            summary.privacy = federation.privacy_spent().map(|spent| spent.summary(ended));
+            let layout = federation.distributed().layout();
+            let by_item = layout.shapes().iter().position(|shape| shape.keyed == Keyed::Items);
+            summary.updates_by_item =
+                by_item.map_or_else(Vec::new, |table| federation.row_updates().tables()[table].clone());
+        }
+        Ok(summary)
+    }
+
+    /// Goes back to where an interrupted training was kept, if it was.
+    fn resume(&mut self, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let (State::Training(federation), Some(mut from)) = (&mut self.state, fit.watch.resume()?) else {
+            return Ok(Summary::default());
+        };
+        let mut restore = || {
+            let summary = summaries::restore(&mut from)?;
+            federation.restore(&mut from)?;
+            match from.read(&mut [0])? {
+                0 => Ok(summary),
+                _ => Err(unfit("it holds more than this training has")),
+            }
+        };
+        restore().map_err(|error: io::Error| {
+            ModelError::Checkpoint(format!("the checkpoint does not fit: {error}"))
+        })
+    }
+
+    fn save_checkpoint(&self, summary: &Summary, milestone: &Milestone, fit: &mut Fit<'_>) -> Result<(), ModelError> {
+        let State::Training(federation) = &self.state else { return Ok(()) };
+        fit.watch.keep(milestone, &mut |out| {
+            summaries::save(summary, out)?;
+            federation.save(out)
+        })
+    }
+}
+
+/// Checks that a model supports DP-SGD, where the settings ask for it.
+pub(crate) fn check_dp_sgd(
+    name: &str,
+    client: &DynClient,
+    engine: Option<&PrivacyEngine>,
+) -> Result<(), FederationError> {
+    let per_example = engine.and_then(|engine| engine.config().per_example());
+    if per_example.is_none() || client.supports_dp_sgd() {
+        return Ok(());
+    }
+    Err(FederationError::Setting {
+        key: "noise",
+        found: "sgd".to_owned(),
+        expected: format!(
+            "central, local or distributed: the gradient of {name} is not a sum over interactions, so that single ones cannot be clipped"
+        ),
+    })
+}
+
+fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64) {
+    summary.epochs = epoch;
+    summary.triples += report.participation.samples;
+    summary.traffic.down += report.down;
+    summary.traffic.up += report.participation.bytes;
+    summary.traffic.vectors = tcc(vectors, epoch);
+    let (turnout, participation) = (&mut summary.turnout, &report.participation);
+    turnout.asked += participation.asked;
+    turnout.unavailable += participation.unavailable;
+    turnout.dropped += participation.dropped;
+    turnout.late += participation.late;
+    turnout.received += participation.received();
+    turnout.seconds += participation.seconds;
+}
+
+fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
+    match error {
+        FederationError::Diverged { what, .. } => {
+            ModelError::Diverged { epoch, advice: format!("{what}; {advice}") }
+        }
+        FederationError::File { .. } | FederationError::NoFile { .. } | FederationError::Histories(_) => {
+            ModelError::File(error.to_string())
+        }
+        other => ModelError::Data(other.to_string()),
+    }
+}
+
+impl Simulation {
+    /// Learns as [`Recommender::fit`] does, to the same bytes, and reads histories as they are needed.
+    ///
+    /// # Errors
+    /// As [`Recommender::fit`], and if the file cannot be read or is damaged.
+    pub fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        self.fit_from(histories.into(), None, fit)
+    }
+
+    /// Scores for somebody with this history (items ascending, each once) who was not in training: a new private model is
+    /// trained for so many rounds while the shared model is frozen. It takes no more than what everybody has who has the
+    /// shared model.
+    ///
+    /// # Errors
+    /// If the model was not fitted, or the history cannot be learnt from.
+    pub fn score_newcomer(
+        &self,
+        history: &[u32],
+        rounds: usize,
+        rng: &Rng,
+        into: &mut [f32],
+    ) -> Result<(), ModelError> {
+        let (shared, items) = (self.shared(), self.histories().catalog_size());
+        if shared.tables().is_empty() || into.len() != items {
+            return Err(ModelError::Data("a newcomer is scored by a model that was fitted".to_owned()));
+        }
+        let failed = |error: &dyn std::fmt::Display| ModelError::Data(format!("a newcomer: {error}"));
+        let lengths = self.histories().lengths().map_err(|error| failed(&error))?;
+        let population = Population::of_lengths(&lengths, items);
+        let client = self.model.client(Some(&self.model.schedule(self.config.cohort(), &population)));
+        let mut private = vec![0.0; client.private_values()];
+        client.init_private(&mut private, &mut rng.stream(streams::PRIVATE, 0));
+        let (prepared, mut scratch) = (client.prepare(shared), client.scratch(items));
+        for round in 0..rounds as u64 {
+            let mut trained = Trained::new(&shared.layout());
+            let input = TrainInput { shared, prepared: &prepared, private: &mut private, history, hidden: &[] };
+            let mut rng = rng.stream(streams::NEWCOMER, round);
+            client.train(input, &mut scratch, &mut rng, &mut trained).map_err(|error| failed(&error))?;
+        }
+        client.score(shared, &private, history, into);
+        Ok(())
+    }
+}
+
+impl Recommender for Simulation {
+    fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        self.fit_from(train.deduplicated().into(), Some(train), fit)
+    }
+
+    fn score(&self, user: usize, into: &mut [f32]) {
+        let mut page = Page::default();
+        let (private, history) = self.of(user, &mut page);
+        self.client.score(self.shared(), private, history, into);
+    }
+
+    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
+        let mut page = Page::default();
+        let (private, history) = self.of(user, &mut page);
+        self.client.explain(self.shared(), private, history, item)
+    }
+
+    fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
+        self.set_features(Some(catalog))
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        let (width, private) = (self.client.private_values(), self.private());
+        let users = stored::floats(USERS, [private.len() / width, width], private.to_vec());
+        let slices = self.model.tensors();
+        std::iter::once(users).chain(slices.iter().map(|slice| slice.store(self.shared()))).collect()
+    }
+
+    fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
+        let (width, items) = (self.client.private_values(), train.catalog_size());
+        let private = stored::take_floats(tensors, USERS, &[train.users(), width])?.to_vec();
+        let layout = (items > 0).then(|| self.model.layout(items)).transpose();
+        let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
+        let mut shared = layout.as_ref().map_or_else(Parameters::default, Parameters::zeros);
+        self.model.tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut shared))?;
+        self.state = State::Trained(TrainedModel { shared, private, histories: train.deduplicated().into() });
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! The client's half of a federated model.
+
+use super::DpSgd;
+use crate::Reason;
+use sottovoce_core::Rng;
+use sottovoce_protocol::{Parameters, Trained, UpdateError};
+use std::borrow::Cow;
+
+/// What a client trains on.
+pub struct TrainInput<'a, P: ?Sized = ()> {
+    /// The shared model as it was distributed.
+    pub shared: &'a Parameters,
+    /// What [`ClientModel::prepare`] computed from that shared model.
+    pub prepared: &'a P,
+    /// The private model, [`ClientModel::private_values`] long; changed by training and never sent.
+    pub private: &'a mut [f32],
+    /// The user's items, ascending, each once.
+    pub history: &'a [u32],
+    /// The items of which nothing may leave, ascending. Rows of such items are withheld by the disclosure policy, unless the
+    /// model provides decoys for them; a model whose rows are not items marks those that only hidden items explain.
+    pub hidden: &'a [u32],
+}
+
+impl<'a, P: ?Sized> TrainInput<'a, P> {
+    /// The history without hidden items, for models whose updates have layers that belong to no item.
+    pub fn visible(&self) -> Cow<'a, [u32]> {
+        if self.hidden.is_empty() {
+            return Cow::Borrowed(self.history);
+        }
+        let visible = |item: &u32| self.hidden.binary_search(item).is_err();
+        Cow::Owned(self.history.iter().copied().filter(visible).collect())
+    }
+}
+
+/// Statistics of a client's training in a round. They stay on the device unless its owner reports them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TrainStats {
+    /// Samples trained on; 0 if there were none.
+    pub samples: u64,
+    /// Sum of their losses before the step.
+    pub loss: f64,
+}
+
+/// What runs on a device. It holds settings only: a device's state is its private model, which the simulator stores for
+/// many devices in one slab. Working memory is passed in, so that training does not allocate.
+pub trait ClientModel: Send + Sync + 'static {
+    /// Working memory, used for one device after the other.
+    type Scratch: Send + Sync + 'static;
+
+    /// What depends on the shared model alone and is worth computing once; `()` for most models.
+    type Prepared: Send + Sync + 'static;
+
+    /// Computes what depends on the shared model alone: on a device after each download, in the simulator once a round.
+    fn prepare(&self, shared: &Parameters) -> Self::Prepared;
+
+    /// Working memory for a catalog of this size.
+    fn scratch(&self, items: usize) -> Self::Scratch;
+
+    /// Number of values of a private model.
+    fn private_values(&self) -> usize;
+
+    /// Initialises a private model.
+    fn init_private(&self, private: &mut [f32], rng: &mut Rng);
+
+    /// Trains: changes the private model and writes the proposed update `into` an empty buffer.
+    ///
+    /// # Errors
+    /// If the buffer does not have the shared model's layout.
+    fn train(
+        &self,
+        input: TrainInput<'_, Self::Prepared>,
+        scratch: &mut Self::Scratch,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<TrainStats, UpdateError>;
+
+    /// Whether [`train_dp_sgd`](Self::train_dp_sgd) is implemented: for models whose gradient is a sum over interactions, and
+    /// whose private model depends on the history through that gradient only.
+    fn supports_dp_sgd(&self) -> bool {
+        false
+    }
+
+    /// Trains by DP-SGD: no interaction moves the private model's gradient and the update together by more than the clip, and
+    /// the private model gets noise. Noise on the update is added later, on all rows of all tables.
+    ///
+    /// # Errors
+    /// If the buffer does not have the shared model's layout. Models without support train on nothing.
+    fn train_dp_sgd(
+        &self,
+        input: TrainInput<'_, Self::Prepared>,
+        dp_sgd: &mut DpSgd<'_>,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<TrainStats, UpdateError> {
+        let _ = (input, dp_sgd, rng, into);
+        Ok(TrainStats::default())
+    }
+
+    /// Scores all items; higher is better. Models that have all they need in the private model ignore `history`.
+    ///
+    /// # Panics
+    /// If `into` is not as long as the catalog.
+    fn score(&self, shared: &Parameters, private: &[f32], history: &[u32], into: &mut [f32]);
+
+    /// Explains an item's score, for models that can; weights add up to the score. In no particular order.
+    ///
+    /// # Panics
+    /// If the item is not in the catalog.
+    fn explain(&self, shared: &Parameters, private: &[f32], history: &[u32], item: u32) -> Vec<Reason> {
+        let _ = (shared, private, history, item);
+        Vec::new()
+    }
+}

@@ -1,0 +1,189 @@
+//! DP-SGD on a device: each interaction's gradient bounded, their sum on a grid of integers, and noise on what is kept.
+//!
+//! M. Abadi et al., "Deep Learning with Differential Privacy", CCS 2016. For the bound to hold of a whole training, everything
+//! that an interaction moves must be bounded and noised: the rows that leave, whose noise is added where they become
+//! words, and the private model, which later rounds go by. Negatives are therefore drawn from the whole catalog, whether
+//! the owner has an item or not, and each interaction is taken by a chance of its own.
+
+use sottovoce_core::math;
+use sottovoce_protocol::{RowOrigin, Policy, Trained, UpdateError};
+
+/// Taken off the bound, so that errors of single operations cannot add up to more than it.
+const SLACK: f64 = 1e-12;
+
+/// How much one interaction may move, and what hides it.
+pub struct DpSgd<'a> {
+    /// The chance with which the interaction with an item is learnt from in this round.
+    pub probability: &'a dyn Fn(u32) -> f64,
+    /// The longest gradient of an interaction: Euclidean norm of all it moves.
+    pub clip: f64,
+    /// Steps of the grid in one.
+    pub steps: f64,
+    /// Adds noise to sums on the grid that stay on the device.
+    pub noise: &'a mut dyn FnMut(&mut [i64]),
+}
+
+impl DpSgd<'_> {
+    /// The chances of a device's interactions in a round where one that always leaves has this rate: what the owner
+    /// discloses less often is taken less often. `kept` is what [`Policy::disclosure_probability`] goes by.
+    pub fn probabilities(rate: f64, policy: &Policy, kept: u64) -> impl Fn(u32) -> f64 {
+        move |item| rate * policy.disclosure_probability(item, kept)
+    }
+
+    /// What the values of a gradient with this sum of squares are multiplied with to become steps, to be truncated towards
+    /// zero: the integers then are no longer than the clip.
+    pub(crate) fn scale(&self, squares: f64) -> f64 {
+        let norm = squares.sqrt();
+        if norm <= self.clip * (1.0 - SLACK) {
+            return self.steps * (1.0 - SLACK);
+        }
+        self.steps * (self.clip * (1.0 - SLACK) / norm)
+    }
+
+    /// A sum of steps as a value; sums past 24 bits are cut, as they would be when they leave.
+    pub(crate) fn value(&self, sum: i64) -> f32 {
+        (sum.clamp(-(1 << 24), 1 << 24) as f64 / self.steps) as f32
+    }
+
+    /// Noises the sums of a private model's gradient and gives them as values.
+    pub(crate) fn noised(&mut self, mut sums: Vec<i64>) -> Vec<f32> {
+        (self.noise)(&mut sums);
+        sums.into_iter().map(|sum| (sum as f64 / self.steps) as f32).collect()
+    }
+}
+
+/// The gradient of one interaction: parts, each of which belongs to a row, the private model or a dense table.
+#[derive(Default)]
+pub(crate) struct Gradient {
+    /// Values of the private model's part.
+    pub(crate) private: Vec<f64>,
+    /// Values of a dense table.
+    pub(crate) dense: Vec<f64>,
+    /// Rows, each once, and their values.
+    rows: Vec<u32>,
+    values: Vec<f64>,
+}
+
+impl Gradient {
+    /// Nothing yet.
+    pub(crate) fn clear(&mut self, private: usize, dense: usize) {
+        self.rows.clear();
+        self.values.clear();
+        for (values, length) in [(&mut self.private, private), (&mut self.dense, dense)] {
+            values.clear();
+            values.resize(length, 0.0);
+        }
+    }
+
+    /// The part of a row, to be added to.
+    pub(crate) fn row(&mut self, row: u32, width: usize) -> &mut [f64] {
+        let place = self.rows.iter().position(|&known| known == row).unwrap_or_else(|| {
+            self.rows.push(row);
+            self.values.resize(self.rows.len() * width, 0.0);
+            self.rows.len() - 1
+        });
+        &mut self.values[place * width..][..width]
+    }
+
+    fn squares(&self) -> f64 {
+        [&self.private, &self.dense, &self.values].into_iter().flatten().map(|value| value * value).sum()
+    }
+}
+
+/// Sums of bounded gradients on the grid.
+pub(crate) struct Sums {
+    width: usize,
+    /// Rows, ascending, and their sums.
+    pub(crate) rows: Vec<u32>,
+    values: Vec<i64>,
+    pub(crate) private: Vec<i64>,
+    dense: Vec<i64>,
+}
+
+impl Sums {
+    /// Of rows of this width; `rows` are those that may come, in any order.
+    pub(crate) fn new(mut rows: Vec<u32>, width: usize, (private, dense): (usize, usize)) -> Self {
+        rows.sort_unstable();
+        rows.dedup();
+        let values = vec![0; rows.len() * width];
+        Self { width, rows, values, private: vec![0; private], dense: vec![0; dense] }
+    }
+
+    /// Adds a gradient, bounded.
+    pub(crate) fn add(&mut self, gradient: &Gradient, bounds: &DpSgd<'_>) {
+        let scale = bounds.scale(gradient.squares());
+        let add = |sums: &mut [i64], values: &[f64]| {
+            for (sum, value) in sums.iter_mut().zip(values) {
+                *sum += (value * scale) as i64;
+            }
+        };
+        add(&mut self.private, &gradient.private);
+        add(&mut self.dense, &gradient.dense);
+        for (row, values) in gradient.rows.iter().zip(gradient.values.chunks_exact(self.width)) {
+            if let Ok(place) = self.rows.binary_search(row) {
+                add(&mut self.values[place * self.width..][..self.width], values);
+            }
+        }
+    }
+
+    /// Puts the sums `into` an update, rows in its first table and the dense ones, if there are any, in its second. No row says
+    /// whose it is: the noise hides that, and which rows there are.
+    pub(crate) fn propose(
+        &self,
+        bounds: &DpSgd<'_>,
+        hidden: &[u32],
+        into: &mut Trained,
+    ) -> Result<(), UpdateError> {
+        let values = |sums: &[i64]| sums.iter().map(|&sum| bounds.value(sum)).collect::<Vec<f32>>();
+        into.push_rows(0, &self.rows, &vec![RowOrigin::Other; self.rows.len()])?
+            .copy_from_slice(&values(&self.values));
+        // Rows of items that the owner hides are there as anybody's.
+        let covered: Vec<u32> =
+            self.rows.iter().copied().filter(|row| hidden.binary_search(row).is_ok()).collect();
+        let covers = into.push_decoys(0, &covered)?.chunks_exact_mut(self.width);
+        for (cover, place) in covers.zip(covered.iter().filter_map(|row| self.rows.binary_search(row).ok())) {
+            cover.copy_from_slice(&values(&self.values[place * self.width..][..self.width]));
+        }
+        if !self.dense.is_empty() {
+            into.copy_whole(1, &values(&self.dense))?;
+        }
+        Ok(())
+    }
+}
+
+/// 1 / (1 + e^-x) of a difference of scores.
+pub(crate) fn sigmoid(x: f64) -> f64 {
+    f64::from(math::sigmoid(x as f32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop, prop_assert, proptest};
+
+    proptest! {
+        #[test]
+        fn no_interaction_moves_sums_by_more_than_the_clip(
+            values in prop::collection::vec(-30.0f64..30.0, 12), clip in 0.01f64..5.0, bits in 4u32..22,
+        ) {
+            let mut none = |_: &mut [i64]| ();
+            let bounds = DpSgd { probability: &|_| 1.0, clip, steps: f64::from(1 << bits), noise: &mut none };
+            let mut gradient = Gradient::default();
+            gradient.clear(3, 1);
+            gradient.private.copy_from_slice(&values[..3]);
+            gradient.dense.copy_from_slice(&values[3..4]);
+            for (row, values) in [(5, &values[4..6]), (2, &values[6..8]), (5, &values[8..10]), (7, &values[10..])] {
+                gradient.row(row, 2).iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+            }
+            let mut sums = Sums::new(vec![7, 5, 2, 5, 9], 2, (3, 1));
+            sums.add(&gradient, &bounds);
+            let all = [&sums.values[..], &sums.private, &sums.dense].concat();
+            let squares: i128 = all.iter().map(|&sum| i128::from(sum).pow(2)).sum();
+            prop_assert!(squares as f64 <= (clip * bounds.steps).powi(2));
+            // And what is within the clip comes through, to a step.
+            let norm = gradient.squares().sqrt();
+            let length = (squares as f64).sqrt() / bounds.steps;
+            prop_assert!((length - norm.min(clip)).abs() <= 4.0 / bounds.steps, "{length} {norm} {clip}");
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! The device's half: stochastic gradient descent on the owner's samples.
+
+use crate::loss::Loss;
+use crate::{ClientModel, DpSgd, TrainInput, TrainStats};
+use sottovoce_core::{Rng, math};
+use sottovoce_protocol::{RowOrigin, Parameters, Trained, UpdateError};
+
+/// How a device trains.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Client {
+    /// Length of the vectors, at most 512.
+    pub factors: usize,
+    /// Items not had that are drawn for each one had.
+    pub negatives: usize,
+    /// Times the samples are gone through in a round.
+    pub local_epochs: usize,
+    /// Samples of a step; 0: all.
+    pub batch: usize,
+    /// Learning rate.
+    pub learning_rate: f32,
+    /// Regularisation of vectors to zero in each step.
+    pub regularisation: f32,
+    /// Standard deviation of the owner's first random vector.
+    pub init_deviation: f32,
+    /// Whether the mean gradient of all samples is proposed instead of what steps came to.
+    pub gradients: bool,
+}
+
+impl Client {
+    /// One sample's step on p, a row of Q and h; returns the probability given to what is true.
+    fn step(&self, p: &mut [f32], q: &mut [f32], h: &mut [f32], had: bool) -> f32 {
+        let score: f32 = p.iter().zip(&*q).zip(&*h).map(|((p, q), h)| p * q * h).sum();
+        let likely = math::sigmoid(if had { score } else { -score });
+        // -dJ/ds, times the step.
+        let up = self.learning_rate * (1.0 - likely) * if had { 1.0 } else { -1.0 };
+        let back = self.learning_rate * self.regularisation;
+        for ((p, q), h) in p.iter_mut().zip(q).zip(h) {
+            let (dp, dq, dh) = (up * *h * *q - back * *p, up * *h * *p - back * *q, up * *p * *q);
+            (*p, *q, *h) = (*p + dp, *q + dq, *h + dh);
+        }
+        likely
+    }
+}
+
+/// Working memory.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// Items and whether the owner has them.
+    samples: Vec<(u32, bool)>,
+    /// Items met, ascending, with their marks.
+    items: Vec<u32>,
+    marks: Vec<RowOrigin>,
+    /// By item: its place among those met.
+    places: Vec<u32>,
+    /// Rows of those met, as they are changed.
+    rows: Vec<f32>,
+    output: Vec<f32>,
+    /// By item: whether the owner has it.
+    own: Vec<bool>,
+    /// Of steps on more than one sample.
+    gradients: Gradients,
+}
+
+/// Of the rows met, of the output and of p.
+#[derive(Debug, Default)]
+struct Gradients {
+    rows: Vec<f32>,
+    output: Vec<f32>,
+    user: Vec<f32>,
+}
+
+impl Scratch {
+    /// DisclosureSeeds negatives for all that the owner has; some of the catalog is neither had nor hidden.
+    fn draw(&mut self, history: &[u32], hidden: &[u32], negatives: usize, rng: &mut Rng) {
+        let Self { samples, items, marks, places, own, .. } = self;
+        let catalog = own.len() as u32;
+        samples.clear();
+        history.iter().chain(hidden).for_each(|&item| own[item as usize] = true);
+        for &item in history {
+            samples.push((item, true));
+            for _ in 0..negatives {
+                let drawn = std::iter::repeat_with(|| rng.below(catalog)).find(|&item| !own[item as usize]);
+                samples.extend(drawn.map(|item| (item, false)));
+            }
+        }
+        items.clear();
+        items.extend(samples.iter().map(|sample| sample.0));
+        items.sort_unstable();
+        items.dedup();
+        let mark = |&item: &u32| if own[item as usize] { RowOrigin::Consumed } else { RowOrigin::Other };
+        marks.clear();
+        marks.extend(items.iter().map(mark));
+        (0..).zip(&*items).for_each(|(place, &item)| places[item as usize] = place);
+        history.iter().chain(hidden).for_each(|&item| own[item as usize] = false);
+    }
+
+    /// Copies the rows of items met.
+    fn gather(&mut self, vectors: &[f32], output: &[f32]) {
+        let width = output.len();
+        self.rows.clear();
+        for &item in &self.items {
+            self.rows.extend_from_slice(&vectors[item as usize * width..][..width]);
+        }
+        self.output.clear();
+        self.output.extend_from_slice(output);
+    }
+}
+
+impl Client {
+    /// Goes through the samples step by step, or makes one step of rate 1 (of p: its own) where gradients are wanted.
+    fn descend(&self, p: &mut [f32], scratch: &mut Scratch, rng: &mut Rng) -> f64 {
+        let (mut loss, samples) = (0.0, scratch.samples.len());
+        let batch = if self.batch == 0 || self.gradients { samples } else { self.batch };
+        for _ in 0..self.epochs() {
+            rng.shuffle(&mut scratch.samples);
+            let mut epoch = Loss::new();
+            if batch == 1 {
+                for &(item, had) in &scratch.samples {
+                    let place = scratch.places[item as usize] as usize;
+                    let row = &mut scratch.rows[place * p.len()..][..p.len()];
+                    epoch.add(self.step(p, row, &mut scratch.output, had));
+                }
+            } else {
+                for first in (0..samples).step_by(batch) {
+                    self.step_together(first..samples.min(first + batch), p, scratch, &mut epoch);
+                }
+            }
+            loss += epoch.sum();
+        }
+        loss
+    }
+
+    fn epochs(&self) -> usize {
+        if self.gradients { 1 } else { self.local_epochs }
+    }
+
+    /// One step down the mean gradient of some samples; adds their losses.
+    fn step_together(
+        &self,
+        of: std::ops::Range<usize>,
+        p: &mut [f32],
+        scratch: &mut Scratch,
+        loss: &mut Loss,
+    ) {
+        let Scratch { samples, places, rows, output, gradients, .. } = scratch;
+        let (width, share) = (p.len(), 1.0 / of.len() as f32);
+        let gradients = &mut gradients.resized(rows.len(), width);
+        for &(item, had) in &samples[of] {
+            let place = places[item as usize] as usize * width;
+            let q = &rows[place..][..width];
+            let score: f32 = p.iter().zip(q).zip(&*output).map(|((p, q), h)| p * q * h).sum();
+            let likely = math::sigmoid(if had { score } else { -score });
+            let up = share * (1.0 - likely) * if had { 1.0 } else { -1.0 };
+            let (back, dq) = (share * self.regularisation, &mut gradients.rows[place..][..width]);
+            for f in 0..width {
+                dq[f] += up * output[f] * p[f] - back * q[f];
+                gradients.output[f] += up * p[f] * q[f];
+                gradients.user[f] += up * output[f] * q[f] - back * p[f];
+            }
+            loss.add(likely);
+        }
+        let shared = if self.gradients { 1.0 } else { self.learning_rate };
+        math::add_scaled(rows, shared, &gradients.rows);
+        math::add_scaled(output, shared, &gradients.output);
+        math::add_scaled(p, self.learning_rate, &gradients.user);
+    }
+}
+
+impl Gradients {
+    /// All 0, of these lengths.
+    fn resized(&mut self, rows: usize, width: usize) -> &mut Self {
+        for (values, length) in [(&mut self.rows, rows), (&mut self.output, width), (&mut self.user, width)] {
+            values.clear();
+            values.resize(length, 0.0);
+        }
+        self
+    }
+}
+
+impl ClientModel for Client {
+    type Scratch = Scratch;
+    type Prepared = ();
+
+    fn prepare(&self, _: &Parameters) {}
+
+    fn scratch(&self, items: usize) -> Scratch {
+        Scratch { places: vec![0; items], own: vec![false; items], ..Scratch::default() }
+    }
+
+    fn private_values(&self) -> usize {
+        self.factors
+    }
+
+    fn init_private(&self, private: &mut [f32], rng: &mut Rng) {
+        rng.fill_normal(self.init_deviation, private);
+    }
+
+    fn train(
+        &self,
+        input: TrainInput<'_>,
+        scratch: &mut Scratch,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<TrainStats, UpdateError> {
+        let history = &*input.visible();
+        let TrainInput { shared, private: p, hidden, .. } = input;
+        let [vectors, output] = shared.tables() else { return Ok(TrainStats::default()) };
+        // Somebody with nothing, or with everything, has nothing to compare.
+        if history.is_empty() || history.len() + hidden.len() >= vectors.shape().rows as usize {
+            return Ok(TrainStats::default());
+        }
+        scratch.draw(history, hidden, self.negatives, rng);
+        scratch.gather(vectors.values(), output.values());
+        let loss = self.descend(p, scratch, rng);
+        let changes = into.push_rows(0, &scratch.items, &scratch.marks)?;
+        let rows = changes.chunks_exact_mut(p.len()).zip(scratch.rows.chunks_exact(p.len()));
+        for ((change, row), &item) in rows.zip(&scratch.items) {
+            let given = vectors.row(item as usize);
+            change.iter_mut().zip(row).zip(given).for_each(|((change, row), given)| *change = row - given);
+        }
+        let change = into.whole(1)?.iter_mut().zip(&scratch.output).zip(output.values());
+        change.for_each(|((change, row), given)| *change = row - given);
+        into.set_samples(history.len() as u64);
+        // A sample is an item had, with the negatives drawn for it.
+        Ok(TrainStats { samples: (history.len() * self.epochs()) as u64, loss })
+    }
+
+    fn supports_dp_sgd(&self) -> bool {
+        true
+    }
+
+    fn train_dp_sgd(
+        &self,
+        input: TrainInput<'_>,
+        bounds: &mut DpSgd<'_>,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<TrainStats, UpdateError> {
+        self.train_bounded(input, bounds, rng, into)
+    }
+
+    fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
+        let vectors = shared.tables().first();
+        assert_eq!(into.len(), vectors.map_or(0, |table| table.shape().rows as usize), "one score an item");
+        let [vectors, output] = shared.tables() else { return };
+        let weighted: Vec<f32> = private.iter().zip(output.values()).map(|(p, h)| p * h).collect();
+        for (into, row) in into.iter_mut().zip(vectors.values().chunks_exact(weighted.len())) {
+            *into = math::dot(&weighted, row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ServerModel;
+    use crate::federated::fed_gmf::Server;
+
+    fn device(gradients: bool) -> Client {
+        Client {
+            factors: 3,
+            negatives: 2,
+            local_epochs: 2,
+            batch: 1,
+            learning_rate: 0.3,
+            regularisation: 0.01,
+            init_deviation: 0.5,
+            gradients,
+        }
+    }
+
+    fn shared() -> Parameters {
+        let mut start = Server { factors: 3, init_deviation: 0.5 }.init(9, &mut Rng::new(4)).unwrap();
+        start.tables_mut()[1].values_mut().copy_from_slice(&[1.2, 0.7, -0.4]);
+        start
+    }
+
+    /// The loss of all samples by p, Q, h, as it is written; with the regularisation's potential for the rows that each sample meets.
+    fn loss(p: &[f64], q: &[f64], h: &[f64], samples: &[(u32, bool)], regularisation: f64) -> f64 {
+        let one = |&(item, had): &(u32, bool)| {
+            let q = &q[item as usize * 3..][..3];
+            let s: f64 = (0..3).map(|f| h[f] * p[f] * q[f]).sum();
+            let y = 1.0 / (1.0 + (-s).exp());
+            let square = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>();
+            -(if had { y } else { 1.0 - y }).ln() + regularisation / 2.0 * (square(p) + square(q))
+        };
+        samples.iter().map(one).sum::<f64>() / samples.len() as f64
+    }
+
+    fn trained(device: &Client, private: &mut [f32]) -> (Trained, Scratch, TrainStats) {
+        let shared = shared();
+        let (mut scratch, mut into) = (device.scratch(9), Trained::new(&shared.layout()));
+        let input = TrainInput { shared: &shared, prepared: &(), private, history: &[1, 4, 6], hidden: &[] };
+        let stats = device.train(input, &mut scratch, &mut Rng::new(7), &mut into).unwrap();
+        (into, scratch, stats)
+    }
+
+    #[test]
+    fn what_is_proposed_at_once_is_the_gradient() {
+        let device = device(true);
+        let mut p = [0.3f32, -0.8, 0.5];
+        let before = p.map(f64::from);
+        let (into, scratch, stats) = trained(&device, &mut p);
+        let shared = shared();
+        let wide = |table: usize| -> Vec<f64> {
+            shared.tables()[table].values().iter().map(|&value| f64::from(value)).collect()
+        };
+        let (q, h, samples) = (wide(0), wide(1), &scratch.samples[..]);
+        assert_eq!((stats.samples, samples.len()), (3, 9));
+        let numeric = |change: &dyn Fn(f64) -> f64| -(change(1e-5) - change(-1e-5)) / 2e-5;
+        for (row, values) in into.update().tables()[0].iter() {
+            for (column, value) in values.iter().enumerate() {
+                let at = |by: f64| {
+                    let mut q = q.clone();
+                    q[row * 3 + column] += by;
+                    loss(&before, &q, &h, samples, 0.01)
+                };
+                assert!((f64::from(*value) - numeric(&at)).abs() < 1e-5, "row {row}");
+            }
+        }
+        for column in 0..3 {
+            let at_h = |by: f64| {
+                let mut h = h.clone();
+                h[column] += by;
+                loss(&before, &q, &h, samples, 0.01)
+            };
+            let found = f64::from(into.update().tables()[1].values()[column]);
+            assert!((found - numeric(&at_h)).abs() < 1e-5);
+            let at_p = |by: f64| {
+                let mut p = before;
+                p[column] += by;
+                loss(&p, &q, &h, samples, 0.01)
+            };
+            let found = f64::from(p[column]) - before[column];
+            assert!((found - 0.3 * numeric(&at_p)).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn one_step_of_rate_1_on_all_samples_is_the_gradient() {
+        let at_once = Client { learning_rate: 1.0, ..device(true) };
+        let as_a_step = Client { learning_rate: 1.0, batch: 0, local_epochs: 1, ..device(false) };
+        let (mut one, mut other) = ([0.3f32, -0.8, 0.5], [0.3f32, -0.8, 0.5]);
+        let (gradient, ..) = trained(&at_once, &mut one);
+        let (step, ..) = trained(&as_a_step, &mut other);
+        assert_eq!((gradient.update(), one), (step.update(), other));
+    }
+
+    #[test]
+    fn hidden_items_are_not_learnt_from() {
+        let (device, shared) = (device(false), shared());
+        let train = |history: &[u32], hidden: &[u32]| {
+            let (mut scratch, mut into) = (device.scratch(9), Trained::new(&shared.layout()));
+            let mut p = [0.3f32, -0.8, 0.5];
+            let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history, hidden };
+            device.train(input, &mut scratch, &mut Rng::new(7), &mut into).unwrap();
+            into.update().clone()
+        };
+        // Nor does it say that something hidden is not had: it is drawn by nobody.
+        let hiding = train(&[1, 4, 6], &[2, 4]);
+        assert_eq!(hiding, train(&[1, 6], &[2, 4]));
+        assert!(hiding.tables()[0].iter().all(|(row, _)| row != 2 && row != 4));
+    }
+
+    #[test]
+    fn steps_are_the_equations_one_after_the_other() {
+        let device = device(false);
+        let mut p = [0.3f32, -0.8, 0.5];
+        let before = p;
+        let (into, scratch, stats) = trained(&device, &mut p);
+        assert_eq!(stats.samples, 6);
+        // The same samples in the same order, by a literal transcription.
+        let mut rng = Rng::new(7);
+        let mut again = device.scratch(9);
+        again.draw(&[1, 4, 6], &[], 2, &mut rng);
+        let (shared, mut mine) = (shared(), before.map(f64::from));
+        let mut q: Vec<f64> = shared.tables()[0].values().iter().map(|&v| f64::from(v)).collect();
+        let mut h: Vec<f64> = shared.tables()[1].values().iter().map(|&v| f64::from(v)).collect();
+        let mut total = 0.0;
+        for _ in 0..2 {
+            rng.shuffle(&mut again.samples);
+            for &(item, had) in &again.samples {
+                let row = &mut q[item as usize * 3..][..3];
+                let s: f64 = (0..3).map(|f| h[f] * mine[f] * row[f]).sum();
+                let y = 1.0 / (1.0 + (-s).exp());
+                let g = y - f64::from(u8::from(had));
+                total -= (if had { y } else { 1.0 - y }).ln();
+                for f in 0..3 {
+                    let (dp, dq) = (g * h[f] * row[f] + 0.01 * mine[f], g * h[f] * mine[f] + 0.01 * row[f]);
+                    let dh = g * mine[f] * row[f];
+                    (mine[f], row[f], h[f]) = (mine[f] - 0.3 * dp, row[f] - 0.3 * dq, h[f] - 0.3 * dh);
+                }
+            }
+        }
+        assert!((stats.loss - total).abs() < 1e-4, "{} {total}", stats.loss);
+        for (row, values) in into.update().tables()[0].iter() {
+            for (column, value) in values.iter().enumerate() {
+                let change = q[row * 3 + column] - f64::from(shared.tables()[0].row(row)[column]);
+                assert!((f64::from(*value) - change).abs() < 1e-5);
+            }
+        }
+        assert!(p.iter().zip(mine).all(|(found, mine)| (f64::from(*found) - mine).abs() < 1e-5));
+        assert!(scratch.own.iter().all(|own| !own));
+        let marks = into.origins(0).iter().filter(|&&mark| mark == RowOrigin::Consumed).count();
+        assert_eq!(marks, 3);
+    }
+}

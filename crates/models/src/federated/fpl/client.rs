@@ -1,0 +1,382 @@
+//! The device's half: triples of the owner's history, and what follows from them.
+//!
+//! Because parameters stay as they are within a round, the sums of the equations come apart by row: with S the sum of the
+//! row's s (positive where the item was i, negative where it was j) and n how often it came,
+//! ```text
+//! dq = S p - n l q        db = S - n l b        dp = sum over rows of S q - T l_u p
+//! ```
+//! so that a triple costs two scores to compare, and only rows, which are fewer, cost work for each factor.
+
+use super::simd;
+use super::scratch::Drawing;
+use super::scratch::Scratch;
+use crate::federated::negatives::{Negatives, Pool};
+use crate::{ClientModel, DpSgd, TrainInput, TrainStats};
+use sottovoce_core::{Rng, SimdKernel, simd_dispatch};
+use sottovoce_protocol::{RowOrigin, Parameters, Table, Trained, UpdateError};
+
+/// Strengths of L2 regularisation, times the learning rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Regularisation {
+    /// Of the user's vector (l_u).
+    pub user: f32,
+    /// Of the row of an item the user has (l_i).
+    pub positive: f32,
+    /// Of the row of an item the user does not have (l_j).
+    pub negative: f32,
+}
+
+/// What runs on a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Client {
+    /// Length of the user's vector.
+    pub factors: usize,
+    /// Triples drawn in a round (T).
+    pub triples: usize,
+    /// Learning rate of the user's vector (alpha).
+    pub learning_rate: f32,
+    /// Regularisation to zero.
+    pub regularisation: Regularisation,
+    /// Standard deviation of the user's first random vector.
+    pub init_deviation: f32,
+    /// Where negatives are drawn from.
+    pub negatives: Negatives,
+}
+
+/// One device's work in a round; `F` is the number of factors, or 0 for one without a loop of its own.
+struct Training<'a, const F: usize> {
+    device: &'a Client,
+    /// Regularisation to zero by mark. A table to look up, since no processor guesses marks.
+    regularisations: &'a [f32; 3],
+    table: &'a Table,
+    user: &'a mut [f32],
+    drawing: Drawing<'a>,
+    hidden: &'a [u32],
+    scratch: &'a mut Scratch,
+    rng: &'a mut Rng,
+    into: &'a mut Trained,
+}
+
+impl<const F: usize> SimdKernel for Training<'_, F> {
+    type Output = Result<TrainStats, UpdateError>;
+
+    #[inline(always)]
+    fn run(self) -> Self::Output {
+        let Training { device, regularisations, table, user, drawing, hidden, scratch, rng, into } = self;
+        let user = &mut user[..if F == 0 { device.factors } else { F }];
+        scratch.draw(&drawing, device.triples, rng);
+        // Rows are copied when they are scored and become their own gradients: the table is gone through once.
+        let rows = into.push_rows(0, &scratch.items, &scratch.marks)?;
+        scratch.score(user, table.values(), rows);
+        let loss = scratch.compare();
+        // Hidden items are only to be covered where what leaves is drawn from them, too.
+        let hidden = if drawing.negatives == Negatives::Decoys { hidden } else { &[] };
+        if scratch.needs_decoys(hidden) {
+            scratch.cover(user, table.values(), device.regularisation.negative);
+            device.propose::<F>(regularisations, user, scratch, rows);
+            scratch.settle_decoys(hidden, user.len() + 1, rows);
+            into.push_decoys(0, &scratch.covered)?.copy_from_slice(&scratch.covers);
+        } else {
+            device.propose::<F>(regularisations, user, scratch, rows);
+        }
+        into.set_samples(device.triples as u64);
+        Ok(TrainStats { samples: device.triples as u64, loss })
+    }
+}
+
+impl Client {
+    /// Changes `values`, the rows of all items met, into the rows' changes; and changes the user's vector.
+    #[inline(always)]
+    fn propose<const F: usize>(
+        &self,
+        regularisations: &[f32; 3],
+        user: &mut [f32],
+        scratch: &mut Scratch,
+        values: &mut [f32],
+    ) {
+        // dp without the regularisation: in registers where its length is known.
+        let mut near = [0.0; F];
+        let change = if F == 0 { &mut scratch.change[..user.len()] } else { &mut near[..] };
+        change.fill(0.0);
+        let (rows, met) = (&scratch.rows[..], scratch.items.iter().zip(&scratch.marks));
+        for (row, (&item, &mark)) in values.chunks_exact_mut(user.len() + 1).zip(met) {
+            let [sum, times] = rows[item as usize].sum_and_times();
+            let back = times * regularisations[mark as usize];
+            let (factors, bias) = row.split_at_mut(user.len());
+            simd::gradient(user, [sum, back], factors, change);
+            bias[0] = sum - back * bias[0];
+        }
+        let back = self.triples as f32 * self.regularisation.user;
+        for (p, change) in user.iter_mut().zip(change) {
+            *p += self.learning_rate * (*change - back * *p);
+        }
+    }
+}
+
+/// Runs an expression with the constant `$f` equal to the number of factors where loops of that length are compiled, and
+/// 0 elsewhere.
+macro_rules! with_factors {
+    ($factors:expr, $f:ident => $body:expr) => {
+        with_factors!(@arms $factors, $f, $body, 8 10 16 20 32 50 64)
+    };
+    (@arms $factors:expr, $f:ident, $body:expr, $($width:literal)*) => {
+        match $factors {
+            $($width => { const $f: usize = $width; $body })*
+            _ => { const $f: usize = 0; $body }
+        }
+    };
+}
+
+impl ClientModel for Client {
+    type Scratch = Scratch;
+    type Prepared = ();
+
+    fn prepare(&self, _: &Parameters) {}
+
+    fn scratch(&self, items: usize) -> Scratch {
+        Scratch::new(items, self.triples, self.factors)
+    }
+
+    /// The owner's vector and, where negatives come from a pool, the number that the pool follows from.
+    fn private_values(&self) -> usize {
+        self.factors + usize::from(self.negatives == Negatives::Pool)
+    }
+
+    fn init_private(&self, private: &mut [f32], rng: &mut Rng) {
+        let (vector, pool) = private.split_at_mut(self.factors);
+        rng.fill_normal(self.init_deviation, vector);
+        pool.iter_mut().for_each(|number| *number = rng.unit() as f32);
+    }
+
+    fn train(
+        &self,
+        input: TrainInput<'_>,
+        scratch: &mut Scratch,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<TrainStats, UpdateError> {
+        let TrainInput { shared, private: user, history, hidden, .. } = input;
+        let Some(table) = shared.tables().first() else { return Ok(TrainStats::default()) };
+        let items = table.shape().rows;
+        // Somebody with nothing, or with everything, has no triple.
+        if history.is_empty() || history.len() >= items as usize {
+            return Ok(TrainStats::default());
+        }
+        let mut regularisations = [self.regularisation.negative; 3];
+        regularisations[RowOrigin::Consumed as usize] = self.regularisation.positive;
+        let regularisations = &regularisations;
+        let pool = user.get(self.factors).map(|&kept| Pool::of(kept));
+        // Who keeps nothing at home has nothing to hide among decoys.
+        let negatives = match self.negatives {
+            Negatives::Decoys if into.discloses_everything() => Negatives::Papers,
+            as_asked => as_asked,
+        };
+        let drawing = Drawing { history, items, negatives, pool };
+        with_factors!(self.factors, F => {
+            simd_dispatch(Training::<F> { device: self, regularisations, table, user, drawing, hidden, scratch, rng, into })
+        })
+    }
+
+    fn supports_dp_sgd(&self) -> bool {
+        true
+    }
+
+    fn train_dp_sgd(
+        &self,
+        input: TrainInput<'_>,
+        bounds: &mut DpSgd<'_>,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> Result<TrainStats, UpdateError> {
+        self.train_bounded(input, bounds, rng, into)
+    }
+
+    fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
+        let table = shared.tables().first();
+        assert_eq!(into.len(), table.map_or(0, |table| table.shape().rows as usize), "one score an item");
+        let user = &private[..self.factors];
+        let rows = table.into_iter().flat_map(|table| table.values().chunks_exact(user.len() + 1));
+        for (into, row) in into.iter_mut().zip(rows) {
+            *into = simd::score(user, row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ServerModel;
+    use crate::federated::fpl::Server;
+    use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
+    use sottovoce_protocol::{DisclosureSeeds, Ledger, Policy, RoundTerms, TermsDraft};
+
+    const ITEMS: usize = 30;
+    const FACTORS: usize = 5;
+
+    fn device(triples: usize) -> Client {
+        let regularisation = Regularisation { user: 0.3, positive: 0.2, negative: 0.1 };
+        let negatives = Negatives::Papers;
+        Client { factors: FACTORS, triples, learning_rate: 0.07, regularisation, init_deviation: 0.5, negatives }
+    }
+
+    /// The sums of one round as the paper writes them, triple after triple, in double precision: dQ with db in the last
+    /// column, and dp.
+    fn literally(
+        device: &Client,
+        table: &Table,
+        p: &[f32],
+        triples: &[[u32; 2]],
+    ) -> (Vec<[f64; 6]>, [f64; 5]) {
+        let wide = |value: f32| f64::from(value);
+        let (l_u, l_i, l_j) =
+            (wide(device.regularisation.user), wide(device.regularisation.positive), wide(device.regularisation.negative));
+        let mut rows = vec![[0.0; FACTORS + 1]; ITEMS];
+        let mut dp = [0.0; FACTORS];
+        for &[i, j] in triples {
+            let (q_i, q_j) = (table.row(i as usize), table.row(j as usize));
+            let x = |q: &[f32]| wide(q[FACTORS]) + (0..FACTORS).map(|f| wide(p[f]) * wide(q[f])).sum::<f64>();
+            let s = 1.0 / (1.0 + (x(q_i) - x(q_j)).exp());
+            for f in 0..FACTORS {
+                dp[f] += s * (wide(q_i[f]) - wide(q_j[f])) - l_u * wide(p[f]);
+                rows[i as usize][f] += s * wide(p[f]) - l_i * wide(q_i[f]);
+                rows[j as usize][f] += -s * wide(p[f]) - l_j * wide(q_j[f]);
+            }
+            rows[i as usize][FACTORS] += s - l_i * wide(q_i[FACTORS]);
+            rows[j as usize][FACTORS] += -s - l_j * wide(q_j[FACTORS]);
+        }
+        (rows, dp)
+    }
+
+    /// The rows if they were negatives and nothing else.
+    fn negatives_alone(device: &Client, table: &Table, p: &[f32], triples: &[[u32; 2]]) -> Vec<[f64; 6]> {
+        let (wide, l_j) = (|value: f32| f64::from(value), f64::from(device.regularisation.negative));
+        let mut rows = vec![[0.0; FACTORS + 1]; ITEMS];
+        for &[i, j] in triples {
+            let (q_i, q_j) = (table.row(i as usize), table.row(j as usize));
+            let x = |q: &[f32]| wide(q[FACTORS]) + (0..FACTORS).map(|f| wide(p[f]) * wide(q[f])).sum::<f64>();
+            let s = 1.0 / (1.0 + (x(q_i) - x(q_j)).exp());
+            for f in 0..FACTORS {
+                rows[j as usize][f] += -s * wide(p[f]) - l_j * wide(q_j[f]);
+            }
+            rows[j as usize][FACTORS] += -s - l_j * wide(q_j[FACTORS]);
+        }
+        rows
+    }
+
+    fn history() -> impl Strategy<Value = Vec<u32>> {
+        prop::collection::btree_set(0..ITEMS as u32, 1..ITEMS).prop_map(|items| items.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn a_round_is_the_papers(history in history(), triples in 1usize..60, seed in 0u64..10_000) {
+            let mut rng = Rng::new(seed);
+            let shared = Server { factors: FACTORS, init_deviation: 0.8 };
+            let mut parameters = shared.init(ITEMS, &mut rng).unwrap();
+            for item in 0..ITEMS {
+                parameters.tables_mut()[0].row_mut(item)[FACTORS] = rng.normal() as f32;
+            }
+            let device = device(triples);
+            let mut p = [0.0; FACTORS];
+            device.init_private(&mut p, &mut rng);
+            let before = p;
+            let mut scratch = device.scratch(ITEMS);
+            let mut trained = Trained::new(&parameters.layout());
+            let input = TrainInput { shared: &parameters, prepared: &(), private: &mut p, history: &history, hidden: &[] };
+            let stats = device.train(input, &mut scratch, &mut rng, &mut trained).unwrap();
+
+            prop_assert_eq!(stats.samples, triples as u64);
+            prop_assert_eq!(scratch.triples.len(), triples);
+            for [i, j] in &scratch.triples {
+                prop_assert!(history.contains(i) && !history.contains(j));
+            }
+            let (rows, dp) = literally(&device, &parameters.tables()[0], &before, &scratch.triples);
+            for f in 0..FACTORS {
+                let expected = f64::from(before[f]) + f64::from(device.learning_rate) * dp[f];
+                prop_assert!((f64::from(p[f]) - expected).abs() < 1e-4, "p {f}: {} {expected}", p[f]);
+            }
+            let mut proposed = vec![[0.0f32; FACTORS + 1]; ITEMS];
+            for ((item, values), mark) in trained.update().tables()[0].iter().zip(trained.origins(0)) {
+                proposed[item].copy_from_slice(values);
+                prop_assert_eq!(*mark == RowOrigin::Consumed, history.contains(&(item as u32)));
+            }
+            for (item, (found, expected)) in proposed.iter().zip(&rows).enumerate() {
+                for (found, expected) in found.iter().zip(expected) {
+                    prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "item {item}: {found} {expected}");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn of_decoys_it_shows_nothing_who_has_which_item(
+            one in history(), other in history(), hidden in history(), few in prop::bool::ANY, seed in 0u64..10_000,
+        ) {
+            let length = one.len().min(other.len());
+            let device = Client { negatives: Negatives::Decoys, ..device(if few { 4 } else { 50 }) };
+            let shared = Server { factors: FACTORS, init_deviation: 0.8 }.init(ITEMS, &mut Rng::new(1)).unwrap();
+            let mut policy = Policy::new(0.0).unwrap();
+            hidden.iter().for_each(|&item| policy.hide(item));
+            let leaves = |history: &[u32]| {
+                let mut rng = Rng::new(seed);
+                let (mut p, mut scratch) = ([0.3; FACTORS], device.scratch(ITEMS));
+                let mut trained = Trained::new(&shared.layout());
+                let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history, hidden: policy.hidden() };
+                device.train(input, &mut scratch, &mut rng, &mut trained).unwrap();
+                let terms = RoundTerms::freeze(TermsDraft::default()).unwrap();
+                let ledger = &mut Ledger::totals_only();
+                let left = trained.disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng)).unwrap();
+                let rows: Vec<(usize, Vec<f32>)> =
+                    left.update().tables()[0].iter().map(|(row, values)| (row, values.to_vec())).collect();
+                let mut open = scratch.triples.clone();
+                scratch.decoys.iter().for_each(|decoy| open[decoy.triple as usize][1] = decoy.item);
+                (rows, open)
+            };
+            let (rows, open) = leaves(&one[..length]);
+            let (others, _) = leaves(&other[..length]);
+            let indices = |rows: &[(usize, Vec<f32>)]| rows.iter().map(|(row, _)| *row).collect::<Vec<_>>();
+            prop_assert_eq!(indices(&rows), indices(&others));
+            // What leaves is what the negatives alone come to, whoever has them.
+            let alone = negatives_alone(&device, &shared.tables()[0], &[0.3; FACTORS], &open);
+            for (row, values) in &rows {
+                for (found, expected) in values.iter().zip(&alone[*row]) {
+                    prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "{row}: {found} {expected}");
+                }
+            }
+        }
+
+        #[test]
+        fn a_pool_stays_the_same_from_round_to_round(history in history(), seed in 0u64..10_000) {
+            let device = Client { negatives: Negatives::Pool, ..device(40) };
+            let shared = Server { factors: FACTORS, init_deviation: 0.8 }.init(ITEMS, &mut Rng::new(1)).unwrap();
+            let mut rng = Rng::new(seed);
+            let mut private = vec![0.0; device.private_values()];
+            device.init_private(&mut private, &mut rng);
+            let pool = Pool::of(private[FACTORS]);
+            let any = (0..ITEMS as u32).any(|item| pool.has(item) && !history.contains(&item));
+            for _ in 0..3 {
+                let (mut scratch, mut trained) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
+                let input =
+                    TrainInput { shared: &shared, prepared: &(), private: &mut private, history: &history, hidden: &[] };
+                device.train(input, &mut scratch, &mut rng, &mut trained).unwrap();
+                for [i, j] in &scratch.triples {
+                    prop_assert!(history.contains(i) && !history.contains(j) && (pool.has(*j) || !any));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_has_nothing_or_everything_changes_nothing() {
+        let shared = Server { factors: FACTORS, init_deviation: 0.1 }.init(3, &mut Rng::new(1)).unwrap();
+        let device = device(4);
+        for history in [&[][..], &[0, 1, 2]] {
+            let mut p = [0.5; FACTORS];
+            let mut trained = Trained::new(&shared.layout());
+            let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history, hidden: &[] };
+            let stats = device.train(input, &mut device.scratch(3), &mut Rng::new(1), &mut trained).unwrap();
+            assert_eq!((stats, trained.update().rows(), p), (TrainStats::default(), 0, [0.5; FACTORS]));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The trait that a federated model implements.
+
+use super::{AggregationSpec, ClientModel, Cohort, Exposure, Population, Schedule, ServerModel};
+use crate::settings::Config;
+use sottovoce_core::Facts;
+use std::sync::Arc;
+
+/// A model as tables and help texts show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// The name in files, on the command line, in round terms and of the model's random streams.
+    pub name: &'static str,
+    /// The name in tables.
+    pub title: &'static str,
+    /// One sentence: what it does.
+    pub summary: &'static str,
+    /// Where it is defined, as people cite it.
+    pub paper: &'static str,
+}
+
+/// What the setting `epochs` means for a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epochs {
+    /// How many by default.
+    pub default: usize,
+    /// What an epoch is, in one sentence.
+    pub help: &'static str,
+}
+
+/// A federated recommender: everything that the simulator, the server, devices and the audit need to know of it.
+///
+/// There is no default for what a model must decide by itself. `docs/adding-a-model.md` walks through an example, and
+/// `examples/custom_model.rs` of `sottovoce-federation` is a complete one from outside this workspace.
+pub trait FederatedModel: Send + Sync + 'static {
+    /// Name, title, summary, paper.
+    const INFO: ModelInfo;
+
+    /// What an epoch is.
+    const EPOCHS: Epochs;
+
+    /// Whether it needs facts about items; training and devices then refuse a catalog without.
+    const NEEDS_FEATURES: bool = false;
+
+    /// Its settings.
+    type Config: Config;
+
+    /// What runs on devices.
+    type Client: ClientModel;
+
+    /// What runs on the server.
+    type Server: ServerModel;
+
+    /// The client's half. `features` are the catalog's facts, empty for models that do not need them.
+    fn client(config: &Self::Config, features: &Arc<Facts>) -> Self::Client;
+
+    /// The server's half.
+    fn server(config: &Self::Config, features: &Arc<Facts>) -> Self::Server;
+
+    /// How an epoch of a population is divided into rounds; `cohort` is the cohort that users asked for, if they did.
+    fn schedule(config: &Self::Config, cohort: Option<Cohort>, population: &Population) -> Schedule;
+
+    /// The settings with what follows from the schedule filled in. Devices get these.
+    #[must_use]
+    fn scheduled(config: Self::Config, schedule: &Schedule) -> Self::Config {
+        let _ = schedule;
+        config
+    }
+
+    /// Samples that a device learns from in an epoch, as far as the settings say: `None` if that depends on histories, which
+    /// a server does not know, and 1 if a device always uses all it has.
+    fn samples_per_device(config: &Self::Config) -> Option<usize> {
+        let _ = config;
+        Some(1)
+    }
+
+    /// How updates become the next shared model, in a population of this many devices.
+    fn aggregation(config: &Self::Config, devices: usize) -> AggregationSpec;
+
+    /// What the rows of an update say about a person. The audit reads them accordingly.
+    fn exposure() -> Vec<Exposure>;
+
+    /// Vectors sent in an epoch, as the papers count communication (CCE).
+    fn vectors_per_epoch(config: &Self::Config, traffic: &EpochTraffic) -> f64;
+
+    /// Mean loss of a sample for a model that knows nothing; losses far above it count as divergence.
+    fn baseline_loss(config: &Self::Config, items: usize) -> f64 {
+        let _ = (config, items);
+        std::f64::consts::LN_2
+    }
+}
+
+/// What communication in an epoch depends on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EpochTraffic {
+    /// How the epoch is divided into rounds.
+    pub schedule: Schedule,
+    /// Devices of a round.
+    pub cohort: usize,
+    /// Items of the catalog.
+    pub items: usize,
+    /// Features of the catalog's facts.
+    pub features: usize,
+    /// Mean fraction of their items that users disclose.
+    pub pi: f64,
+}
