@@ -13,6 +13,7 @@ pub(crate) const CRATES: &[&str] = &[
     "sottovoce-privacy",
     "sottovoce-neural",
     "sottovoce-models",
+    "sottovoce-client",
     "sottovoce-device",
 ];
 

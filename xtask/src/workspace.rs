@@ -16,11 +16,9 @@ pub(crate) fn root() -> &'static Path {
 pub(crate) struct Member {
     /// The name of its folder: `core`, `xtask`.
     pub(crate) name: String,
-    /// The members it depends on, by folder name.
+    /// The members it depends on, by folder name; those of its tests and examples aside.
     pub(crate) inner: Vec<String>,
-    /// The members that its tests, examples and benchmarks depend on.
-    pub(crate) inner_of_tests: Vec<String>,
-    /// The crates from outside that it depends on in any way.
+    /// The crates from outside that it depends on; those of its tests and examples aside.
     pub(crate) outer: Vec<String>,
     pub(crate) benches: bool,
     /// Whether it takes the workspace's lints.
@@ -48,10 +46,10 @@ impl Members {
 
 fn member(package: &Value) -> Option<Member> {
     let manifest = PathBuf::from(package["manifest_path"].as_str()?);
-    let (mut inner, mut inner_of_tests, mut outer) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut inner, mut outer) = (Vec::new(), Vec::new());
     for dependency in package["dependencies"].as_array()? {
         match dependency["path"].as_str() {
-            Some(path) if dependency["kind"] == "dev" => inner_of_tests.push(folder_name(Path::new(path))?),
+            _ if dependency["kind"] == "dev" => {}
             Some(path) => inner.push(folder_name(Path::new(path))?),
             None => outer.push(dependency["name"].as_str()?.to_owned()),
         }
@@ -62,7 +60,7 @@ fn member(package: &Value) -> Option<Member> {
     let text = std::fs::read_to_string(&manifest).unwrap_or_default();
     let has_lints = text.contains("[lints]\nworkspace = true");
     let name = folder_name(manifest.parent()?)?;
-    Some(Member { name, inner, inner_of_tests, outer, benches, has_lints })
+    Some(Member { name, inner, outer, benches, has_lints })
 }
 
 fn folder_name(path: &Path) -> Option<String> {
@@ -90,8 +88,7 @@ mod tests {
         let expected = Member {
             name: "data".into(),
             inner: vec!["core".into()],
-            inner_of_tests: vec!["testing".into()],
-            outer: vec!["memchr".into(), "proptest".into()],
+            outer: vec!["memchr".into()],
             benches: true,
             has_lints: false,
         };

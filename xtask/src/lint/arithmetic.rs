@@ -1,7 +1,7 @@
 //! Mathematics whose last bit depends on the platform stays out of what must give the same bytes everywhere.
 
 /// The crates whose results are promised to be the same on every machine. (`evaluate` draws plots too, where the last
-/// bit is not seen; its metrics are compared within a tolerance. So does `experiment/src/compose`.)
+/// bit is not seen; its metrics are compared within a tolerance. So does `experiment/src/report`.)
 const CRATES: &[&str] = &["core", "protocol", "data", "neural", "models", "experiment"];
 
 /// Methods of floats that call the platform's mathematics library. Square roots are exact and therefore allowed.
@@ -29,7 +29,7 @@ pub(crate) fn violations(name: &str, content: &str) -> Vec<String> {
 
 fn is_bound(name: &str) -> bool {
     let source = CRATES.iter().any(|folder| name.starts_with(&format!("crates/{folder}/src/")));
-    source && name.ends_with(".rs") && !name.ends_with("/tests.rs") && !name.contains("/compose/")
+    source && name.ends_with(".rs") && !name.ends_with("/tests.rs") && !name.contains("/report/")
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
             "crates/evaluate/src/x.rs",
             "crates/models/tests/x.rs",
             "crates/models/src/x/tests.rs",
-            "crates/experiment/src/compose/x.rs",
+            "crates/experiment/src/report/x.rs",
         ] {
             assert_eq!(violations(elsewhere, USE), [""; 0], "{elsewhere}");
         }

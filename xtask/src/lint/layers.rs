@@ -2,8 +2,8 @@
 
 use crate::workspace::Member;
 
-/// The members each member may depend on; docs/ARCHITECTURE.md says why. Tests are held to the same, but for
-/// [`TESTING`].
+/// The members each member may depend on; docs/ARCHITECTURE.md says why. Tests and examples are free: they show how
+/// crates work together.
 const LAYERS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("data", &["core"]),
@@ -83,11 +83,8 @@ fn wrong_layers(member: &Member) -> Vec<String> {
             "crates/{name}: has no place in the table of layers (xtask/src/lint/layers.rs, docs/ARCHITECTURE.md)"
         )];
     };
-    let allows = |inner: &str| allowed.contains(&inner);
-    let wrong = member.inner.iter().filter(|inner| !allows(inner));
-    let wrong_in_tests = member.inner_of_tests.iter().filter(|inner| *inner != TESTING && !allows(inner));
+    let wrong = member.inner.iter().filter(|inner| !allowed.contains(&inner.as_str()));
     let may = if allowed.is_empty() { "no other crate".to_owned() } else { allowed.join(", ") };
-    let wrong = wrong.chain(wrong_in_tests);
     wrong.map(|inner| format!("{name}: depends on {inner}, but may depend on {may} only")).collect()
 }
 
@@ -108,7 +105,6 @@ mod tests {
         Member {
             name: name.to_owned(),
             inner: owned(inner),
-            inner_of_tests: Vec::new(),
             outer: owned(outer),
             benches: false,
             has_lints: true,
@@ -116,10 +112,8 @@ mod tests {
     }
 
     #[test]
-    fn the_testing_crate_is_for_tests_and_for_the_program() {
-        let used_in_tests =
-            Member { inner_of_tests: vec![TESTING.to_owned()], ..member("data", &["core"], &[]) };
-        assert_eq!(violations(&[used_in_tests, member("cli", &[TESTING], &[])]), [""; 0]);
+    fn of_what_is_shipped_only_the_program_uses_the_testing_crate() {
+        assert_eq!(violations(&[member("cli", &[TESTING], &[])]), [""; 0]);
         let shipped = violations(&[member("data", &[TESTING], &[])]);
         assert_eq!(shipped, ["data: depends on testing, but may depend on core only"]);
     }
