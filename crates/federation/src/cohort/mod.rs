@@ -26,12 +26,14 @@ pub struct CohortSelector {
     /// Places drawn, to be put back.
     places: Vec<usize>,
     cohort: Vec<u32>,
+    /// Whether the cohort is the whole population, which is not copied then.
+    everyone: bool,
 }
 
 impl CohortSelector {
     /// Of these devices, ascending, all as likely.
     pub fn new(population: Vec<u32>) -> Self {
-        Self { population, weights: None, places: Vec::new(), cohort: Vec::new() }
+        Self { population, weights: None, places: Vec::new(), cohort: Vec::new(), everyone: false }
     }
 
     /// The same with a weight for each device: of those not drawn yet, the next is one with probability proportional to
@@ -49,14 +51,15 @@ impl CohortSelector {
         &self.population
     }
 
-    /// The cohort drawn last by [`draw_reachable`](Self::draw_reachable), ascending.
+    /// The cohort drawn last, ascending.
     pub fn drawn(&self) -> &[u32] {
-        &self.cohort
+        if self.everyone { &self.population } else { &self.cohort }
     }
 
     /// So many devices, or all if there are fewer.
     pub fn draw(&mut self, count: usize, rng: &mut Rng) -> &[u32] {
-        if self.weights.is_none() && count >= self.population.len() {
+        self.everyone = self.weights.is_none() && count >= self.population.len();
+        if self.everyone {
             return &self.population;
         }
         self.draw_reachable(count, rng, &|_| true).cohort
@@ -69,6 +72,7 @@ impl CohortSelector {
         rng: &mut Rng,
         reachable: &dyn Fn(u32) -> bool,
     ) -> SelectedCohort<'_> {
+        self.everyone = false;
         self.cohort.clear();
         let unavailable = match self.weights.take() {
             Some(mut weights) => {
