@@ -1,22 +1,23 @@
-//! Sees what a server sees, keeps what attacks need, and tells how far they get.
+//! A curious server: sees what a server sees, and attacks.
 
 use crate::attacks::{self, Attack, Disaggregation};
-use crate::findings::{self, Checkpoint, Findings};
+use crate::evidence::Evidence;
+use crate::findings::{self, Checkpoint, Findings, Scores};
 use crate::sums::{Round, Sums};
-use crate::{AuditError, Evidence, ExposedTables, Subjects};
+use crate::{AuditError, ExposedTables, Subjects};
 use rayon::prelude::*;
 use sottovoce_federation::{Aggregate, Recorder};
 use sottovoce_protocol::{Parameters, Update};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-/// What the curious server looks at.
+/// What the curious server sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// Every upload by itself.
+    /// Single uploads.
     #[default]
     Uploads,
-    /// Each round's sum, and who was in it: what secure aggregation leaves to see.
+    /// Each round's sum, and who was in it: what secure aggregation reveals.
     Sums,
 }
 
@@ -30,7 +31,7 @@ impl View {
     }
 
     /// The attacks that it allows.
-    pub fn attacks(self) -> &'static [Attack] {
+    pub(crate) fn attacks(self) -> &'static [Attack] {
         match self {
             View::Uploads => Attack::ON_UPLOADS,
             View::Sums => Attack::ON_SUMS,
@@ -42,50 +43,48 @@ impl std::str::FromStr for View {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "uploads" => Ok(View::Uploads),
-            "sums" => Ok(View::Sums),
-            other => Err(format!("`{other}` is no view; views are: {}", Self::NAMES.join(", "))),
-        }
+        let found = [View::Uploads, View::Sums].into_iter().find(|view| view.name() == text);
+        found.ok_or_else(|| format!("`{text}` is no view; views are: {}", Self::NAMES.join(", ")))
     }
 }
 
-/// No device that is audited.
-const NOBODY: u32 = u32::MAX;
+/// Index of devices that are not audited.
+const NOT_AUDITED: u32 = u32::MAX;
 
 /// A [`Recorder`] that plays the curious server.
 pub struct CuriousServer {
     tables: ExposedTables,
     subjects: Subjects,
     view: View,
-    /// Numbers of rounds after which it is told how far attacks get, ascending.
+    /// Numbers of rounds after which attacks are evaluated, ascending.
     checkpoints: Vec<u64>,
-    /// By device, the place among the subjects.
+    /// By device, the index among the subjects.
     subject_index: Vec<u32>,
-    people: Vec<Mutex<Vec<Evidence>>>,
-    /// The shared model as devices were given it last.
+    /// By subject and table.
+    evidence: Vec<Mutex<Vec<Evidence>>>,
+    /// The shared model that devices were given last.
     shared: RwLock<Parameters>,
     observations: Mutex<Observations>,
-    /// Whether anybody sent anything, audited or not.
-    somebody_sent: AtomicBool,
+    /// Whether any device sent anything, audited or not.
+    received_any: AtomicBool,
 }
 
-/// What belongs to no person alone.
+/// Observations that are not about one subject.
 #[derive(Default)]
 struct Observations {
     rounds: u64,
-    /// Devices whose upload came in the round under way.
-    present: Vec<u32>,
+    /// Devices whose upload arrived in the current round.
+    senders: Vec<u32>,
     /// By exposed table.
     sums: Vec<Sums>,
     over_rounds: Vec<Checkpoint>,
-    /// Whether uploads were sealed, so that there are sums and nothing else.
+    /// Whether uploads were sealed, so that only sums can be seen.
     sealed: bool,
 }
 
 impl Observations {
-    /// The rounds of which there are sums, oldest first.
-    fn rounds_seen(&self) -> impl Iterator<Item = &Round> {
+    /// The rounds with sums, oldest first.
+    fn rounds_with_sums(&self) -> impl Iterator<Item = &Round> {
         self.sums.first().into_iter().flat_map(Sums::rounds)
     }
 }
@@ -95,156 +94,143 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl CuriousServer {
-    /// Before the first round; `checkpoints` are the numbers of rounds after which to look how far attacks get, ascending.
+    /// Before the first round; attacks are evaluated at the end, and after `checkpoints` rounds, ascending.
     pub fn new(tables: ExposedTables, subjects: Subjects, view: View, checkpoints: Vec<u64>) -> Self {
         let devices = subjects.devices();
-        let mut subject_index = vec![NOBODY; devices.last().map_or(0, |&last| last as usize + 1)];
-        (0..).zip(devices).for_each(|(place, &device)| subject_index[device as usize] = place);
-        let people =
-            devices.iter().map(|_| Mutex::new(vec![Evidence::default(); tables.tables().len()])).collect();
-        let (shared, observations, somebody_sent) = Default::default();
+        let mut subject_index = vec![NOT_AUDITED; devices.last().map_or(0, |&last| last as usize + 1)];
+        (0..).zip(devices).for_each(|(index, &device)| subject_index[device as usize] = index);
+        let none = || vec![Evidence::default(); tables.tables().len()];
+        let evidence = devices.iter().map(|_| Mutex::new(none())).collect();
+        let (shared, observations, received_any) = Default::default();
         Self {
             tables,
             subjects,
             view,
             checkpoints,
             subject_index,
-            people,
+            evidence,
             shared,
             observations,
-            somebody_sent,
+            received_any,
         }
     }
 
-    /// The place of a device among the subjects.
-    fn place(&self, device: u32) -> Option<usize> {
-        self.subject_index.get(device as usize).filter(|&&place| place != NOBODY).map(|&place| place as usize)
+    /// The index of a device among the subjects.
+    fn index_of(&self, device: u32) -> Option<usize> {
+        let index = self.subject_index.get(device as usize).filter(|&&index| index != NOT_AUDITED);
+        index.map(|&index| index as usize)
     }
 
-    /// What can be seen, which is less than was to be looked at where uploads are sealed.
-    fn seen(&self, observations: &Observations) -> View {
+    fn shared(&self) -> RwLockReadGuard<'_, Parameters> {
+        self.shared.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What can be seen: no more than sums where uploads are sealed.
+    fn actual_view(&self, observations: &Observations) -> View {
         if observations.sealed { View::Sums } else { self.view }
     }
 
-    /// Scores of all items for each subject that sent anything, by each attack that the view allows. Where none of them did, no
-    /// attack can tell items apart.
-    fn scores(&self, observations: &Observations) -> Vec<Option<Vec<Vec<f32>>>> {
+    /// Scores of all items for each subject that sent anything, by each attack that the view allows. If none of them did, all
+    /// items have the same score.
+    fn scores(&self, observations: &Observations) -> Scores {
         let scores = self.scores_of_senders(observations);
         if scores.iter().any(Option::is_some) {
             return scores;
         }
-        let attacks = self.seen(observations).attacks().len();
-        vec![Some(vec![vec![0.0; self.subjects.popularity().len()]; attacks]); scores.len()]
+        let attacks = self.actual_view(observations).attacks().len();
+        vec![Some(vec![vec![0.0; self.subjects.items()]; attacks]); scores.len()]
     }
 
-    fn scores_of_senders(&self, observations: &Observations) -> Vec<Option<Vec<Vec<f32>>>> {
-        let (tables, devices) = (&self.tables, self.subjects.devices());
-        if self.seen(observations) == View::Sums {
-            let took_part = |person: &u32| {
-                observations.rounds_seen().any(|round| round.present.binary_search(person).is_ok())
-            };
+    fn scores_of_senders(&self, observations: &Observations) -> Scores {
+        let tables = &self.tables;
+        if self.actual_view(observations) == View::Sums {
             let disaggregation: Vec<_> = observations.sums.iter().map(Disaggregation::of).collect();
-            let of = |person: &u32| {
-                took_part(person)
-                    .then(|| attacks::on_sums(tables, &observations.sums, &disaggregation, *person).into())
+            let scores = |&user: &u32| {
+                let took_part = observations.rounds_with_sums().any(|round| round.has(user));
+                took_part.then(|| attacks::on_sums(tables, &observations.sums, &disaggregation, user).into())
             };
-            return devices.par_iter().map(of).collect();
+            return self.subjects.devices().par_iter().map(scores).collect();
         }
-        let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-        let of = |person: &Mutex<Vec<Evidence>>| {
-            let evidence = lock(person);
-            let scores = |attack: &Attack| attacks::on_uploads(*attack, tables, &evidence, &shared);
-            (evidence[0].uploads > 0).then(|| Attack::ON_UPLOADS.iter().map(scores).collect())
+        let shared = self.shared();
+        let scores = |evidence: &Mutex<Vec<Evidence>>| {
+            let evidence = lock(evidence);
+            let by = |attack: &Attack| attacks::on_uploads(*attack, tables, &evidence, &shared);
+            (evidence[0].uploads > 0).then(|| Attack::ON_UPLOADS.iter().map(by).collect())
         };
-        self.people.par_iter().map(of).collect()
+        self.evidence.par_iter().map(scores).collect()
     }
 
-    /// What came of it all.
+    /// Evaluates all attacks.
     ///
     /// # Errors
-    /// If no round was recorded, or others sent updates and no audited person did: then the wrong people are audited, or too few.
+    /// If no round was recorded, or others sent updates and no audited user did: then the wrong users are audited, or too few.
     pub fn conclude(&self) -> Result<Findings, AuditError> {
         let observations = lock(&self.observations);
-        if observations.rounds == 0 {
-            return Err(AuditError::Nothing);
-        }
-        let scores = self.scores(&observations);
-        let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-        let view = self.seen(&observations);
-        let vectors = self.tables.first().item_vectors(&shared);
+        let view = self.actual_view(&observations);
         let uploads: u64 = match view {
-            View::Uploads => self.people.iter().map(|person| u64::from(lock(person)[0].uploads)).sum(),
+            View::Uploads => self.evidence.iter().map(|evidence| u64::from(lock(evidence)[0].uploads)).sum(),
             View::Sums => {
-                let of = |person: &&u32| {
-                    observations
-                        .rounds_seen()
-                        .filter(|round| round.present.binary_search(person).is_ok())
-                        .count()
-                };
-                self.subjects.devices().iter().map(|person| of(&person) as u64).sum()
+                let rounds =
+                    |user: u32| observations.rounds_with_sums().filter(|round| round.has(user)).count();
+                self.subjects.devices().iter().map(|&user| rounds(user) as u64).sum()
             }
         };
-        if uploads == 0 && self.somebody_sent.load(Relaxed) {
-            return Err(AuditError::Nothing);
+        if observations.rounds == 0 || (uploads == 0 && self.received_any.load(Relaxed)) {
+            return Err(AuditError::NoUploads);
         }
-        let totals = findings::Totals { rounds: observations.rounds, uploads };
-        Ok(findings::conclude(
-            &self.subjects,
-            view,
-            scores,
-            &vectors,
-            totals,
-            observations.over_rounds.clone(),
-        ))
+        let vectors = self.tables.first().item_vectors(&self.shared());
+        let attacks = findings::evaluate_attacks(&self.subjects, view, self.scores(&observations), &vectors);
+        let over_rounds = observations.over_rounds.clone();
+        Ok(Findings { view: view.name(), rounds: observations.rounds, uploads, attacks, over_rounds })
     }
 }
 
 impl Recorder for CuriousServer {
     fn begin(&self, _: u64, shared: &Parameters, cohort: &[u32]) {
-        let mut known = self.shared.write().unwrap_or_else(PoisonError::into_inner);
-        let concerned = || cohort.iter().any(|&device| self.place(device).is_some());
-        if known.is_empty() || self.view == View::Sums || concerned() {
-            known.clone_from(shared);
+        let mut last = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let concerned = || cohort.iter().any(|&device| self.index_of(device).is_some());
+        if last.is_empty() || self.view == View::Sums || concerned() {
+            last.clone_from(shared);
         }
     }
 
     fn upload(&self, _: u64, device: u32, update: &Update) {
-        self.somebody_sent.store(true, Relaxed);
+        self.received_any.store(true, Relaxed);
         if self.view == View::Sums {
-            lock(&self.observations).present.push(device);
+            lock(&self.observations).senders.push(device);
             return;
         }
-        let Some(place) = self.place(device) else { return };
-        let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-        for (table, evidence) in self.tables.tables().iter().zip(&mut *lock(&self.people[place])) {
+        let Some(index) = self.index_of(device) else { return };
+        let shared = self.shared();
+        for (table, evidence) in self.tables.tables().iter().zip(&mut *lock(&self.evidence[index])) {
             if let Some(rows) = table.rows(update) {
-                evidence.take(table, rows, &shared);
+                evidence.add(table, rows, &shared);
             }
         }
     }
 
     fn sealed(&self, _: u64, device: u32) {
-        self.somebody_sent.store(true, Relaxed);
+        self.received_any.store(true, Relaxed);
         let mut observations = lock(&self.observations);
         observations.sealed = true;
-        observations.present.push(device);
+        observations.senders.push(device);
     }
 
     fn sum(&self, round: u64, aggregate: &Aggregate) {
         let mut observations = lock(&self.observations);
         observations.rounds = round + 1;
-        let mut present = std::mem::take(&mut observations.present);
-        if self.seen(&observations) == View::Sums {
-            present.sort_unstable();
-            let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
+        let mut senders = std::mem::take(&mut observations.senders);
+        if self.actual_view(&observations) == View::Sums {
+            senders.sort_unstable();
+            let shared = self.shared();
             observations.sums.resize_with(self.tables.tables().len(), Sums::default);
             for (table, sums) in self.tables.tables().iter().zip(&mut observations.sums) {
-                sums.record(table, present.clone(), aggregate, table.height(&shared));
+                sums.record(table, senders.clone(), aggregate, table.height(&shared));
             }
         }
         if self.checkpoints.binary_search(&observations.rounds).is_ok() {
             let scores = self.scores(&observations);
-            let attacks = self.seen(&observations).attacks();
+            let attacks = self.actual_view(&observations).attacks();
             let checkpoint = findings::checkpoint(&self.subjects, observations.rounds, attacks, &scores);
             observations.over_rounds.push(checkpoint);
         }

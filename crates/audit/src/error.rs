@@ -1,32 +1,23 @@
-//! What an audit cannot do.
+//! Errors of an audit.
 
-use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why there is no audit.
+/// Why a model or a run cannot be audited.
 #[derive(Debug, Error)]
 pub enum AuditError {
-    /// A model whose updates no attack here reads.
+    /// Not a federated model, or its updates expose nothing.
     #[error("{model} cannot be audited: it is not a federated model, or its updates expose nothing")]
     Model {
         /// The model.
         model: String,
     },
-    /// A model that goes by facts of the items, without them.
+    /// The model needs facts about items, and there are none.
     #[error("{model} sends rows of features: the audit needs the facts of the items (--graph)")]
     NoFacts {
         /// The model.
         model: String,
     },
-    /// Nobody sent anything.
-    #[error("nothing was recorded: no audited person sent an update")]
-    Nothing,
-    /// A file of recorded uploads.
-    #[error("{}: {what}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
+    /// No audited user sent an update.
+    #[error("nothing was recorded: no audited user sent an update")]
+    NoUploads,
 }

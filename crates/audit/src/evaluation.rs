@@ -1,24 +1,24 @@
-//! How much of a history was rebuilt.
+//! Evaluation of reconstructed histories.
 
 use serde::Serialize;
 use sottovoce_evaluate::significance::{Interval, bootstrap_mean};
 
-/// How well one person's history was rebuilt.
+/// How well one user's history was reconstructed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Rebuilt {
-    /// Share of pairs of an item of the history and another item in which the first has the higher score; ties count half.
+pub struct Reconstruction {
+    /// Fraction of pairs of an item of the history and another item that are ranked correctly; ties count half.
     pub auc: f64,
-    /// Share of items of the history among as many items of the highest scores.
+    /// Precision among the n items of the highest scores, n the size of the history.
     pub precision: f64,
-    /// Share of the history among twice as many items of the highest scores.
+    /// Recall among the 2 n items of the highest scores.
     pub recall: f64,
 }
 
-/// Judges scores of candidates, of which some are in the history; `None` without either kind. Items of the same score come in
-/// any order, and what is given is the mean over all of them.
-pub fn evaluate(scores: &[f32], had: &[bool]) -> Option<Rebuilt> {
-    let all = had.iter().filter(|&&had| had).count();
-    let others = had.len() - all;
+/// Evaluates scores of candidates, of which `own` are in the history; `None` unless there are both kinds. Ties count as the
+/// mean over all their orders.
+pub(crate) fn evaluate(scores: &[f32], own: &[bool]) -> Option<Reconstruction> {
+    let all = own.iter().filter(|&&own| own).count();
+    let others = own.len() - all;
     if all == 0 || others == 0 {
         return None;
     }
@@ -27,7 +27,7 @@ pub fn evaluate(scores: &[f32], had: &[bool]) -> Option<Rebuilt> {
     let (mut above, mut found, mut wins) = (0, 0, 0.0);
     let (mut precision, mut recall) = (0.0, 0.0);
     for tied in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
-        let hits = tied.iter().filter(|&&place| had[place]).count();
+        let hits = tied.iter().filter(|&&index| own[index]).count();
         let misses = tied.len() - hits;
         let misses_above = above - found;
         wins += hits as f64 * ((others - misses_above - misses) as f64 + 0.5 * misses as f64);
@@ -38,12 +38,12 @@ pub fn evaluate(scores: &[f32], had: &[bool]) -> Option<Rebuilt> {
         found += hits;
     }
     let of = all as f64;
-    Some(Rebuilt { auc: wins / (of * others as f64), precision: precision / of, recall: recall / of })
+    Some(Reconstruction { auc: wins / (of * others as f64), precision: precision / of, recall: recall / of })
 }
 
-/// A mean over people, with the range that holds it with 95 % confidence.
+/// A mean over users with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Figure {
+pub struct Estimate {
     /// The mean.
     pub mean: f64,
     /// Lower end.
@@ -52,18 +52,13 @@ pub struct Figure {
     pub high: f64,
 }
 
-impl Figure {
-    /// Of one value a person.
-    pub fn of(values: &[f64], seed: u64) -> Self {
+impl Estimate {
+    /// Of one value per user.
+    pub(crate) fn of(values: &[f64], seed: u64) -> Self {
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         let Interval { low, high } =
             bootstrap_mean(values, 0.95, 1000, seed).unwrap_or(Interval { low: mean, high: mean });
         Self { mean, low, high }
-    }
-
-    /// Whether the range holds a value.
-    pub fn holds(&self, value: f64) -> bool {
-        self.low <= value && value <= self.high
     }
 }
 
@@ -74,10 +69,10 @@ mod tests {
     use sottovoce_core::Rng;
 
     #[test]
-    fn perfect_useless_and_wrong_scores_are_told_apart() {
+    fn evaluates_perfect_constant_and_inverted_scores() {
         let had = [true, true, false, false, false, false];
         let perfect = evaluate(&[3.0, 2.0, 1.0, 0.0, 0.5, 0.1], &had).unwrap();
-        assert_eq!(perfect, Rebuilt { auc: 1.0, precision: 1.0, recall: 1.0 });
+        assert_eq!(perfect, Reconstruction { auc: 1.0, precision: 1.0, recall: 1.0 });
         let useless = evaluate(&[1.0; 6], &had).unwrap();
         assert_eq!(useless.auc, 0.5);
         assert!((useless.precision - 1.0 / 3.0).abs() < 1e-12 && (useless.recall - 2.0 / 3.0).abs() < 1e-12);
@@ -87,14 +82,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ties_are_the_mean_over_all_orders(
+        fn ties_count_as_the_mean_over_all_orders(
             scores in prop::collection::vec(0u8..4, 3..12), had in prop::collection::vec(prop::bool::ANY, 12),
         ) {
             let had = &had[..scores.len()];
             let tied: Vec<f32> = scores.iter().map(|&score| f32::from(score)).collect();
             let Some(found) = evaluate(&tied, had) else { return Ok(()) };
             let mut rng = Rng::new(1);
-            let (mut sum, orders) = (Rebuilt::default(), 4000);
+            let (mut sum, orders) = (Reconstruction::default(), 4000);
             for _ in 0..orders {
                 let broken: Vec<f32> = tied.iter().map(|score| score + 0.5 * rng.unit() as f32).collect();
                 let one = evaluate(&broken, had).unwrap();

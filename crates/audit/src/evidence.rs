@@ -1,74 +1,73 @@
-//! What is kept of one person's uploads: enough for every attack, and no more with every round.
+//! Statistics of one user's uploads: enough for every attack, of constant size.
 
-use crate::ExposedTable;
+use crate::exposed_table::ExposedTable;
 use sottovoce_core::math;
 use sottovoce_protocol::{Parameters, Rows};
 
-/// What a curious server knows of a person, row by row of the shared model.
+/// What a curious server knows about a user, by row of the shared model.
 #[derive(Clone, Debug, Default)]
-pub struct Evidence {
-    /// Uploads seen.
-    pub uploads: u32,
-    /// Uploads that had the row.
-    pub sent: Vec<u32>,
-    /// Uploads in which it moved away from the person.
-    pub away: Vec<u32>,
-    /// How far it moved towards the person, added up over the uploads in which it did.
-    pub towards: Vec<f32>,
-    /// The person's vector as the last upload shows it; for rows that are items. Its length is unknown where rows have no
-    /// bias.
-    pub vector: Vec<f32>,
-    /// What the row is worth to the person as the last upload with it shows; for rows that are features.
-    pub worth: Vec<f32>,
-    /// How far each row of the upload at hand moved.
+pub(crate) struct Evidence {
+    /// Number of uploads.
+    pub(crate) uploads: u32,
+    /// Number of uploads that update the row.
+    pub(crate) updates: Vec<u32>,
+    /// Number of uploads in which it moves against the user's vector, as a negative does.
+    pub(crate) negative_updates: Vec<u32>,
+    /// How far it moves along the user's vector, as a positive does, summed over uploads.
+    pub(crate) positive_sums: Vec<f32>,
+    /// The user's vector by the last upload, where rows are items. Its length is unknown where rows have no bias.
+    pub(crate) user_vector: Vec<f32>,
+    /// The user's score of the row by the last upload with it, where rows are features.
+    pub(crate) feature_scores: Vec<f32>,
+    /// How far each row of the current upload moves along the user's vector.
     moves: Vec<f32>,
 }
 
-/// Steps of the power method: rows of one upload lie along one direction, so that few are enough.
+/// Iterations of the power method: rows of one upload lie along one direction, so that few are enough.
 const STEPS: usize = 8;
 
 impl Evidence {
-    /// Takes in an upload's rows; `shared` is the model that the device was given.
-    pub fn take(&mut self, table: &ExposedTable, rows: &Rows, shared: &Parameters) {
-        self.make_room(table.height(shared));
+    /// Adds an upload's rows; `shared` is the model that the device was given.
+    pub(crate) fn add(&mut self, table: &ExposedTable, rows: &Rows, shared: &Parameters) {
+        self.resize(table.height(shared));
         self.uploads += 1;
         self.find_moves(table, rows);
-        for (place, (row, values)) in rows.iter().enumerate() {
-            let moved = self.moves[place];
-            self.sent[row] += 1;
+        for (index, (row, values)) in rows.iter().enumerate() {
+            let moved = self.moves[index];
+            self.updates[row] += 1;
             if moved > 0.0 {
-                self.towards[row] += moved;
+                self.positive_sums[row] += moved;
             } else if moved < 0.0 {
-                self.away[row] += 1;
+                self.negative_updates[row] += 1;
             }
             if table.is_of_features() && moved != 0.0 {
                 let Some(shared) = table.of(shared) else { continue };
                 let (known, vector) = (shared.row(row), table.vector(values));
                 let bias = known[known.len() - 1];
-                self.worth[row] = math::dot(vector, &known[..vector.len()]) / moved + bias;
+                self.feature_scores[row] = math::dot(vector, &known[..vector.len()]) / moved + bias;
             }
         }
     }
 
-    fn make_room(&mut self, height: usize) {
-        self.sent.resize(height, 0);
-        self.away.resize(height, 0);
-        self.towards.resize(height, 0.0);
-        self.worth.resize(height, 0.0);
+    fn resize(&mut self, height: usize) {
+        self.updates.resize(height, 0);
+        self.negative_updates.resize(height, 0);
+        self.positive_sums.resize(height, 0.0);
+        self.feature_scores.resize(height, 0.0);
     }
 
-    /// Finds how far each row moved along the person's vector, and that vector.
+    /// Finds the user's vector, and how far each row moves along it.
     fn find_moves(&mut self, table: &ExposedTable, rows: &Rows) {
         self.moves.clear();
-        if table.has_bias() {
-            // The bias of a row moves by what its vector moves by in units of the person's: dq = S p, db = S.
+        if table.bias {
+            // A row's bias moves by the factor that its vector moves by along the user's: dq = S p, db = S.
             self.moves.extend(rows.iter().map(|(_, row)| row[row.len() - 1]));
             let energy: f32 = self.moves.iter().map(|moved| moved * moved).sum();
             if energy > 0.0 && !table.is_of_features() {
-                self.vector.clear();
-                self.vector.resize(rows.cols() - 1, 0.0);
+                self.user_vector.clear();
+                self.user_vector.resize(rows.cols() - 1, 0.0);
                 for ((_, row), moved) in rows.iter().zip(&self.moves) {
-                    math::add_scaled(&mut self.vector, moved / energy, table.vector(row));
+                    math::add_scaled(&mut self.user_vector, moved / energy, table.vector(row));
                 }
             }
             return;
@@ -78,12 +77,12 @@ impl Evidence {
             return;
         };
         self.moves.extend(rows.iter().map(|(_, row)| math::dot(row, &direction)));
-        self.vector = direction;
+        self.user_vector = direction;
     }
 }
 
-/// The direction along which rows differ most, of length 1, pointing to where the few large ones are: somebody has few
-/// items, which weigh more. `None` if all rows are zero.
+/// The first principal direction of the rows, of length 1, pointing to the few large ones: a user has few items, and they
+/// weigh more. `None` if all rows are zero.
 pub(crate) fn main_direction(values: &[f32], cols: usize) -> Option<Vec<f32>> {
     let rows = || values.chunks_exact(cols.max(1));
     let square = |row: &[f32]| math::dot(row, row);
@@ -128,21 +127,21 @@ mod tests {
     }
 
     #[test]
-    fn one_triple_shows_both_items_and_the_persons_vector() {
+    fn one_triple_reveals_both_items_and_the_users_vector() {
         let p = [0.5f32, -1.0];
         let (trained, shared) =
             rows_of(3, &[(1, &[0.3 * p[0], 0.3 * p[1], 0.3]), (4, &[-0.3 * p[0], -0.3 * p[1], -0.3])]);
         let table = ExposedTables::of("fpl", None).unwrap().first().clone();
         let mut evidence = Evidence::default();
-        evidence.take(&table, &trained.update().tables()[0], &shared);
-        assert_eq!(evidence.sent, [0, 1, 0, 0, 1, 0]);
-        assert_eq!(evidence.away, [0, 0, 0, 0, 1, 0]);
-        assert!(evidence.towards[1] > 0.29 && evidence.towards[4] == 0.0);
-        assert!(evidence.vector.iter().zip(p).all(|(found, p)| (found - p).abs() < 1e-6));
+        evidence.add(&table, &trained.update().tables()[0], &shared);
+        assert_eq!(evidence.updates, [0, 1, 0, 0, 1, 0]);
+        assert_eq!(evidence.negative_updates, [0, 0, 0, 0, 1, 0]);
+        assert!(evidence.positive_sums[1] > 0.29 && evidence.positive_sums[4] == 0.0);
+        assert!(evidence.user_vector.iter().zip(p).all(|(found, p)| (found - p).abs() < 1e-6));
     }
 
     #[test]
-    fn without_a_bias_the_few_large_rows_are_the_persons() {
+    fn without_a_bias_the_few_large_rows_are_positives() {
         let p = [0.6f32, 0.8, 0.0];
         let row = |weight: f32| p.map(|p| weight * p);
         let (own, other, another) = (row(1.2), row(-0.1), row(-0.2));
@@ -150,8 +149,8 @@ mod tests {
             rows_of(3, &[(0, &other), (1, &another), (2, &own), (3, &other), (5, &another)]);
         let table = ExposedTables::of("fcf", None).unwrap().first().clone();
         let mut evidence = Evidence::default();
-        evidence.take(&table, &trained.update().tables()[0], &shared);
-        assert!(evidence.towards[2] > 1.19 && evidence.away == [1, 1, 0, 1, 0, 1]);
-        assert!(evidence.vector.iter().zip(p).all(|(found, p)| (found - p).abs() < 1e-5));
+        evidence.add(&table, &trained.update().tables()[0], &shared);
+        assert!(evidence.positive_sums[2] > 1.19 && evidence.negative_updates == [1, 1, 0, 1, 0, 1]);
+        assert!(evidence.user_vector.iter().zip(p).all(|(found, p)| (found - p).abs() < 1e-5));
     }
 }

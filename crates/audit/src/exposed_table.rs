@@ -1,4 +1,4 @@
-//! What the rows of an update mean to a server that reads them.
+//! What the rows of an update reveal.
 
 use crate::AuditError;
 use sottovoce_core::{Facts, math};
@@ -6,12 +6,12 @@ use sottovoce_models::federated::{self, Exposure, RowMeaning};
 use sottovoce_protocol::{Parameters, Rows, Table, Update};
 use std::sync::Arc;
 
-/// All tables of a model whose rows say something about the person who sends them.
+/// The tables of a model whose updated rows reveal something about the user.
 #[derive(Clone, Debug)]
 pub struct ExposedTables(Vec<ExposedTable>);
 
 impl ExposedTables {
-    /// Of a model by its name; `facts` as its catalog has them.
+    /// Of a federated model by its name; `facts` are the catalog's.
     ///
     /// # Errors
     /// If it is not a federated model, exposes nothing, or needs facts that are not there.
@@ -31,65 +31,64 @@ impl ExposedTables {
     }
 
     /// The tables, at least one.
-    pub fn tables(&self) -> &[ExposedTable] {
+    pub(crate) fn tables(&self) -> &[ExposedTable] {
         &self.0
     }
 
     /// The first table, whose vectors are the items'.
-    pub fn first(&self) -> &ExposedTable {
+    pub(crate) fn first(&self) -> &ExposedTable {
         &self.0[0]
+    }
+
+    /// Whether rows are features of items, not items.
+    pub fn are_features(&self) -> bool {
+        self.first().is_of_features()
+    }
+
+    /// Number of rows of the first table.
+    pub fn rows(&self, shared: &Parameters) -> usize {
+        self.first().height(shared)
     }
 }
 
 /// One such table, and what its rows are.
 #[derive(Clone, Debug)]
-pub struct ExposedTable {
+pub(crate) struct ExposedTable {
     /// Index in the layout.
-    index: usize,
-    /// Of rows that are features: which items have them.
+    pub(crate) index: usize,
+    /// Where rows are features: which items have them.
     facts: Option<Arc<Facts>>,
-    /// Whether the last column is a bias, whose change is positive for the person's items.
-    bias: bool,
+    /// Whether the last column is a bias, whose change is positive for the user's items.
+    pub(crate) bias: bool,
 }
 
 impl ExposedTable {
-    /// Whether rows are features of items and not items.
-    pub fn is_of_features(&self) -> bool {
+    pub(crate) fn is_of_features(&self) -> bool {
         self.facts.is_some()
     }
 
-    /// Whether rows end with a bias.
-    pub fn has_bias(&self) -> bool {
-        self.bias
-    }
-
     /// This table of a shared model.
-    pub fn of<'a>(&self, shared: &'a Parameters) -> Option<&'a Table> {
+    pub(crate) fn of<'a>(&self, shared: &'a Parameters) -> Option<&'a Table> {
         shared.tables().get(self.index)
     }
 
-    /// Its index in the layout.
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
-    /// The rows that are read.
-    pub fn rows<'a>(&self, update: &'a Update) -> Option<&'a Rows> {
+    /// This table of an update.
+    pub(crate) fn rows<'a>(&self, update: &'a Update) -> Option<&'a Rows> {
         update.tables().get(self.index)
     }
 
-    /// The part of a row that is a vector.
-    pub fn vector<'a>(&self, row: &'a [f32]) -> &'a [f32] {
+    /// A row without its bias.
+    pub(crate) fn vector<'a>(&self, row: &'a [f32]) -> &'a [f32] {
         &row[..row.len() - usize::from(self.bias)]
     }
 
-    /// Number of rows of the shared model that are read.
-    pub fn height(&self, shared: &Parameters) -> usize {
+    /// Number of rows of the shared model's table.
+    pub(crate) fn height(&self, shared: &Parameters) -> usize {
         self.of(shared).map_or(0, |table| table.shape().rows as usize)
     }
 
-    /// Turns a number a row into a number an item: itself, or the mean over the item's features, rare ones counting more.
-    pub fn to_items(&self, rows: Vec<f32>) -> Vec<f32> {
+    /// Turns values of rows into values of items: the same, or the mean over the item's features, weighted by rarity.
+    pub(crate) fn to_items(&self, rows: Vec<f32>) -> Vec<f32> {
         let Some(facts) = &self.facts else { return rows };
         let rarity: Vec<f32> = (0..facts.features()).map(|feature| rarity(facts, feature)).collect();
         let score = |item| {
@@ -102,8 +101,8 @@ impl ExposedTable {
         (0..facts.items()).map(score).collect()
     }
 
-    /// The vector that the shared model has of each item: its row, or the mean of its features' rows.
-    pub fn item_vectors(&self, shared: &Parameters) -> Vec<Vec<f32>> {
+    /// The shared model's vector of each item: its row, or the mean of its features' rows.
+    pub(crate) fn item_vectors(&self, shared: &Parameters) -> Vec<Vec<f32>> {
         let Some(table) = self.of(shared) else { return Vec::new() };
         let row = |row: usize| self.vector(table.row(row));
         let Some(facts) = &self.facts else {
@@ -122,8 +121,8 @@ impl ExposedTable {
     }
 }
 
-/// How telling it is to have a feature.
+/// Inverse document frequency of a feature.
 fn rarity(facts: &Facts, feature: usize) -> f32 {
-    let holding = facts.items_with(feature).len().max(1);
-    math::ln(1.0 + facts.items() as f64 / holding as f64) as f32
+    let items = facts.items_with(feature).len().max(1);
+    math::ln(1.0 + facts.items() as f64 / items as f64) as f32
 }

@@ -1,73 +1,73 @@
-//! What an audit found, in numbers.
+//! Results of an audit.
 
-use crate::attacks::{Account, Attack, Combined, membership};
+use crate::attacks::{Account, Attack, Combined, membership_by_model};
 use crate::evaluation::evaluate;
-use crate::{Figure, Rebuilt, Subjects, View};
+use crate::{Estimate, Reconstruction, Subjects, View};
 use rayon::prelude::*;
 use serde::Serialize;
 use sottovoce_core::{Rng, math};
 
-/// Every so many subjects one is taken for an account of the attacker's own, on which the combined attack is fitted.
+/// Every fifth subject is taken for an account of the attacker's own, on which the combined attack is fitted.
 const OWN_ACCOUNTS: usize = 5;
 
-/// How far one attack got.
+/// How much one attack reveals.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// The attack.
     pub name: &'static str,
     /// What it does.
     pub what: &'static str,
-    /// People whose histories were evaluated.
+    /// Number of users whose histories were evaluated.
     pub people: usize,
-    /// Mean AUC of rebuilt histories.
+    /// Mean AUC of reconstructed histories.
     pub auc: f64,
     /// Mean precision, among as many items as the history has.
     pub precision: f64,
     /// Mean recall, among twice as many.
     pub recall: f64,
-    /// AUC of guessing, for the same people: by popularity, and beside all attacks together by what all uploads say of people in
-    /// general as well.
+    /// AUC of the popularity baseline for the same users; beside the combined attack, of one that also knows the mean over all
+    /// users' uploads.
     pub guess_auc: f64,
-    /// Its precision.
+    /// Precision of the baseline.
     pub guess_precision: f64,
-    /// Its recall.
+    /// Recall of the baseline.
     pub guess_recall: f64,
-    /// AUC with its 95 % range.
-    pub auc_range: Figure,
-    /// AUC over that of guessing, person by person, with its 95 % range.
-    pub gain: Figure,
-    /// AUC of the same attack with somebody else's uploads: what it says of people in general.
+    /// AUC with its 95 % confidence interval.
+    pub auc_range: Estimate,
+    /// AUC less that of the baseline, by user, with its 95 % confidence interval.
+    pub gain: Estimate,
+    /// AUC of the same attack with another user's uploads: what it reveals about users in general.
     pub control_auc: f64,
-    /// AUC over that, person by person, with its 95 % range: what it says of this person and no other.
-    pub personal: Figure,
-    /// Share of people of whom more than half of the precision's list is right.
+    /// AUC less that, by user, with its 95 % confidence interval: what it reveals about this user and no other.
+    pub personal: Estimate,
+    /// Fraction of users with a precision above one half.
     pub exposed: f64,
-    /// Each person's values, with their device.
+    /// Values of each user, with their device.
     #[serde(skip)]
-    pub each: Vec<(u32, Rebuilt)>,
+    pub each: Vec<(u32, Reconstruction)>,
 }
 
-/// How far attacks had got after some rounds.
+/// How much attacks revealed after some rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checkpoint {
-    /// Rounds done.
+    /// Number of rounds.
     pub rounds: u64,
     /// Mean AUC by attack.
     pub auc: Vec<(&'static str, f64)>,
 }
 
-/// All that was found.
+/// Results of an audit.
 #[derive(Clone, Debug, Serialize)]
 pub struct Findings {
-    /// What was looked at.
+    /// What the server saw.
     pub view: &'static str,
-    /// Rounds seen.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Uploads of subjects seen, or known to be in a sum.
+    /// Number of uploads of the subjects, single or in a sum.
     pub uploads: u64,
-    /// By attack; the last of those that rebuild histories is all of them together.
+    /// By attack; those on histories, then all of them combined, then those on membership.
     pub attacks: Vec<Finding>,
-    /// How far attacks had got on the way.
+    /// At checkpoints.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub over_rounds: Vec<Checkpoint>,
 }
@@ -78,30 +78,19 @@ impl Findings {
         self.attacks.iter().find(|finding| finding.name == name)
     }
 
-    /// All attacks that rebuild histories, together.
+    /// The finding of all attacks on histories combined.
     pub fn combined(&self) -> Option<&Finding> {
         self.of(COMBINED)
     }
 }
 
-/// The name of all attacks together.
-pub const COMBINED: &str = "combined";
+const COMBINED: &str = "combined";
 
-/// What was seen.
-#[derive(Clone, Copy)]
-pub(crate) struct Totals {
-    pub(crate) rounds: u64,
-    pub(crate) uploads: u64,
-}
+/// By subject, if they sent anything: scores of all items by each attack.
+pub(crate) type Scores = Vec<Option<Vec<Vec<f32>>>>;
 
-/// Of each subject who sent anything: scores of all items, by attack.
-type Scores = Vec<Option<Vec<Vec<f32>>>>;
-
-/// Makes one score an item of the scores by each attack.
-type ItemScorer<'a> = &'a (dyn Fn(&[Vec<f32>]) -> Vec<f32> + Sync);
-
-/// Makes a score for each of some items.
-type CandidateScorer<'a> = &'a (dyn Fn(&[Vec<f32>], &[u32]) -> Vec<f32> + Sync);
+/// Scores of a subject's candidates, from a user's scores of all items by each attack.
+type CandidateScorer<'a> = &'a (dyn Fn(usize, &[Vec<f32>]) -> Vec<f32> + Sync);
 
 /// Mean AUC of each attack.
 pub(crate) fn checkpoint(
@@ -110,162 +99,154 @@ pub(crate) fn checkpoint(
     attacks: &[Attack],
     scores: &Scores,
 ) -> Checkpoint {
-    let auc = attacks.iter().enumerate().map(|(which, attack)| {
-        let of = |(place, scores): (usize, &Option<Vec<Vec<f32>>>)| {
-            evaluate(&scores.as_ref()?[which], &subjects.had(place)).map(|rebuilt| rebuilt.auc)
+    let auc = attacks.iter().enumerate().map(|(attack, of)| {
+        let auc = |(index, scores): (usize, &Option<Vec<Vec<f32>>>)| {
+            Some(evaluate(&scores.as_ref()?[attack], &subjects.is_in_history(index))?.auc)
         };
-        let values: Vec<f64> = scores.par_iter().enumerate().filter_map(of).collect();
-        (attack.name(), values.iter().sum::<f64>() / values.len().max(1) as f64)
+        let values: Vec<f64> = scores.par_iter().enumerate().filter_map(auc).collect();
+        (of.name(), values.iter().sum::<f64>() / values.len().max(1) as f64)
     });
     Checkpoint { rounds, auc: auc.collect() }
 }
 
-/// Judges all attacks, and all of them together.
-pub(crate) fn conclude(
+/// Evaluates each attack, and all of them combined.
+pub(crate) fn evaluate_attacks(
     subjects: &Subjects,
     view: View,
     mut scores: Scores,
     vectors: &[Vec<f32>],
-    totals: Totals,
-    over_rounds: Vec<Checkpoint>,
-) -> Findings {
-    let popular = |_: &[Vec<f32>]| subjects.popularity().to_vec();
-    let mut attacks: Vec<Finding> = view
-        .attacks()
-        .iter()
-        .enumerate()
-        .map(|(which, attack)| {
-            let of = |scores: &[Vec<f32>]| scores[which].clone();
-            histories(subjects, &scores, (attack.name(), attack.what()), &|_| true, (&of, &popular))
-        })
-        .collect();
-    // What can be said of people in general: what all send, and popularity, which needs no upload.
-    let general = general(subjects, &scores);
+) -> Vec<Finding> {
+    let is_in_history = |index| subjects.is_in_history(index);
+    let popularity = |_, _: &[Vec<f32>]| subjects.popularity().to_vec();
+    let single = |(attack, of): (usize, &Attack)| {
+        let scorer = |_, scores: &[Vec<f32>]| scores[attack].clone();
+        let test = Test { counts: &|_| true, truth: &is_in_history, attack: &scorer, baseline: &popularity };
+        test.run(subjects, &scores, of.name(), of.what())
+    };
+    let mut attacks: Vec<Finding> = view.attacks().iter().enumerate().map(single).collect();
+    // The baseline of the combined attack: what all uploads reveal on average, and popularity, which needs no upload.
+    let average = average(subjects, &scores);
     scores.iter_mut().flatten().for_each(|scores| scores.push(subjects.popularity().to_vec()));
     let combined = fit(subjects, &scores, &|own| own);
-    let guessing = fit(subjects, &scores, &|_| &general);
-    let what = "weighs all of them and popularity, as fitted on a fifth of the people";
-    let of = |scores: &[Vec<f32>]| combined.scores(scores);
-    let guess = guessing.scores(&general);
-    let of_all = |_: &[Vec<f32>]| guess.clone();
-    attacks.push(histories(subjects, &scores, (COMBINED, what), &|place| !is_own(place), (&of, &of_all)));
-    attacks.extend(memberships(subjects, &scores, &combined, vectors));
-    Findings { view: view.name(), rounds: totals.rounds, uploads: totals.uploads, attacks, over_rounds }
+    let baseline = fit(subjects, &scores, &|_| &average).scores(&average);
+    let others = |index| !is_own_account(index);
+    let histories = Test {
+        counts: &others,
+        truth: &is_in_history,
+        attack: &|_, scores| combined.scores(scores),
+        baseline: &|_, _| baseline.clone(),
+    };
+    let what = "weights all of these and popularity, fitted on a fifth of the users";
+    attacks.push(histories.run(subjects, &scores, COMBINED, what));
+    // Membership: which of the items that a user has were trained on?
+    let membership = |attack: CandidateScorer<'_>, name, what| {
+        let history = |index: usize| subjects.history(index).len();
+        let truth = |index| (0..subjects.known_items(index).len()).map(|at| at < history(index)).collect();
+        let baseline = |index, _: &[Vec<f32>]| select(subjects.popularity(), &subjects.known_items(index));
+        Test { counts: &others, truth: &truth, attack, baseline: &baseline }
+            .run(subjects, &scores, name, what)
+    };
+    let by_uploads =
+        |index, scores: &[Vec<f32>]| select(&combined.scores(scores), &subjects.known_items(index));
+    let by_model = |index, _: &[Vec<f32>]| membership_by_model(vectors, &subjects.known_items(index));
+    let what = "tells items trained on from others that the user has, by all of the above";
+    let by_uploads = membership(&by_uploads, "membership", what);
+    let what = "the same by the shared model alone, if the attacker knows the user's items";
+    let by_model = membership(&by_model, "membership-model", what);
+    attacks.extend([by_uploads, by_model].into_iter().filter(|finding| finding.people > 0));
+    attacks
 }
 
-fn is_own(place: usize) -> bool {
-    place.is_multiple_of(OWN_ACCOUNTS)
+fn select(values: &[f32], items: &[u32]) -> Vec<f32> {
+    items.iter().map(|&item| values[item as usize]).collect()
 }
 
-/// The mean of everybody's scores by each attack, and popularity.
-fn general(subjects: &Subjects, scores: &Scores) -> Vec<Vec<f32>> {
+fn is_own_account(index: usize) -> bool {
+    index.is_multiple_of(OWN_ACCOUNTS)
+}
+
+/// Sums of all users' scores by each attack, and popularity.
+fn average(subjects: &Subjects, scores: &Scores) -> Vec<Vec<f32>> {
     let count = scores.iter().flatten().map(Vec::len).next().unwrap_or(0);
-    let mut general = vec![vec![0.0; subjects.items()]; count];
+    let mut sums = vec![vec![0.0; subjects.items()]; count];
     for scores in scores.iter().flatten() {
-        general.iter_mut().zip(scores).for_each(|(sum, scores)| math::add(sum, scores));
+        sums.iter_mut().zip(scores).for_each(|(sum, scores)| math::add(sum, scores));
     }
-    general.push(subjects.popularity().to_vec());
-    general
+    sums.push(subjects.popularity().to_vec());
+    sums
 }
 
-/// Fits a weight of each attack on the attacker's own accounts, of whose scores `taking` makes those that are to count.
+/// Fits a weight of each attack on the attacker's own accounts, of whose scores `select` makes the features.
 fn fit<'a>(
     subjects: &'a Subjects,
     scores: &'a Scores,
-    taking: &dyn Fn(&'a [Vec<f32>]) -> &'a [Vec<f32>],
+    select: &dyn Fn(&'a [Vec<f32>]) -> &'a [Vec<f32>],
 ) -> Combined {
-    let own = scores.iter().enumerate().filter(|(place, _)| is_own(*place));
-    let accounts = own.filter_map(|(place, scores)| {
-        scores.as_ref().map(|scores| Account { scores: taking(scores), history: subjects.history(place) })
+    let own = scores.iter().enumerate().filter(|(index, _)| is_own_account(*index));
+    let accounts = own.filter_map(|(index, scores)| {
+        Some(Account { scores: select(scores.as_ref()?), history: subjects.history(index) })
     });
     Combined::fit(accounts, &mut Rng::new(subjects.seed()).stream("combined", 0))
 }
 
-/// Judges an attack on histories, for people at subject_index that `counts` wants.
-fn histories(
-    subjects: &Subjects,
-    scores: &Scores,
-    about: (&'static str, &'static str),
-    counts: &(dyn Fn(usize) -> bool + Sync),
-    (of, guess): (ItemScorer<'_>, ItemScorer<'_>),
-) -> Finding {
-    let one = |(place, own): (usize, &Option<Vec<Vec<f32>>>)| {
-        let own = own.as_ref().filter(|_| counts(place))?;
-        let had = subjects.had(place);
-        let found = evaluate(&of(own), &had)?;
-        let control = evaluate(&of(next(scores, place)?), &had)?.auc;
-        let guess = evaluate(&guess(own), &had)?;
-        Some(Judged { device: subjects.devices()[place], found, guess, control })
-    };
-    let evaluated: Vec<_> = scores.par_iter().enumerate().filter_map(one).collect();
-    summed_up(about, &evaluated, subjects.seed())
+/// An attack on candidates, some of which `truth` marks, for subjects that count, beside a baseline.
+struct Test<'a> {
+    counts: &'a (dyn Fn(usize) -> bool + Sync),
+    truth: &'a (dyn Fn(usize) -> Vec<bool> + Sync),
+    attack: CandidateScorer<'a>,
+    baseline: CandidateScorer<'a>,
+}
+
+impl Test<'_> {
+    fn run(&self, subjects: &Subjects, scores: &Scores, name: &'static str, what: &'static str) -> Finding {
+        let result = |(index, own): (usize, &Option<Vec<Vec<f32>>>)| {
+            let own = own.as_ref().filter(|_| (self.counts)(index))?;
+            let truth = (self.truth)(index);
+            Some(UserResult {
+                device: subjects.devices()[index],
+                found: evaluate(&(self.attack)(index, own), &truth)?,
+                control: evaluate(&(self.attack)(index, next(scores, index)?), &truth)?.auc,
+                baseline: evaluate(&(self.baseline)(index, own), &truth)?,
+            })
+        };
+        let results: Vec<_> = scores.par_iter().enumerate().filter_map(result).collect();
+        summarise((name, what), &results, subjects.seed())
+    }
 }
 
 /// The scores of the next subject who sent anything.
-fn next(scores: &Scores, place: usize) -> Option<&Vec<Vec<f32>>> {
-    scores[place + 1..].iter().chain(&scores[..place]).flatten().next()
+fn next(scores: &Scores, index: usize) -> Option<&Vec<Vec<f32>>> {
+    scores[index + 1..].iter().chain(&scores[..index]).flatten().next()
 }
 
-/// One person by one attack, beside guessing and beside the same with somebody else's uploads.
-struct Judged {
+/// One user by one attack, by the baseline, and by the same attack with another user's uploads.
+struct UserResult {
     device: u32,
-    found: Rebuilt,
-    guess: Rebuilt,
+    found: Reconstruction,
+    baseline: Reconstruction,
     control: f64,
 }
 
-/// Judges who was trained on: by uploads, and by the shared model alone.
-fn memberships(
-    subjects: &Subjects,
-    scores: &Scores,
-    combined: &Combined,
-    vectors: &[Vec<f32>],
-) -> Vec<Finding> {
-    let evaluated = |by: CandidateScorer<'_>| {
-        let one = |(place, own): (usize, &Option<Vec<Vec<f32>>>)| {
-            let own = own.as_ref().filter(|_| !is_own(place))?;
-            let (history, held_out) = (subjects.history(place), subjects.held_out(place));
-            let known: Vec<u32> = history.iter().chain(held_out).copied().collect();
-            let had: Vec<bool> = (0..known.len()).map(|at| at < history.len()).collect();
-            let popular: Vec<f32> = known.iter().map(|&item| subjects.popularity()[item as usize]).collect();
-            let (found, guess) = (evaluate(&by(own, &known), &had)?, evaluate(&popular, &had)?);
-            let control = evaluate(&by(next(scores, place)?, &known), &had)?.auc;
-            Some(Judged { device: subjects.devices()[place], found, guess, control })
-        };
-        scores.par_iter().enumerate().filter_map(one).collect::<Vec<_>>()
-    };
-    let by_uploads = evaluated(&|scores, known| {
-        let all = combined.scores(scores);
-        known.iter().map(|&item| all[item as usize]).collect()
-    });
-    let by_model = evaluated(&|_, known| membership::by_model(vectors, known));
-    let about = [
-        ("membership", "tells items trained on from others that the person has, by all of the above"),
-        ("membership-model", "the same by the shared model alone, for whoever knows the person's items"),
-    ];
-    let found = [by_uploads, by_model].into_iter().zip(about).filter(|(evaluated, _)| !evaluated.is_empty());
-    found.map(|(evaluated, about)| summed_up(about, &evaluated, subjects.seed())).collect()
-}
-
-fn summed_up((name, what): (&'static str, &'static str), evaluated: &[Judged], seed: u64) -> Finding {
-    let values = |of: fn(&Judged) -> f64| -> Vec<f64> { evaluated.iter().map(of).collect() };
-    let mean = |of: fn(&Judged) -> f64| evaluated.iter().map(of).sum::<f64>() / evaluated.len().max(1) as f64;
-    let auc_range = Figure::of(&values(|evaluated| evaluated.found.auc), seed);
+fn summarise((name, what): (&'static str, &'static str), results: &[UserResult], seed: u64) -> Finding {
+    let estimate =
+        |of: fn(&UserResult) -> f64| Estimate::of(&results.iter().map(of).collect::<Vec<f64>>(), seed);
+    let mean = |of: fn(&UserResult) -> f64| results.iter().map(of).sum::<f64>() / results.len().max(1) as f64;
+    let auc_range = estimate(|user| user.found.auc);
     Finding {
         name,
         what,
-        people: evaluated.len(),
+        people: results.len(),
         auc: auc_range.mean,
-        precision: mean(|evaluated| evaluated.found.precision),
-        recall: mean(|evaluated| evaluated.found.recall),
-        guess_auc: mean(|evaluated| evaluated.guess.auc),
-        guess_precision: mean(|evaluated| evaluated.guess.precision),
-        guess_recall: mean(|evaluated| evaluated.guess.recall),
+        precision: mean(|user| user.found.precision),
+        recall: mean(|user| user.found.recall),
+        guess_auc: mean(|user| user.baseline.auc),
+        guess_precision: mean(|user| user.baseline.precision),
+        guess_recall: mean(|user| user.baseline.recall),
         auc_range,
-        gain: Figure::of(&values(|evaluated| evaluated.found.auc - evaluated.guess.auc), seed),
-        control_auc: mean(|evaluated| evaluated.control),
-        personal: Figure::of(&values(|evaluated| evaluated.found.auc - evaluated.control), seed),
-        exposed: mean(|evaluated| f64::from(u8::from(evaluated.found.precision > 0.5))),
-        each: evaluated.iter().map(|evaluated| (evaluated.device, evaluated.found)).collect(),
+        gain: estimate(|user| user.found.auc - user.baseline.auc),
+        control_auc: mean(|user| user.control),
+        personal: estimate(|user| user.found.auc - user.control),
+        exposed: mean(|user| f64::from(u8::from(user.found.precision > 0.5))),
+        each: results.iter().map(|user| (user.device, user.found)).collect(),
     }
 }

@@ -1,13 +1,34 @@
-//! The curious server: what can be rebuilt from what devices disclose.
+//! The curious server: what can be reconstructed from what devices disclose.
 //!
-//! A [`CuriousServer`] is shown what the server of a federation sees, in a simulated run or from uploads that a server stored, and
-//! keeps what attacks need of a sample of people ([`Subjects`]). Each [`Attack`] gives every item a score that says how
-//! likely it is in a person's history. [`Findings`] say how much of histories was rebuilt, beside what guessing the popular
-//! items finds: without that a number means nothing, since most people have some of what most people have.
+//! A [`CuriousServer`] records what the server of a federation sees, in a simulated run or from uploads that a server has
+//! stored, about a sample of users ([`Subjects`]). Each [`Attack`] scores every item by how likely it is in a user's history.
+//! [`Findings`] say how well histories are reconstructed, beside a popularity baseline: without one a number means nothing,
+//! since most users have some popular items.
 //!
-//! Attacks get no more than a server has: shared models, uploads or sums, who was in which round, and how popular items are.
-//! Histories are looked at only to evaluate, but for those of a fifth of the people, which stand for accounts that an attacker
-//! made up to calibrate all attacks together.
+//! Attacks use no more than a server has: shared models, uploads or sums, who was in which round, and how popular items are.
+//! Histories are used only to evaluate, except those of a fifth of the users, which stand for accounts that an attacker creates
+//! to calibrate the combined attack.
+//!
+//! ```
+//! use sottovoce_audit::{CuriousServer, ExposedTables, Subjects, View};
+//! use sottovoce_core::Histories;
+//! use sottovoce_federation::registry;
+//! use sottovoce_models::settings::Value;
+//! use sottovoce_models::{Fit, Quiet};
+//! use std::sync::Arc;
+//!
+//! // Users of three tastes.
+//! let lists: Vec<Vec<u32>> = (0..30).map(|user| (0..6).map(|n| user % 3 * 10 + n + user % 4).collect()).collect();
+//! let histories = Histories::from_lists(&lists, 30)?;
+//! let subjects = Subjects::draw(&histories, None, 30, 1);
+//! let server = Arc::new(CuriousServer::new(ExposedTables::of("fpl", None)?, subjects, View::Uploads, vec![]));
+//! let settings = registry::find("fpl")?.settings([("epochs", Value::Integer(2)), ("pi", Value::Real(1.0))])?;
+//! let mut model = registry::recorded("fpl", &settings, server.clone()).unwrap();
+//! model.fit(&histories, &mut Fit::new(1, &mut Quiet))?;
+//! let signs = server.conclude()?.of("signs").unwrap().auc;
+//! assert!(signs > 0.9, "who discloses everything is an open book");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod attacks;
 mod curious_server;
@@ -23,8 +44,7 @@ mod sums;
 pub use attacks::Attack;
 pub use curious_server::{CuriousServer, View};
 pub use error::AuditError;
-pub use evaluation::{Figure, Rebuilt, evaluate};
-pub use evidence::Evidence;
-pub use exposed_table::{ExposedTable, ExposedTables};
-pub use findings::{COMBINED, Checkpoint, Finding, Findings};
+pub use evaluation::{Estimate, Reconstruction};
+pub use exposed_table::ExposedTables;
+pub use findings::{Checkpoint, Finding, Findings};
 pub use subjects::Subjects;

@@ -1,32 +1,32 @@
-//! The people whose histories are to be rebuilt, and what is true of them.
+//! The audited users, with the truth that attacks are evaluated against.
 
 use sottovoce_core::{Histories, Rng};
 
-/// Audited people.
+/// A sample of users to audit.
 #[derive(Clone, Debug)]
 pub struct Subjects {
     /// Their devices, ascending.
     devices: Vec<u32>,
     /// Their histories, ascending, each item once.
     histories: Vec<Vec<u32>>,
-    /// Items that they have and that were not trained on.
+    /// Items that they have and that were not trained on, for membership attacks.
     held_out: Vec<Vec<u32>>,
-    /// How many people have each item: what a server knows, or can find out elsewhere.
+    /// Number of users who have each item, which a server knows or can find out elsewhere.
     popularity: Vec<f32>,
     seed: u64,
 }
 
 impl Subjects {
-    /// At most so many people with something in their history, drawn by the seed. `held_out` are items that the same people
-    /// have and that are not trained on, for membership.
-    pub fn draw(train: &Histories, held_out: Option<&Histories>, most: usize, seed: u64) -> Self {
+    /// Draws at most `count` users with a history. `held_out` are items that the same users have and that are not trained on,
+    /// for membership attacks.
+    pub fn draw(train: &Histories, held_out: Option<&Histories>, count: usize, seed: u64) -> Self {
         let train = train.deduplicated();
         let mut devices: Vec<u32> = (0..train.users() as u32)
             .filter(|&user| (1..train.catalog_size()).contains(&train.of(user as usize).len()))
             .collect();
-        if devices.len() > most {
+        if devices.len() > count {
             Rng::new(seed).stream("subjects", 0).shuffle(&mut devices);
-            devices.truncate(most);
+            devices.truncate(count);
             devices.sort_unstable();
         }
         let others = |user: u32| {
@@ -39,7 +39,7 @@ impl Subjects {
         Self {
             histories: devices.iter().map(|&user| train.of(user as usize).to_vec()).collect(),
             held_out: devices.iter().map(|&user| others(user)).collect(),
-            popularity: train.popularity().into_iter().map(|people| people as f32).collect(),
+            popularity: train.popularity().into_iter().map(|users| users as f32).collect(),
             devices,
             seed,
         }
@@ -50,22 +50,23 @@ impl Subjects {
         &self.devices
     }
 
-    /// The history of one, by place.
-    pub fn history(&self, place: usize) -> &[u32] {
-        &self.histories[place]
+    /// The history of one, by index.
+    pub(crate) fn history(&self, index: usize) -> &[u32] {
+        &self.histories[index]
     }
 
-    pub(crate) fn held_out(&self, place: usize) -> &[u32] {
-        &self.held_out[place]
+    /// The history of one, then the held-out items.
+    pub(crate) fn known_items(&self, index: usize) -> Vec<u32> {
+        self.histories[index].iter().chain(&self.held_out[index]).copied().collect()
     }
 
-    /// How many people have each item.
-    pub fn popularity(&self) -> &[f32] {
+    /// Number of users who have each item.
+    pub(crate) fn popularity(&self) -> &[f32] {
         &self.popularity
     }
 
-    /// Items of the catalog.
-    pub fn items(&self) -> usize {
+    /// Size of the catalog.
+    pub(crate) fn items(&self) -> usize {
         self.popularity.len()
     }
 
@@ -74,9 +75,9 @@ impl Subjects {
     }
 
     /// Whether each item is in the history of one.
-    pub(crate) fn had(&self, place: usize) -> Vec<bool> {
-        let mut had = vec![false; self.items()];
-        self.histories[place].iter().for_each(|&item| had[item as usize] = true);
-        had
+    pub(crate) fn is_in_history(&self, index: usize) -> Vec<bool> {
+        let mut is_in = vec![false; self.items()];
+        self.histories[index].iter().for_each(|&item| is_in[item as usize] = true);
+        is_in
     }
 }

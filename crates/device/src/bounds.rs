@@ -1,15 +1,15 @@
-//! What a device holds at most.
+//! Limits on what a device stores.
 
-/// Bytes of an item's id.
-pub const ID_BYTES: usize = 1024;
+/// Longest id of an item, in bytes.
+pub(crate) const ID_BYTES: usize = 1024;
 
-/// Bounds on what a device keeps, in memory and in its store.
+/// Limits on what a device holds, in memory and in its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of single ledger entries; of older ones it is kept how often each row left, some 10 bytes a row. `None` keeps
-    /// totals only and forgets them at the end of the process: for fleets, whose devices are nobody's.
+    /// Bytes of single ledger entries; of older ones the ledger only knows how often each row left, some 10 bytes a row.
+    /// `None` counts totals only and does not store them: for fleets of devices without owners.
     pub ledger_bytes: Option<usize>,
-    /// Interactions of the history, unknown items included.
+    /// Interactions of the history, those with unknown items included.
     pub interactions: usize,
     /// Bytes of the shared model's values. While a difference is applied there are two of them.
     pub model_bytes: u64,

@@ -1,4 +1,4 @@
-//! What can go wrong on a device.
+//! Errors of a device.
 
 use crate::store::StoreError;
 use sottovoce_client::ClientError;
@@ -6,8 +6,7 @@ use sottovoce_models::settings::TermsError;
 use sottovoce_protocol::PolicyError;
 use thiserror::Error;
 
-/// What keeps a device from doing what it was asked. That a server cannot be reached is none of these: the device waits and
-/// tries again.
+/// Why a device cannot do what its embedder asked. An unreachable server is no such error: the device waits and retries.
 #[derive(Debug, Error)]
 pub enum DeviceError {
     /// The store could not be read or written.
@@ -16,31 +15,31 @@ pub enum DeviceError {
     /// The store is empty.
     #[error("there is no device in this store yet: enrol first")]
     NotEnrolled,
-    /// The store has a device that takes part.
+    /// The store has a device that has not withdrawn.
     #[error("this store has a device of federation {0:?} already: withdraw first, or use another store")]
     Enrolled(String),
-    /// A federation's name that no path can carry.
+    /// A federation's name that cannot be part of a path.
     #[error(
-        "{0:?} is no federation's name: expected letters, digits, dots, dashes and underscores, at most 128"
+        "{0:?} is no federation's name: expected at most 128 letters, digits, dots, dashes and underscores"
     )]
     Name(String),
-    /// The change of policy makes no sense.
+    /// The change of policy is invalid.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The history has no room.
-    #[error("{found} interactions, this device keeps at most {most}")]
+    /// The history is too long.
+    #[error("{found} interactions, this device stores at most {most}")]
     TooLong {
         /// Interactions there would be.
         found: usize,
-        /// The bound.
+        /// The limit.
         most: usize,
     },
-    /// The roster has no room.
-    #[error("{found} identities, this device keeps at most {most}")]
+    /// The roster is too long.
+    #[error("{found} identities, this device stores at most {most}")]
     Roster {
         /// Identities there would be.
         found: usize,
-        /// The bound.
+        /// The limit.
         most: usize,
     },
     /// The catalog has no such item.
@@ -49,13 +48,13 @@ pub enum DeviceError {
     /// There is no catalog yet.
     #[error("there is no catalog yet: let the device reach its server once")]
     NoCatalog,
-    /// There is nothing to recommend with yet.
+    /// There is no model to recommend with yet.
     #[error("there is no model yet: let the device take part in a round first")]
     NoModel,
-    /// The held model cannot be used.
+    /// The stored model cannot be used.
     #[error(transparent)]
-    Learn(#[from] ClientError),
-    /// The held model's settings cannot be used.
+    Model(#[from] ClientError),
+    /// The stored model's settings cannot be used.
     #[error(transparent)]
-    Spec(#[from] TermsError),
+    Settings(#[from] TermsError),
 }

@@ -1,8 +1,9 @@
-//! What the owner met, as the device keeps it: by the catalog's ids, so that it outlives a catalog.
+//! The owner's history, by the catalog's ids, so that it outlives a catalog.
 
 use crate::Items;
 use crate::bounds::ID_BYTES;
 use sottovoce_client::Figures;
+use sottovoce_client::bytes::{Read, Reader, Writer};
 use sottovoce_core::Names;
 use sottovoce_models::criteria;
 use std::collections::HashSet;
@@ -22,22 +23,22 @@ pub struct ImportError {
     pub expected: String,
 }
 
-/// What an import came to.
+/// Result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Imported {
-    /// Interactions that are new.
+pub struct ImportSummary {
+    /// New interactions.
     pub added: usize,
-    /// Interactions with items that were there already.
+    /// Interactions with items that the history has already.
     pub repeated: usize,
-    /// Of the new ones, those with items that the catalog does not know. They are kept and count once it does.
+    /// Of the new ones, those with items that the catalog does not know. They count as soon as it does.
     pub unknown: usize,
 }
 
-/// One person's interactions, each item once, in the order in which they came.
+/// One person's interactions, each item once, in order of import.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     ids: Names,
-    /// Seconds since 1970; the smallest number where it is not known.
+    /// Seconds since 1970, or [`NO_TIME`].
     times: Vec<i64>,
 }
 
@@ -48,21 +49,21 @@ const NO_TIME: i64 = i64::MIN;
 pub(crate) struct Rows {
     /// Ascending, each once.
     pub(crate) rows: Vec<u32>,
-    /// All of it with times, as it came.
-    all: Vec<(i64, u32)>,
+    /// Times and rows, in order of import.
+    timed: Vec<(i64, u32)>,
 }
 
 impl Rows {
-    fn of(all: Vec<(i64, u32)>) -> Self {
-        let mut rows: Vec<u32> = all.iter().map(|&(_, row)| row).collect();
+    fn new(timed: Vec<(i64, u32)>) -> Self {
+        let mut rows: Vec<u32> = timed.iter().map(|&(_, row)| row).collect();
         rows.sort_unstable();
-        Self { rows, all }
+        Self { rows, timed }
     }
 
-    /// The latest interaction with one of these items, ascending.
-    fn latest_among(&self, items: &[u32]) -> Option<(i64, u32)> {
-        // Of several at the same time the last one counts.
-        self.all
+    /// The latest interaction with one of these items, which ascend.
+    fn latest_of(&self, items: &[u32]) -> Option<(i64, u32)> {
+        // Of several at the same time, the one imported last.
+        self.timed
             .iter()
             .copied()
             .filter(|(_, row)| items.binary_search(row).is_ok())
@@ -70,7 +71,7 @@ impl Rows {
     }
 }
 
-/// What a device can report of its items.
+/// What a device can report about its items.
 pub(crate) struct DeviceFigures<'a> {
     pub(crate) rows: &'a Rows,
     pub(crate) items: Option<&'a Items>,
@@ -80,7 +81,7 @@ pub(crate) struct DeviceFigures<'a> {
 
 impl Figures for DeviceFigures<'_> {
     fn latest(&self, items: &[u32]) -> Option<u32> {
-        self.rows.latest_among(items).map(|(_, row)| row)
+        self.rows.latest_of(items).map(|(_, row)| row)
     }
 
     fn value(&self, criterion: &str, items: &[u32]) -> Option<f64> {
@@ -92,7 +93,7 @@ impl Figures for DeviceFigures<'_> {
             }
             criteria::RECENCY => {
                 let now = i64::try_from(self.now).unwrap_or(i64::MAX);
-                let (time, _) = self.rows.latest_among(items).filter(|&(time, _)| time != NO_TIME)?;
+                let (time, _) = self.rows.latest_of(items).filter(|&(time, _)| time != NO_TIME)?;
                 Some(criteria::recency(time, now))
             }
             _ => None,
@@ -101,13 +102,13 @@ impl Figures for DeviceFigures<'_> {
 }
 
 impl History {
-    /// Nothing yet.
+    /// An empty history.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From ids in time order; one that comes again counts once.
-    pub fn of_ids<'a>(ids: impl IntoIterator<Item = &'a str>) -> Self {
+    /// From ids in time order; repeated ones count once.
+    pub fn from_ids<'a>(ids: impl IntoIterator<Item = &'a str>) -> Self {
         let mut history = Self::new();
         history.extend(ids.into_iter().map(|id| (id, None)));
         history
@@ -118,17 +119,17 @@ impl History {
         self.times.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.times.is_empty()
     }
 
-    /// Ids and times, in the order in which they came.
+    /// Ids and times, in order of import.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Option<i64>)> {
         self.ids.iter().zip(&self.times).map(|(id, &time)| (id, (time != NO_TIME).then_some(time)))
     }
 
-    /// Adds interactions; an item that is there already counts once. Returns how many were new and how many not.
+    /// Adds interactions with new items. Returns how many were new and how many were not.
     pub fn extend<'a>(
         &mut self,
         interactions: impl IntoIterator<Item = (&'a str, Option<i64>)>,
@@ -147,7 +148,7 @@ impl History {
         (added, repeated)
     }
 
-    /// How many interactions from the given one on are with items that a catalog does not have.
+    /// Number of interactions, from index `from` on, with items that a catalog does not have.
     pub fn unknown_to(&self, items: &Items, from: usize) -> usize {
         self.ids.iter().skip(from).filter(|id| items.find(id).is_none()).count()
     }
@@ -155,30 +156,28 @@ impl History {
     /// The interactions with items of a catalog, in its rows.
     pub(crate) fn rows(&self, items: &Items) -> Rows {
         let known = self.ids.iter().zip(&self.times).filter_map(|(id, time)| Some((*time, items.find(id)?)));
-        Rows::of(known.collect())
+        Rows::new(known.collect())
     }
 
-    pub(crate) fn write(&self, out: &mut sottovoce_client::bytes::Writer) {
+    pub(crate) fn write(&self, out: &mut Writer) {
         out.texts(self.ids.iter());
         self.times.iter().for_each(|time| out.number(time.cast_unsigned()));
     }
 
-    pub(crate) fn read(
-        from: &mut sottovoce_client::bytes::Reader<'_>,
-    ) -> sottovoce_client::bytes::Read<Self> {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Read<Self> {
         let ids: Names = from.texts("history")?;
         let time = |_| Ok(from.number("time of an interaction")?.cast_signed());
-        let times = (0..ids.len()).map(time).collect::<sottovoce_client::bytes::Read<Vec<_>>>()?;
+        let times = (0..ids.len()).map(time).collect::<Read<Vec<_>>>()?;
         Ok(Self { ids, times })
     }
 }
 
-/// Reads delimited text: an item's id and perhaps a time in seconds since 1970, separated by tabs or commas. A header that
-/// names the columns `item` and `timestamp` lets there be others, which are ignored; a column of users is an error, because a
+/// Reads delimited text: an item's id and optionally a time in seconds since 1970, separated by tabs or commas. A header that
+/// names the columns `item` and `timestamp` allows other columns, which are ignored; a column of users is an error, because a
 /// history is one person's.
 ///
 /// # Errors
-/// Names the line and the field that are wrong.
+/// If a line cannot be read; names line and field.
 ///
 /// ```
 /// let read = sottovoce_device::read_history("item,timestamp\n\"Casino, Royale\",120\n17,99.5\n").unwrap();
@@ -195,17 +194,17 @@ pub fn read_history(text: &str) -> Result<Vec<(String, Option<i64>)>, ImportErro
         let fields = split(content, line)?;
         match Columns::named(&fields, line)? {
             Some(named) if read.is_empty() && line == 1 => columns = named,
-            _ => read.push(columns.take(&fields, line)?),
+            _ => read.push(columns.parse(&fields, line)?),
         }
     }
     Ok(read)
 }
 
-/// Which field is what.
+/// Meaning of the fields of a line.
 struct Columns {
     item: usize,
     time: Option<usize>,
-    /// Fields a line may have.
+    /// Most fields that a line may have.
     most: usize,
 }
 
@@ -223,7 +222,7 @@ impl Columns {
         Ok(Some(Self { item, time: find(&["timestamp", "time"]), most: fields.len() }))
     }
 
-    fn take(&self, fields: &[String], line: usize) -> Result<(String, Option<i64>), ImportError> {
+    fn parse(&self, fields: &[String], line: usize) -> Result<(String, Option<i64>), ImportError> {
         if fields.len() > self.most {
             let (found, expected) = (fields.join(" "), format!("at most {} fields", self.most));
             return Err(ImportError { line, field: "fields", found, expected });
@@ -251,7 +250,7 @@ fn seconds(text: &str, line: usize) -> Result<i64, ImportError> {
     })
 }
 
-/// The fields of a line; commas count where there is no tab, and then quotes may hold commas.
+/// The fields of a line, separated by tabs, or else by commas; the latter may be quoted.
 fn split(line: &str, number: usize) -> Result<Vec<String>, ImportError> {
     if line.contains('\t') {
         return Ok(line.split('\t').map(str::to_owned).collect());
@@ -279,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_lists_and_tables_are_read() {
+    fn reads_lists_and_tables() {
         let owned = |id: &str, time| (id.to_owned(), time);
         assert_eq!(
             read_history("a\nb\n\nc").unwrap(),
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn errors_name_line_and_field() {
         let cases = [
             ("a\t5\nb\tsoon", "line 2, timestamp: \"soon\": expected seconds since 1970"),
             ("a\n\t5", "line 2, item: \"\": expected an id of 1 to 1024 bytes"),
@@ -312,25 +311,19 @@ mod tests {
     }
 
     #[test]
-    fn items_count_once_and_unknown_ones_when_the_catalog_knows_them() {
-        let mut history = History::of_ids(["b", "x"]);
+    fn repeated_items_count_once_and_unknown_ones_once_the_catalog_has_them() {
+        let mut history = History::from_ids(["b", "x"]);
         assert_eq!(history.extend([("a", Some(9)), ("b", Some(10)), ("c", Some(3))]), (2, 1));
         let parse = |ids: &str| Items::parse(format!("item\ttitle\tcategories\n{ids}").into_bytes()).unwrap();
         let (small, large) = (parse("a\nb\nc\n"), parse("x\na\nb\nc\n"));
         assert_eq!((history.unknown_to(&small, 0), history.unknown_to(&large, 0)), (1, 0));
         let rows = history.rows(&small);
-        assert_eq!((&rows.rows[..], rows.latest, rows.latest_time), (&[0, 1, 2][..], Some(0), Some(9)));
-        let mut policy = Policy::new(1.0).unwrap();
-        policy.hide(0);
-        let disclosed = rows.disclosed(&policy, 0);
-        assert_eq!(
-            (&disclosed.rows[..], disclosed.latest, disclosed.latest_time),
-            (&[1, 2][..], Some(2), Some(3))
-        );
+        assert_eq!((&rows.rows[..], rows.latest_of(&[0, 1, 2])), (&[0, 1, 2][..], Some((9, 0))));
+        assert_eq!(rows.latest_of(&[1, 2]), Some((3, 2)));
         assert_eq!(history.rows(&large).rows, [0, 1, 2, 3]);
-        assert_eq!(History::of_ids(["b", "a"]).rows(&small).latest, Some(0));
-        let mut bytes = sottovoce_client::bytes::Writer::default();
+        assert_eq!(History::from_ids(["b", "a"]).rows(&small).latest_of(&[0, 1]), Some((NO_TIME, 0)));
+        let mut bytes = Writer::default();
         history.write(&mut bytes);
-        assert_eq!(History::read(&mut sottovoce_client::bytes::Reader(&bytes.0)).unwrap(), history);
+        assert_eq!(History::read(&mut Reader(&bytes.0)).unwrap(), history);
     }
 }

@@ -1,7 +1,7 @@
-//! Requests over HTTP, blocking, with rustls.
+//! Blocking requests over HTTP, with rustls.
 //!
-//! No compression: models are numbers that hardly compress, differences save more, and nothing can swell in memory. No
-//! redirects: a credential goes to the server it was made for and to no other.
+//! No compression: models hardly compress, differences save more, and no response can expand in memory. No redirects: a
+//! credential goes to the server that issued it and to no other.
 
 use crate::transport::{HEADERS, Method, Request, Response, Transport, TransportError, WIRE};
 use std::sync::Arc;
@@ -11,25 +11,31 @@ use ureq::http::Uri;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, RequestBuilder};
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// A certificate authority to trust instead of the web's, as PEM; may hold several certificates.
+    /// Certificate authority to trust instead of the public ones, as PEM; may hold several certificates.
     pub ca: Option<String>,
-    /// Whether addresses with `http:` are taken that do not point to this machine. Whoever listens can read credentials then.
+    /// Whether to accept `http:` addresses of other machines. Whoever listens can then read credentials.
     pub allow_plain: bool,
-    /// For a connection.
-    pub connect: Duration,
-    /// For a whole request, answer included.
-    pub whole: Duration,
-    /// Connections kept open.
-    pub connections: usize,
+    /// Time-out of a connection.
+    pub connect_timeout: Duration,
+    /// Time-out of a request, response included.
+    pub request_timeout: Duration,
+    /// Idle connections to hold open.
+    pub idle_connections: usize,
 }
 
 impl Default for HttpOptions {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { ca: None, allow_plain: false, connect: seconds(20), whole: seconds(300), connections: 2 }
+        Self {
+            ca: None,
+            allow_plain: false,
+            connect_timeout: seconds(20),
+            request_timeout: seconds(300),
+            idle_connections: 2,
+        }
     }
 }
 
@@ -39,9 +45,9 @@ pub enum HttpError {
     /// Not an address of a server.
     #[error("{0:?} is no server's address: expected https://HOST[:PORT]")]
     Address(String),
-    /// Credentials would go in clear.
+    /// Credentials would travel unencrypted.
     #[error(
-        "{0:?}: plain http is for this machine only, because whoever listens could read credentials; use https"
+        "{0:?}: plain http is for this machine only, because credentials would travel unencrypted; use https"
     )]
     Plain(String),
     /// Not a certificate.
@@ -49,17 +55,17 @@ pub enum HttpError {
     Certificate(String),
 }
 
-/// A server over HTTP. One serves any number of devices and threads.
+/// A server over HTTP, for any number of devices and threads.
 #[derive(Clone, Debug)]
 pub struct HttpTransport {
     agent: Agent,
-    /// For requests without a name: never over a connection that has carried a credential, nor two over one.
-    apart: Agent,
+    /// For anonymous uploads: a connection of its own for each, which never carried a credential.
+    anonymous: Agent,
     base: String,
 }
 
 impl HttpTransport {
-    /// To the server of this address, such as `https://example.org:8443`.
+    /// To the server at this address, such as `https://example.org:8443`.
     ///
     /// # Errors
     /// If the address or the certificate authority cannot be used.
@@ -70,13 +76,13 @@ impl HttpTransport {
             tls = tls.root_certs(RootCerts::Specific(Arc::new(certificates(pem)?)));
         }
         let tls = tls.build();
-        let config = |connections| {
+        let agent = |connections| {
             Agent::config_builder()
                 .http_status_as_error(false)
                 .max_redirects(0)
                 .max_redirects_will_error(false)
-                .timeout_connect(Some(options.connect))
-                .timeout_global(Some(options.whole))
+                .timeout_connect(Some(options.connect_timeout))
+                .timeout_global(Some(options.request_timeout))
                 .max_response_header_size(16 << 10)
                 .max_idle_connections(connections)
                 .max_idle_connections_per_host(connections)
@@ -85,7 +91,7 @@ impl HttpTransport {
                 .build()
                 .new_agent()
         };
-        Ok(Self { agent: config(options.connections), apart: config(0), base })
+        Ok(Self { agent: agent(options.idle_connections), anonymous: agent(0), base })
     }
 }
 
@@ -94,13 +100,13 @@ fn certificates(pem: &str) -> Result<Vec<Certificate<'static>>, HttpError> {
     for item in parse_pem(pem.as_bytes()) {
         match item.map_err(|error| HttpError::Certificate(error.to_string()))? {
             PemItem::Certificate(certificate) => all.push(certificate),
-            _ => return Err(HttpError::Certificate("it holds something else than certificates".to_owned())),
+            _ => return Err(HttpError::Certificate("it holds more than certificates".to_owned())),
         }
     }
     if all.is_empty() { Err(HttpError::Certificate("it holds no certificate".to_owned())) } else { Ok(all) }
 }
 
-/// Scheme, host and port, and nothing after them.
+/// Scheme, host and port; nothing may follow them.
 fn check_address(server: &str, allow_plain: bool) -> Result<String, HttpError> {
     let wrong = || HttpError::Address(server.to_owned());
     let uri: Uri = server.trim_end_matches('/').parse().map_err(|_| wrong())?;
@@ -118,7 +124,7 @@ fn check_address(server: &str, allow_plain: bool) -> Result<String, HttpError> {
     Ok(format!("{scheme}://{authority}"))
 }
 
-fn dressed<B>(mut builder: RequestBuilder<B>, request: &Request) -> RequestBuilder<B> {
+fn with_headers<B>(mut builder: RequestBuilder<B>, request: &Request) -> RequestBuilder<B> {
     if let Some(bearer) = &request.bearer {
         builder = builder.header("authorization", format!("Bearer {bearer}"));
     }
@@ -134,12 +140,12 @@ fn dressed<B>(mut builder: RequestBuilder<B>, request: &Request) -> RequestBuild
 impl Transport for HttpTransport {
     fn send(&self, request: &Request) -> Result<Response, TransportError> {
         let url = format!("{}{}", self.base, request.path);
-        let agent = if request.round_token.is_some() { &self.apart } else { &self.agent };
+        let agent = if request.round_token.is_some() { &self.anonymous } else { &self.agent };
         let sent = match request.method {
-            Method::Get => dressed(agent.get(url), request).call(),
-            Method::Delete => dressed(agent.delete(url), request).call(),
-            Method::Post if request.body.is_empty() => dressed(agent.post(url), request).send_empty(),
-            Method::Post => dressed(agent.post(url), request).content_type(WIRE).send(&request.body[..]),
+            Method::Get => with_headers(agent.get(url), request).call(),
+            Method::Delete => with_headers(agent.delete(url), request).call(),
+            Method::Post if request.body.is_empty() => with_headers(agent.post(url), request).send_empty(),
+            Method::Post => with_headers(agent.post(url), request).content_type(WIRE).send(&request.body[..]),
         };
         let failed = |error: ureq::Error| TransportError(format!("reaching {}: {error}", self.base));
         let mut response = sent.map_err(failed)?;
@@ -149,7 +155,12 @@ impl Transport for HttpTransport {
         });
         let headers = headers.collect();
         let status = response.status().as_u16();
-        let body = response.body_mut().with_config().limit(request.most).read_to_vec().map_err(failed)?;
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(request.max_response_bytes)
+            .read_to_vec()
+            .map_err(failed)?;
         Ok(Response { status, headers, body })
     }
 }
@@ -159,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_a_servers_and_safe() {
+    fn accepts_https_and_local_addresses_only() {
         let of = |server: &str| check_address(server, false);
         assert_eq!(of("https://example.org:8443/").unwrap(), "https://example.org:8443");
         for here in ["http://localhost:8080", "http://127.0.0.1", "http://[::1]:80"] {
@@ -173,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_none_is_said() {
+    fn rejects_a_certificate_authority_without_certificates() {
         let options = HttpOptions { ca: Some("hello".to_owned()), ..HttpOptions::default() };
         let error = HttpTransport::new("https://example.org", &options).unwrap_err();
         assert_eq!(error, HttpError::Certificate("it holds no certificate".to_owned()));

@@ -1,4 +1,4 @@
-//! The catalog as a device holds it: the text that the server sent, and where its lines are.
+//! The catalog on a device: the server's text and an index of its lines.
 
 use crate::bounds::ID_BYTES;
 use sottovoce_core::{CATALOG_HEADER, Facts, FactsError};
@@ -7,18 +7,18 @@ use std::fmt::Write;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A catalog that cannot be used.
+/// An invalid catalog.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CatalogError {
     /// Not text.
     #[error("the catalog is not UTF-8")]
     Text,
     /// Too large for this device.
-    #[error("a catalog of {found} bytes, at most {most} are held here")]
+    #[error("a catalog of {found} bytes, this device stores at most {most}")]
     TooLarge {
-        /// Bytes given.
+        /// Its bytes.
         found: u64,
-        /// The bound.
+        /// The limit.
         most: u64,
     },
     /// The first line is not the header.
@@ -33,10 +33,10 @@ pub enum CatalogError {
         /// The line, from 1.
         line: usize,
     },
-    /// What it says of the items beside their names cannot be read.
+    /// Its facts about items cannot be read.
     #[error("the catalog's facts, {0}")]
     Facts(#[from] FactsError),
-    /// An id comes again.
+    /// Two items have the same id.
     #[error("the catalog has item {id:?} twice")]
     Twice {
         /// The id.
@@ -57,21 +57,21 @@ const HEADER: [&str; 3] = ["item", "title", "categories"];
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Items {
-    /// Without the facts.
+    /// The server's text, without the facts.
     text: String,
-    /// What is known of the items, if anything is.
+    /// Facts about the items, if there are any.
     facts: Option<Arc<Facts>>,
-    /// Where each item's line begins.
+    /// Offset of each item's line.
     starts: Vec<u32>,
     /// Rows by ascending id.
     by_id: Vec<u32>,
 }
 
 impl Items {
-    /// Reads the text that a server sends: a header, then one line a row.
+    /// Reads the text that a server sends: a header, then one line for each row.
     ///
     /// # Errors
-    /// Names the line that is wrong.
+    /// If it is invalid; names the line.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, CatalogError> {
         let most = u64::from(u32::MAX);
         if bytes.len() as u64 > most {
@@ -120,14 +120,14 @@ impl Items {
         let Some(facts) = &self.facts else { return Cow::Borrowed(&self.text) };
         let mut text = format!("{CATALOG_HEADER}\n");
         for row in 0..self.len() {
-            let [id, title, categories] = [0, 1, 2].map(|place| self.field(row, place));
+            let [id, title, categories] = [0, 1, 2].map(|column| self.field(row, column));
             let _ = writeln!(text, "{id}\t{title}\t{categories}\t{}", facts.item_text(row));
         }
         text.push_str(&facts.features_text());
         Cow::Owned(text)
     }
 
-    /// What is known of the items, for models that go by it.
+    /// Facts about the items, for models that need them.
     pub fn facts(&self) -> Option<&Arc<Facts>> {
         self.facts.as_ref()
     }
@@ -137,19 +137,19 @@ impl Items {
         self.starts.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// Bytes held on the heap, those of the facts included.
+    /// Bytes on the heap, those of the facts included.
     pub fn heap_bytes(&self) -> usize {
         let facts = self.facts.as_ref().map_or(0, |facts| facts.heap_bytes());
         self.text.capacity() + 4 * (self.starts.capacity() + self.by_id.capacity()) + facts
     }
 
-    fn field(&self, row: usize, place: usize) -> &str {
-        field(&self.text[self.starts[row] as usize..], place)
+    fn field(&self, row: usize, column: usize) -> &str {
+        field(&self.text[self.starts[row] as usize..], column)
     }
 
     /// An item's id.
@@ -178,12 +178,12 @@ impl Items {
 
     /// The row of an id.
     pub fn find(&self, id: &str) -> Option<u32> {
-        let place = self.by_id.binary_search_by(|&row| self.id(row as usize).cmp(id)).ok()?;
-        Some(self.by_id[place])
+        let index = self.by_id.binary_search_by(|&row| self.id(row as usize).cmp(id)).ok()?;
+        Some(self.by_id[index])
     }
 }
 
-/// The first three columns of each line: facts are held in a form that takes less room.
+/// The first three columns of each line; facts are stored more compactly elsewhere.
 fn without_facts(about_items: &str) -> String {
     let mut text = String::with_capacity(about_items.len());
     for line in about_items.lines() {
@@ -196,9 +196,9 @@ fn without_facts(about_items: &str) -> String {
 }
 
 /// A field of the first line of a text; empty past the last.
-fn field(text: &str, place: usize) -> &str {
+fn field(text: &str, column: usize) -> &str {
     let line = text.split('\n').next().unwrap_or_default();
-    line.trim_end_matches('\r').split('\t').nth(place).unwrap_or_default()
+    line.trim_end_matches('\r').split('\t').nth(column).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_held_and_written_again() {
+    fn facts_are_read_and_written_back() {
         let text = "item\ttitle\tcategories\tfacts\n7\tHeat\tCrime\t0 1\n9\t\t\t\n\nhops\twords\n1\tby: Mann\n2\tby > in: Ohio\n";
         let items = Items::parse(text.as_bytes().to_vec()).unwrap();
         let facts = items.facts().unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_catalogs_are_named() {
+    fn rejects_invalid_catalogs() {
         assert!(error("id\ttitle\n").starts_with("the catalog's first line is \"id\\ttitle\""));
         assert!(error("").contains("first line"));
         let header = "item\ttitle\tcategories\n";

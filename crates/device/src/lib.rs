@@ -1,30 +1,34 @@
-//! The device runtime: one owner's device in one federation.
+//! The native device runtime: one owner's device in one federation.
 //!
 //! A [`Device`] holds its owner's history, private model, disclosure policy and ledger in a [`Store`], takes part in rounds
 //! and recommends without the network. It reads no clock, starts no thread and needs no async runtime: the embedder calls it.
 //!
 //! # A round
 //!
-//! Check in, check_terms the terms, download the shared model or what changed in it, learn, disclose; then *new private model,
-//! ledger and encoded update are kept in one step*; only then the update is sent, the same bytes under the same key until the
-//! server has acknowledged it or refused it for good. Killed before that step, a device learns again from the same random
-//! numbers to the same bytes; killed after it, it sends what it kept. So an update counts once and a private model advances once
-//! a round, whatever fails.
+//! The device checks in, checks the terms against the owner's policy, downloads the shared model or its difference to the
+//! last one, trains and discloses (`sottovoce-client` does the latter two). It then *stores private model, ledger and encoded
+//! update in one atomic step*. Only then does it upload, the same bytes under the same idempotency key until the server has
+//! acknowledged or rejected them. A device that is killed before that step trains again, from the same random numbers to the
+//! same bytes; killed after it, it uploads what it has stored. So an update counts once and a private model advances once a
+//! round, whatever fails.
 //!
-//! # Driving it
+//! # How to drive it
 //!
-//! [`Device::step`] does all there is to do over a [`Transport`] and says when to come back. Who has requests of their own kind
-//! asks [`Device::next`] for an [`Action`] and gives [`Device::answer`] what came back; learning, [`Device::train`], is an
-//! action by itself, to be done where computing is welcome. An embedder's [`Conditions`] say when it is.
+//! [`Device::step`] does all there is to do over a [`Transport`] and returns when to come back. An embedder that sends requests
+//! in its own way asks [`Device::next_action`] for an [`Action`] and passes the response to [`Device::handle_response`];
+//! training, [`Device::train`], is an action by itself, so that it can run on another thread. The embedder's [`Conditions`]
+//! say when the device may work.
 //!
 //! ```
-//! use sottovoce_device::{Device, Enrolment, MemoryStore, Next, Options, Request, Response, Secret, Transport, TransportError};
+//! use sottovoce_device::{
+//!     Device, Enrolment, MemoryStore, NextStep, Options, Request, Response, Secret, Transport, TransportError,
+//! };
 //! use sottovoce_protocol::Policy;
 //! use std::time::Duration;
 //!
 //! // Over HTTP this is `HttpTransport::new("https://example.org", &HttpOptions::default())?`.
-//! struct OutOfReach;
-//! impl Transport for OutOfReach {
+//! struct Offline;
+//! impl Transport for Offline {
 //!     fn send(&self, _: &Request) -> Result<Response, TransportError> {
 //!         Err(TransportError("no network".to_owned()))
 //!     }
@@ -36,24 +40,24 @@
 //! device.import([("tt0050083", Some(1_700_000_000)), ("tt0047478", None)])?;
 //! device.hide("tt0050083")?;
 //!
-//! // In a loop, as long as the device is there; the clock is the caller's.
-//! let Next::After(pause, why) = device.step(&OutOfReach, Duration::from_secs(1_700_000_100))? else { return Ok(()) };
+//! // In a loop, for as long as the program runs; the clock is the caller's.
+//! let NextStep::Wait(pause, why) = device.step(&Offline, Duration::from_secs(1_700_000_100))? else { return Ok(()) };
 //! assert_eq!(why.to_string(), "no network");
 //! assert!(pause > Duration::ZERO);
 //! assert!(device.recommend(10).is_err(), "there is no model yet");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What it holds
+//! # Limits
 //!
-//! All is bounded by [`Bounds`]. In the store: the state (history, policy, ledger, private model, credential, an update that is
-//! on its way), one shared model, one catalog. With the default bounds that is at most: history 100,000 interactions, some 16
-//! bytes and the id for each; single ledger entries 256 KiB and then some 10 bytes for each row that ever left; private model
-//! some 2 KiB; an update no larger than the model; model 64 MiB; catalog 32 MiB. In memory the same, the model twice while a
-//! difference is applied, a download before it is decoded, and a model's working memory (for FPL 42 bytes a triple and 12 an
-//! item; for FCF the factors once more) while it learns.
+//! [`Bounds`] limits what a device holds. The store has the state (history, policy, ledger, private model, credential, a
+//! pending update), one shared model and one catalog. By default these are at most 100,000 interactions of some 16 bytes and
+//! the id; 256 KiB of single ledger entries and then some 10 bytes for each row that ever left; a private model of some 2
+//! KiB; an update no larger than the model; a model of 64 MiB; a catalog of 32 MiB. Memory holds the same, the model twice
+//! while a difference is applied, a download before it is decoded, and a model's working memory during training (for FPL 42
+//! bytes a triple and 12 an item; for FCF the factors once more).
 //!
-//! [`FileStore`] seals its files with a key of the embedder's; `docs/device.md` tells who can read what.
+//! [`FileStore`] encrypts its files under a key of the embedder; `docs/device.md` says who can read what.
 //!
 //! # Features
 //!
@@ -75,20 +79,20 @@ mod store;
 mod transport;
 mod upload_credential;
 
-pub use bounds::{Bounds, ID_BYTES};
+pub use bounds::Bounds;
 pub use device::{
-    Action, Device, Enrolment, Explanation, ItemLeft, Options, OwnerReport, Recommendation, Recommended,
+    Action, Device, DisclosedItem, Enrolment, Explanation, Options, Recommendation, RecommendedItem,
 };
 pub use error::DeviceError;
 #[cfg(feature = "files")]
 pub use files::{FileStore, Key};
-pub use history::{History, ImportError, Imported, read_history};
+pub use history::{History, ImportError, ImportSummary, read_history};
 #[cfg(feature = "http")]
 pub use http::{HttpError, HttpOptions, HttpTransport};
 pub use items::{CatalogError, Items};
 pub use model_cache::{Digest, ModelCache, NoCache, SharedCache};
-pub use schedule::{Always, Conditions, End, Next, Rest, Timing};
-pub use sottovoce_client::{Secret, Seeds, criteria};
+pub use schedule::{Always, Conditions, NextStep, StopReason, Timing, WaitReason};
+pub use sottovoce_client::{Secret, Seeds};
 pub use sottovoce_privacy::secagg::{IdentityKey, Roster, RosterError, read_roster};
 pub use state::Membership;
 #[cfg(feature = "files")]

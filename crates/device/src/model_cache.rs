@@ -1,4 +1,4 @@
-//! Decoded models and working memory, which the devices of one process can share.
+//! Decoded models and their working memory, which the devices of one process can share.
 
 use sottovoce_client::LoadedModel;
 use sottovoce_core::Facts;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Digest(blake3::Hash);
 
 impl Digest {
-    /// Of these values.
+    /// The digest of a model.
     pub fn of(parameters: &Parameters) -> Self {
         let mut hasher = blake3::Hasher::new();
         for table in parameters.tables() {
@@ -39,76 +39,76 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// What devices of one process can share: decoded models, and loaded with their working memory.
+/// What devices of one process can share: shared models, and loaded models with their working memory.
 pub trait ModelCache: Send + Sync {
-    /// A model that was kept.
-    fn find(&self, digest: &Digest) -> Option<Arc<SharedModel>>;
+    /// The shared model of this digest, if it is in the cache.
+    fn get(&self, digest: &Digest) -> Option<Arc<SharedModel>>;
 
-    /// Keeps a model for others. What it was asked to find and is no longer needed it may forget.
-    fn keep(&self, digest: &Digest, model: &Arc<SharedModel>);
+    /// Adds a shared model; older ones may be evicted.
+    fn insert(&self, digest: &Digest, model: &Arc<SharedModel>);
 
-    /// A model for these settings and what is known of the items, to be given back.
+    /// A model with these settings and the catalog's facts, to be released again.
     ///
     /// # Errors
-    /// If the settings are not those of a known model, or it goes by facts and there are none.
-    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError>;
+    /// If the model is unknown, its settings are invalid, or it needs facts and there are none.
+    fn load(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError>;
 
-    /// Takes a model back.
-    fn give_back(&self, model: Box<LoadedModel>);
+    /// Returns a loaded model to the cache.
+    fn release(&self, model: Box<LoadedModel>);
 }
 
-/// For a device by itself: it holds its model anyway, and makes a model for each round.
+/// For a single device: it holds its shared model anyway, and loads the model for each round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCache;
 
 impl ModelCache for NoCache {
-    fn find(&self, _: &Digest) -> Option<Arc<SharedModel>> {
+    fn get(&self, _: &Digest) -> Option<Arc<SharedModel>> {
         None
     }
 
-    fn keep(&self, _: &Digest, _: &Arc<SharedModel>) {}
+    fn insert(&self, _: &Digest, _: &Arc<SharedModel>) {}
 
-    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError> {
+    fn load(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError> {
         LoadedModel::load(spec, facts).map(Box::new)
     }
 
-    fn give_back(&self, _: Box<LoadedModel>) {}
+    fn release(&self, _: Box<LoadedModel>) {}
 }
 
-/// For many devices in one process: a few models, and as many loaded as devices learn at one time.
+/// For many devices in one process: a few shared models, and as many loaded models as devices train at one time.
 #[derive(Default)]
 pub struct SharedCache {
     models: Mutex<VecDeque<(Digest, Arc<SharedModel>)>>,
     loaded: Mutex<Vec<Box<LoadedModel>>>,
 }
 
-/// Versions worth keeping: a round's, the one before, and one on the way.
+/// Shared models in the cache: that of the round, those before it, and the next.
 const MAX_VERSIONS: usize = 4;
 
-/// Learners that wait for work; as many as a large machine has threads.
+/// Idle loaded models; as many as a large machine has threads.
 const MAX_LOADED: usize = 256;
 
 impl SharedCache {
-    /// Empty.
+    /// An empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 }
 
-/// What is shared here is never left half done, whatever happened to the thread that held it.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// The cache is consistent even after a panic of the thread that held the lock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ModelCache for SharedCache {
-    fn find(&self, digest: &Digest) -> Option<Arc<SharedModel>> {
-        let models = locked(&self.models);
-        models.iter().find(|(kept, _)| kept == digest).map(|(_, model)| Arc::clone(model))
+    fn get(&self, digest: &Digest) -> Option<Arc<SharedModel>> {
+        let models = lock(&self.models);
+        models.iter().find(|(known, _)| known == digest).map(|(_, model)| Arc::clone(model))
     }
 
-    fn keep(&self, digest: &Digest, model: &Arc<SharedModel>) {
-        let mut models = locked(&self.models);
-        if models.iter().any(|(kept, _)| kept == digest) {
+    fn insert(&self, digest: &Digest, model: &Arc<SharedModel>) {
+        let mut models = lock(&self.models);
+        if models.iter().any(|(known, _)| known == digest) {
             return;
         }
         models.push_back((*digest, Arc::clone(model)));
@@ -117,12 +117,12 @@ impl ModelCache for SharedCache {
         }
     }
 
-    fn lend(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError> {
-        let mut loaded = locked(&self.loaded);
+    fn load(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError> {
+        let mut loaded = lock(&self.loaded);
         // Devices of one process that share a catalog share its facts.
         let fits = |model: &LoadedModel| model.spec() == spec && model.uses(facts);
         match loaded.iter().rposition(|model| fits(model)) {
-            Some(place) => Ok(loaded.swap_remove(place)),
+            Some(index) => Ok(loaded.swap_remove(index)),
             None => {
                 drop(loaded);
                 LoadedModel::load(spec, facts).map(Box::new)
@@ -130,10 +130,10 @@ impl ModelCache for SharedCache {
         }
     }
 
-    fn give_back(&self, model: Box<LoadedModel>) {
-        let mut loaded = locked(&self.loaded);
+    fn release(&self, model: Box<LoadedModel>) {
+        let mut loaded = lock(&self.loaded);
         if loaded.len() >= MAX_LOADED {
-            // The settings of earlier rounds make room for those of this one.
+            // Evicts models with the settings of earlier rounds.
             loaded.clear();
         }
         loaded.push(model);
@@ -146,9 +146,9 @@ mod tests {
     use sottovoce_protocol::{FederationId, Keyed, Layout, ModelVersion, Shape};
 
     #[test]
-    fn a_few_versions_are_kept_and_found_by_their_values() {
+    fn holds_the_latest_models_by_digest() {
         let layout = Layout::new(vec![Shape::new("items", 2, 1, Keyed::Items)]).unwrap();
-        let together = SharedCache::new();
+        let cache = SharedCache::new();
         let model = |version: u64| {
             let mut parameters = Parameters::zeros(&layout);
             parameters.tables_mut()[0].values_mut()[1] = version as f32;
@@ -156,9 +156,9 @@ mod tests {
         };
         for version in 0..6 {
             let model = model(version);
-            together.keep(&Digest::of(&model.parameters), &model);
+            cache.insert(&Digest::of(&model.parameters), &model);
         }
-        let found = |version| together.find(&Digest::of(&model(version).parameters));
+        let found = |version| cache.get(&Digest::of(&model(version).parameters));
         assert!(found(1).is_none());
         assert_eq!(found(5).unwrap().version, ModelVersion(5));
         let expected = blake3::hash(&[0, 0, 0, 0, 0, 0, 0, 0x40]).to_hex().to_string();

@@ -1,17 +1,17 @@
-//! When a device works, and how long it rests.
+//! When a device works, and how long it waits.
 
 use sottovoce_client::Secret;
 use std::fmt;
 use std::time::Duration;
 
-/// What the embedder allows at the moment: a phone's says no unless it charges, is idle and pays nothing for bytes.
+/// What the embedder allows at the moment. A phone may forbid work unless it charges, is idle and has an unmetered network.
 pub trait Conditions: Send {
-    /// Whether the device may take up rounds: download, learn.
+    /// Whether the device may take part in rounds: download models and train.
     fn may_train(&self) -> bool {
         true
     }
 
-    /// Whether the device may use the network, also to bring out an update that is ready.
+    /// Whether the device may use the network, also to upload an update that is ready.
     fn may_connect(&self) -> bool {
         true
     }
@@ -23,78 +23,83 @@ pub struct Always;
 
 impl Conditions for Always {}
 
-/// How long a device rests.
+/// How long a device waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// After a first failure; doubled after each further one.
-    pub first: Duration,
-    /// At most, after failures.
-    pub most: Duration,
-    /// Where a server says "not now" and not when.
-    pub check_in: Duration,
-    /// Until conditions are looked at again.
-    pub conditions: Duration,
+    /// Back-off after a first failure; doubled after each further one.
+    pub initial_backoff: Duration,
+    /// Longest back-off.
+    pub max_backoff: Duration,
+    /// Time between check-ins where the server sets none.
+    pub check_in_interval: Duration,
+    /// Time until conditions are checked again.
+    pub conditions_interval: Duration,
 }
 
 impl Default for Timing {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { first: seconds(2), most: seconds(3600), check_in: seconds(60), conditions: seconds(60) }
+        Self {
+            initial_backoff: seconds(2),
+            max_backoff: seconds(3600),
+            check_in_interval: seconds(60),
+            conditions_interval: seconds(60),
+        }
     }
 }
 
 impl Timing {
-    /// The rest after so many failures in a row: doubled each time, bounded, and spread from half to one and a half of it, so
-    /// that devices that failed together do not come back together.
+    /// Exponential back-off after so many failures in a row, with jitter from half to one and a half of it, so that devices
+    /// that failed together do not come back together.
     pub(crate) fn after_failures(&self, failures: u32, secret: &Secret, now: Duration) -> Duration {
-        let doubled = self.first.saturating_mul(1 << failures.saturating_sub(1).min(24));
+        let doubled = self.initial_backoff.saturating_mul(1 << failures.saturating_sub(1).min(24));
         let detail = [now.as_nanos().to_le_bytes().as_slice(), &failures.to_le_bytes()].concat();
-        let spread = 0.5 + secret.rng("jitter", &detail).unit();
-        doubled.min(self.most).mul_f64(spread).min(self.most)
+        let jitter = 0.5 + secret.rng("jitter", &detail).unit();
+        doubled.min(self.max_backoff).mul_f64(jitter).min(self.max_backoff)
     }
 }
 
-/// What a device told its caller to do next.
+/// When the caller should come back.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Next {
-    /// Come back after this long; earlier is no harm, but nothing happens.
-    After(Duration, Rest),
-    /// There is nothing more to do for this device.
-    Never(End),
+pub enum NextStep {
+    /// After this long; earlier does no harm, but nothing happens.
+    Wait(Duration, WaitReason),
+    /// Never: there is nothing more to do for this device.
+    Stop(StopReason),
 }
 
-/// Why a device rests.
+/// Why a device waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rest {
-    /// The server has taken the update of this round.
-    Done {
+pub enum WaitReason {
+    /// The server has accepted the update of this round.
+    UpdateAccepted {
         /// The round.
         round: u64,
     },
-    /// The server did not take the update of this round, and will not.
-    Dropped {
+    /// The server has rejected the update of this round for good.
+    UpdateRejected {
         /// The round.
         round: u64,
-        /// What it said.
+        /// The server's reason.
         why: String,
     },
-    /// The device did not take part in this round and has said so.
+    /// The device does not take part in this round, and the server knows.
     Declined {
         /// The round.
         round: u64,
         /// Why.
         why: String,
     },
-    /// The server has no work: `waiting`, `done`, `paused` or `finished`, as it said.
-    Idle {
-        /// What it said.
+    /// The server has no round for this device.
+    NoRound {
+        /// The server's state: `waiting`, `done`, `paused` or `finished`; `sealing` within a sealed round.
         state: String,
     },
-    /// Something went wrong that may go right another time.
+    /// A failure that may pass.
     Failed {
-        /// What.
+        /// What failed.
         what: String,
-        /// How often in a row.
+        /// Failures in a row.
         times: u32,
     },
     /// The embedder's conditions do not allow work.
@@ -103,49 +108,50 @@ pub enum Rest {
     Paused,
 }
 
-/// Why a device is through.
+/// Why there is nothing more to do for a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum StopReason {
     /// The owner has withdrawn, and the server knows.
     Withdrawn,
-    /// The server will not have this device: its credential or token is not, or no longer, good, or there is no such
-    /// federation.
-    TurnedAway {
-        /// HTTP's status.
+    /// The server rejects this device: its credential or token is not valid (any more), or there is no such federation.
+    Rejected {
+        /// HTTP status.
         status: u16,
-        /// The server's code.
+        /// The server's error code.
         code: String,
-        /// What it says.
+        /// The server's explanation.
         detail: String,
     },
 }
 
-impl fmt::Display for Rest {
+impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Done { round } => write!(f, "took part in round {round}"),
-            Self::Dropped { round, why } => write!(f, "round {round} did not take the update: {why}"),
-            Self::Declined { round, why } => write!(f, "stayed out of round {round}: {why}"),
-            Self::Idle { state } if state == "done" => {
-                f.write_str("this round is answered; the next is not open yet")
+            Self::UpdateAccepted { round } => write!(f, "took part in round {round}"),
+            Self::UpdateRejected { round, why } => {
+                write!(f, "the server rejected the update of round {round}: {why}")
             }
-            Self::Idle { state } if state == "paused" => f.write_str("the federation is paused"),
-            Self::Idle { state } if state == "finished" => f.write_str("the federation has finished"),
-            Self::Idle { .. } => f.write_str("no round for this device yet"),
+            Self::Declined { round, why } => write!(f, "declined round {round}: {why}"),
+            Self::NoRound { state } if state == "done" => {
+                f.write_str("the update of this round is in; the next round is not open yet")
+            }
+            Self::NoRound { state } if state == "paused" => f.write_str("the federation is paused"),
+            Self::NoRound { state } if state == "finished" => f.write_str("the federation has finished"),
+            Self::NoRound { .. } => f.write_str("no round for this device yet"),
             Self::Failed { what, times: 1 } => f.write_str(what),
             Self::Failed { what, times } => write!(f, "{what} ({times} times in a row)"),
-            Self::Conditions => f.write_str("waiting for conditions to work in"),
+            Self::Conditions => f.write_str("waiting until conditions allow work"),
             Self::Paused => f.write_str("paused by the owner"),
         }
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Withdrawn => f.write_str("withdrawn"),
-            Self::TurnedAway { status, code, detail } => {
-                write!(f, "the server turned this device away ({status} {code}): {detail}")
+            Self::Rejected { status, code, detail } => {
+                write!(f, "the server rejects this device ({status} {code}): {detail}")
             }
         }
     }
@@ -156,17 +162,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rests_grow_are_spread_and_bounded() {
+    fn backoff_doubles_with_jitter_up_to_its_limit() {
         let (timing, secret) = (Timing::default(), Secret::new([1; 32]));
-        let rest = |failures, second| timing.after_failures(failures, &secret, Duration::from_secs(second));
+        let backoff =
+            |failures, second| timing.after_failures(failures, &secret, Duration::from_secs(second));
         for failures in 1..9 {
             let base = Duration::from_secs(2 << (failures - 1));
             for second in 0..50 {
-                let rest = rest(failures, second);
-                assert!(rest >= base / 2 && rest < base * 3 / 2, "{failures}: {rest:?}");
+                let backoff = backoff(failures, second);
+                assert!(backoff >= base / 2 && backoff < base * 3 / 2, "{failures}: {backoff:?}");
             }
         }
-        assert_ne!(rest(3, 1), rest(3, 2));
-        assert!((0..50).all(|second| rest(u32::MAX, second) <= timing.most));
+        assert_ne!(backoff(3, 1), backoff(3, 2));
+        assert!((0..50).all(|second| backoff(u32::MAX, second) <= timing.max_backoff));
     }
 }

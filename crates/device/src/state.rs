@@ -1,11 +1,10 @@
-//! Everything small that a device must not lose, stored as one.
+//! A device's durable state, stored as one block.
 
 use crate::bounds::Bounds;
 use crate::history::History;
 use crate::upload_credential::UploadCredential;
-use sottovoce_client::Sealing;
 use sottovoce_client::bytes::{Read, Reader, Writer};
-use sottovoce_client::{Secret, Seeds};
+use sottovoce_client::{InRound, Sealing, Secret, Seeds};
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{
     DisclosureMode, FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
@@ -13,54 +12,53 @@ use sottovoce_protocol::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Version of the stored form.
+/// Version of the stored format. A later version appends fields to an earlier one.
 const VERSION: u8 = 6;
-/// The form before updates could be sealed: all but the last nine fields.
-const UNSEALED: u8 = 1;
-/// The form before updates could leave without a name: all but the last seven fields.
-const NAMED: u8 = 2;
-/// The form before servers could say that they keep uploads, and devices could know each other: all but the last six
-/// fields.
-const UNACQUAINTED: u8 = 3;
-/// The form before what leaves by pi could be drawn once for good: all but the last three fields.
-const DRAWN_EACH_ROUND: u8 = 4;
-/// The form before such a draw outlived an enrolment: all but the last field.
-const PARTED_BY_SECRET: u8 = 5;
+/// Version 2 added sealed rounds and the federation's key.
+const WITH_SEALING: u8 = 2;
+/// Version 3 added tokens of anonymous uploads.
+const WITH_TOKENS: u8 = 3;
+/// Version 4 added refused layers, upload retention and rosters.
+const WITH_ROSTERS: u8 = 4;
+/// Version 5 added fixed disclosure and its private model.
+const WITH_FIXED_DISCLOSURE: u8 = 5;
+/// Version 6 added the secret that decides which items are disclosed.
+const WITH_DISCLOSURE_SECRET: u8 = 6;
 
-/// Where the device stands with its federation.
+/// A device's membership in its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Membership {
-    /// Not admitted yet.
+    /// Not enrolled yet.
     Enrolling {
         /// The operator's token.
         token: String,
     },
-    /// Takes part.
+    /// Enrolled.
     Enrolled {
         /// Its number in the federation.
         device: u64,
-        /// What it proves itself with.
+        /// Its credential.
         credential: String,
     },
-    /// The owner has withdrawn; the server was not told yet.
+    /// The owner has withdrawn; the server does not know yet.
     Withdrawing {
-        /// What it proves itself with, for the last time.
+        /// Its credential, for the last request.
         credential: String,
     },
-    /// The server knows no more of this device.
+    /// The server has forgotten this device.
     Withdrawn,
 }
 
-/// An update that may have left and was not acknowledged.
+/// An update that was not acknowledged yet; it may have left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
     pub(crate) round: RoundId,
     pub(crate) bytes: Arc<[u8]>,
-    /// Where it leaves without the device's credential.
+    /// For an anonymous upload.
     pub(crate) upload_credential: Option<UploadCredential>,
 }
 
-/// The private model, and the model it belongs to.
+/// A private model, with the settings it was trained with.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PrivateModel {
     pub(crate) model: ModelSpec,
@@ -69,38 +67,38 @@ pub(crate) struct PrivateModel {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
-    /// The server's address and its certificate, for programs that come back; the core does not look at them.
+    /// The server's address and certificate authority, for the embedder.
     pub(crate) server: String,
     pub(crate) ca: String,
     /// The federation's name.
     pub(crate) name: String,
     pub(crate) membership: Membership,
     pub(crate) secret: Secret,
-    /// What it is drawn from which items are disclosed: the first enrolment's secret, and not changed by later ones. A server
-    /// could otherwise shut people out until, enrolled again and again, they have disclosed everything.
+    /// Decides which items are disclosed: the secret of the first enrolment. Otherwise a server could revoke a device until,
+    /// after enough enrolments, it has disclosed everything.
     pub(crate) disclosure_secret: Secret,
     pub(crate) seeds: Seeds,
-    /// The federation's number, once it was said.
+    /// The federation's number, once the server has named it.
     pub(crate) federation: Option<FederationId>,
-    /// Without its hidden items, which are kept by id.
+    /// Without hidden items, which are stored by id.
     pub(crate) policy: Policy,
     /// Ids of hidden items.
     pub(crate) hidden: BTreeSet<String>,
     pub(crate) ledger: Ledger,
     pub(crate) history: Arc<History>,
     pub(crate) private: Option<PrivateModel>,
-    /// The one with which is learnt what is disclosed, where some of the history stays at home for good.
+    /// Private model trained only on the disclosed items.
     pub(crate) disclosed: Option<PrivateModel>,
     /// The last round for which an update was made.
-    pub(crate) answered: Option<RoundId>,
+    pub(crate) last_round: Option<RoundId>,
     pub(crate) pending: Option<Pending>,
-    /// A sealed update whose round is not over.
+    /// A sealed round under way.
     pub(crate) sealing: Option<Sealing>,
-    /// The key that devices of the federation share, and the server does not have.
+    /// The key that devices of the federation share; the server does not have it.
     pub(crate) key: Option<[u8; 32]>,
-    /// Whether the server said with its last terms that it keeps uploads.
-    pub(crate) uploads_are_kept: bool,
-    /// Identities of others, from somebody other than the server.
+    /// Whether the server's last terms say that it retains uploads.
+    pub(crate) uploads_are_retained: bool,
+    /// Identities that the owner trusts.
     pub(crate) roster: Option<Arc<Roster>>,
 }
 
@@ -122,17 +120,17 @@ impl State {
         out.block(&ledger);
         self.history.write(&mut out);
         out.optional(self.private.as_ref(), write_private);
-        out.optional(self.answered, |out, round| out.number(round.0));
+        out.optional(self.last_round, |out, round| out.number(round.0));
         out.optional(self.pending.as_ref(), |out, pending| {
             out.number(pending.round.0);
             out.block(&pending.bytes);
         });
         out.optional(self.sealing.as_ref(), |out, sealing| sealing.write(out));
         out.optional(self.key.as_ref(), |out, key| out.0.extend_from_slice(key));
-        let upload_credential = self.pending.as_ref().and_then(|pending| pending.upload_credential.as_ref());
-        out.optional(upload_credential, |out, upload_credential| upload_credential.write(out));
+        let credential = self.pending.as_ref().and_then(|pending| pending.upload_credential.as_ref());
+        out.optional(credential, |out, credential| credential.write(out));
         out.texts(self.policy.refused_layers.iter().map(String::as_str));
-        out.byte(self.uploads_are_kept.into());
+        out.byte(self.uploads_are_retained.into());
         out.optional(self.roster.as_deref(), write_roster);
         out.byte((self.policy.disclosure == DisclosureMode::Fixed).into());
         out.optional(self.disclosed.as_ref(), write_private);
@@ -140,18 +138,18 @@ impl State {
         out.0
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; an error names the field.
+    /// Decodes what [`encode`](Self::encode) wrote; an error names the field.
     pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Result<Self, String> {
         let mut from = Reader(bytes);
         match from.byte("version").map_err(|field| format!("the stored state ends at its {field}"))? {
-            form @ UNSEALED..=VERSION => Self::read(&mut from, form, bounds)
+            version @ 1..=VERSION => Self::read(&mut from, version, bounds)
                 .map_err(|field| format!("the stored state's {field} is wrong")),
             found => Err(format!("the stored state has version {found}, this build reads {VERSION}")),
         }
     }
 
-    fn read(from: &mut Reader<'_>, form: u8, bounds: &Bounds) -> Read<Self> {
-        // Fields are read in the order in which they are written here.
+    fn read(from: &mut Reader<'_>, version: u8, bounds: &Bounds) -> Read<Self> {
+        // Field initialisers are evaluated in this order, which is that of the format.
         let mut state = Self {
             server: from.text("server")?.to_owned(),
             ca: from.text("certificate")?.to_owned(),
@@ -162,55 +160,59 @@ impl State {
             seeds: read_seeds(from)?,
             federation: from.optional("federation", |from| Ok(FederationId(from.number("federation")?)))?,
             policy: read_policy(from)?,
-            hidden: from.texts::<Vec<_>>("hidden items")?.into_iter().map(str::to_owned).collect(),
+            hidden: names(from, "hidden items")?,
             ledger: read_ledger(from.block("ledger")?, bounds)?,
             history: Arc::new(History::read(from)?),
             private: from.optional("private model", read_private)?,
             disclosed: None,
-            answered: from.optional("last round", |from| Ok(RoundId(from.number("last round")?)))?,
+            last_round: from.optional("last round", |from| Ok(RoundId(from.number("last round")?)))?,
             pending: from.optional("update", |from| {
                 let round = RoundId(from.number("update's round")?);
                 Ok(Pending { round, bytes: from.block("update")?.into(), upload_credential: None })
             })?,
-            sealing: match form {
-                UNSEALED => None,
-                _ => from.optional("sealed update", Sealing::read)?,
-            },
-            key: match form {
-                UNSEALED => None,
-                _ => from.optional("federation's key", |from| from.array("federation's key"))?,
-            },
-            uploads_are_kept: false,
+            sealing: None,
+            key: None,
+            uploads_are_retained: false,
             roster: None,
         };
-        let upload_credential = match form {
-            UNSEALED | NAMED => None,
-            _ => from.optional("token", UploadCredential::read)?,
-        };
-        match &mut state.pending {
-            Some(pending) => pending.upload_credential = upload_credential,
-            None if upload_credential.is_some() => return Err("token"),
-            None => (),
+        // Owners who chose per-round disclosure before there was another mode keep it.
+        state.policy.disclosure = DisclosureMode::PerRound;
+        if version >= WITH_SEALING {
+            state.sealing = from.optional("sealed update", Sealing::read)?;
+            state.key = from.optional("federation's key", |from| from.array("federation's key"))?;
         }
-        if form > UNACQUAINTED {
-            let refused: Vec<&str> = from.texts("refused layers")?;
-            state.policy.refused_layers = refused.into_iter().map(str::to_owned).collect();
-            state.uploads_are_kept = from.flag("word on kept uploads")?;
+        if version >= WITH_TOKENS
+            && let Some(credential) = from.optional("token", UploadCredential::read)?
+        {
+            state.pending.as_mut().ok_or("token")?.upload_credential = Some(credential);
+        }
+        if version >= WITH_ROSTERS {
+            state.policy.refused_layers = names(from, "refused layers")?;
+            state.uploads_are_retained = from.flag("upload retention")?;
             state.roster = from.optional("roster", read_roster)?.map(Arc::new);
         }
-        // Owners who were told that a draw is for one round are not told otherwise behind their backs.
-        let is_kept = form > DRAWN_EACH_ROUND && from.flag("draw by pi")?;
-        state.policy.disclosure = if is_kept { DisclosureMode::Fixed } else { DisclosureMode::PerRound };
-        if form > DRAWN_EACH_ROUND {
-            state.disclosed = from.optional("model of what is disclosed", read_private)?;
+        if version >= WITH_FIXED_DISCLOSURE {
+            if from.flag("disclosure mode")? {
+                state.policy.disclosure = DisclosureMode::Fixed;
+            }
+            state.disclosed = from.optional("model of disclosed items", read_private)?;
         }
-        state.disclosure_secret = match form {
-            ..=PARTED_BY_SECRET => state.secret.clone(),
-            _ => Secret::new(from.array("secret of what is disclosed")?),
+        state.disclosure_secret = match version {
+            WITH_DISCLOSURE_SECRET.. => Secret::new(from.array("disclosure secret")?),
+            _ => state.secret.clone(),
         };
         from.end("end")?;
         Ok(state)
     }
+
+    /// The device's random numbers in a round.
+    pub(crate) fn randomness<'a>(&'a self, model: &'a str, round: RoundId) -> InRound<'a> {
+        self.seeds.in_round(&self.secret, &self.disclosure_secret, model, round)
+    }
+}
+
+fn names(from: &mut Reader<'_>, field: &'static str) -> Read<BTreeSet<String>> {
+    Ok(from.texts::<Vec<_>>(field)?.into_iter().map(str::to_owned).collect())
 }
 
 pub(crate) fn new_ledger(bounds: &Bounds) -> Ledger {
@@ -222,7 +224,7 @@ fn read_ledger(bytes: &[u8], bounds: &Bounds) -> Read<Ledger> {
         return Ok(new_ledger(bounds));
     }
     let ledger = Ledger::decode(bytes).map_err(|_| "ledger")?;
-    // One that has entries keeps them, whatever the bounds say: they are the owner's.
+    // A ledger with entries keeps them, whatever the bounds say: they are the owner's.
     Ok(ledger.bound_to(bounds.ledger_bytes.unwrap_or(Bounds::default().ledger_bytes.unwrap_or(0))))
 }
 
@@ -287,7 +289,6 @@ fn write_policy(policy: &Policy, out: &mut Writer) {
 }
 
 fn read_policy(from: &mut Reader<'_>) -> Read<Policy> {
-    let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
     let mut policy = Policy::new(f64::from_bits(from.number("pi")?)).map_err(|_| "pi")?;
     match from.byte("participation")? {
         0 => (),
@@ -298,10 +299,10 @@ fn read_policy(from: &mut Reader<'_>) -> Read<Policy> {
     policy.samples = from.flag("policy on samples")?;
     policy.criteria = match from.flag("policy on criteria")? {
         false => Reportable::All,
-        true => Reportable::Only(names(from.texts("policy on criteria")?)),
+        true => Reportable::Only(names(from, "policy on criteria")?),
     };
     policy.least_cohort = u32::try_from(from.number("least cohort")?).map_err(|_| "least cohort")?;
-    policy.required_layers = names(from.texts("required layers")?);
+    policy.required_layers = names(from, "required layers")?;
     Ok(policy)
 }
 
@@ -366,10 +367,10 @@ mod tests {
             policy,
             hidden: ["x".to_owned()].into(),
             ledger: new_ledger(&Bounds::default()),
-            history: Arc::new(History::of_ids(["a", "b"])),
+            history: Arc::new(History::from_ids(["a", "b"])),
             private: Some(PrivateModel { model: model.clone(), values: vec![0.1, -2.5e-30] }),
             disclosed: Some(PrivateModel { model, values: vec![0.5] }),
-            answered: Some(RoundId(9)),
+            last_round: Some(RoundId(9)),
             pending: Some(Pending {
                 round: RoundId(9),
                 bytes: vec![1, 2, 3].into(),
@@ -378,21 +379,23 @@ mod tests {
                     crate::upload_credential::tests::issuer(9).key(),
                 )),
             }),
-            sealing: Some(Sealing::begin(terms, (3, [8; 32]), None, vec![1, u32::MAX, 7]).unwrap()),
+            sealing: Some(
+                Sealing::secure_aggregation(terms, (3, [8; 32]), None, vec![1, u32::MAX, 7]).unwrap(),
+            ),
             key: Some([9; 32]),
-            uploads_are_kept: true,
+            uploads_are_retained: true,
             roster: Some(Arc::new([[1; 32], [2; 32]].into())),
         }
     }
 
     #[test]
-    fn states_from_before_seals_tokens_rosters_and_kept_draws_are_read() {
+    fn reads_earlier_versions() {
         let pending =
             Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), upload_credential: None });
         let mut state = State {
             sealing: None,
             key: None,
-            uploads_are_kept: false,
+            uploads_are_retained: false,
             pending,
             roster: None,
             disclosed: None,
@@ -403,24 +406,24 @@ mod tests {
         state.policy.disclosure = DisclosureMode::PerRound;
         let mut older = state.encode();
         assert_eq!(older.split_off(older.len() - 32), [7; 32]);
-        older[0] = PARTED_BY_SECRET;
+        older[0] = 5;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!((older.pop(), older.pop()), (Some(0), Some(0)));
-        older[0] = DRAWN_EACH_ROUND;
+        older[0] = 4;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!(older.split_off(older.len() - 10), [0; 10]);
-        older[0] = UNACQUAINTED;
+        older[0] = 3;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!(older.pop(), Some(0));
-        older[0] = NAMED;
+        older[0] = 2;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!((older.pop(), older.pop()), (Some(0), Some(0)));
-        older[0] = UNSEALED;
+        older[0] = 1;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
     }
 
     #[test]
-    fn what_is_stored_comes_back() {
+    fn encoding_round_trips_and_newer_versions_are_rejected() {
         let bounds = Bounds::default();
         for membership in [
             Membership::Enrolling { token: "t".to_owned() },
@@ -440,7 +443,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damage_is_an_error_or_another_state_and_never_a_panic(at in 0usize..400, to in any::<u8>()) {
+        fn damaged_states_never_panic(at in 0usize..400, to in any::<u8>()) {
             let bounds = Bounds::default();
             let mut bytes = state().encode();
             let at = at % bytes.len();

@@ -1,21 +1,21 @@
-//! Where a device keeps what must survive.
+//! Where a device stores what must survive.
 
 use crate::Items;
 use sottovoce_protocol::SharedModel;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use thiserror::Error;
 
 /// A store that cannot be read or written. Nothing was overwritten.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The file system says no.
+    /// The file system failed.
     #[error("{doing} {path}: {error}")]
     Io {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// With which file.
+        /// The file.
         path: String,
-        /// Why not.
+        /// The cause.
         error: std::io::Error,
     },
     /// Another process uses the folder.
@@ -24,13 +24,13 @@ pub enum StoreError {
         /// The folder.
         path: String,
     },
-    /// The file was sealed with another key.
-    #[error("{path} was sealed with another key than the one given")]
+    /// The file was encrypted under another key.
+    #[error("{path} was encrypted under another key than the one given")]
     Key {
         /// The file.
         path: String,
     },
-    /// The file is not as it was written.
+    /// The file is damaged.
     #[error("{path} is damaged: {what}")]
     Damaged {
         /// The file.
@@ -38,66 +38,65 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
-    /// The machine gives no random numbers.
+    /// The operating system gives no random numbers.
     #[error("no random numbers: {what}")]
     Random {
-        /// Why not.
+        /// The cause.
         what: String,
     },
-    /// A store of the embedder's failed.
+    /// A store of the embedder failed.
     #[error("{0}")]
     Other(String),
 }
 
-/// Where a device keeps its state. The small state is one block that changes whole or not at all; shared model and catalog,
-/// which are large and can be had again, are kept apart from it.
+/// Where a device stores its state. The state is one small block that changes atomically; shared model and catalog, which are
+/// large and can be downloaded again, are stored apart from it.
 pub trait Store: Send {
-    /// The state kept last.
+    /// The state committed last.
     ///
     /// # Errors
     /// If there is one that cannot be read.
     fn load(&mut self) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Keeps a state in the place of the one before: when this returns, it survives whatever happens; if it fails, the one
-    /// before is still there.
+    /// Replaces the state, atomically and durably: if this fails, the earlier state is still there.
     ///
     /// # Errors
-    /// If it cannot be kept.
+    /// If it cannot be written.
     fn commit(&mut self, state: &[u8]) -> Result<(), StoreError>;
 
-    /// The shared model kept last.
+    /// The shared model saved last.
     ///
     /// # Errors
     /// If there is one that cannot be read.
-    fn model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError>;
+    fn load_model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError>;
 
-    /// Keeps a shared model.
+    /// Replaces the shared model.
     ///
     /// # Errors
-    /// If it cannot be kept.
-    fn keep_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError>;
+    /// If it cannot be written.
+    fn save_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError>;
 
-    /// Throws shared model and catalog away, before another device begins here.
-    ///
-    /// # Errors
-    /// If they cannot be removed.
-    fn forget(&mut self) -> Result<(), StoreError>;
-
-    /// The catalog kept last.
+    /// The catalog saved last.
     ///
     /// # Errors
     /// If there is one that cannot be read.
-    fn items(&mut self) -> Result<Option<Arc<Items>>, StoreError>;
+    fn load_catalog(&mut self) -> Result<Option<Arc<Items>>, StoreError>;
 
-    /// Keeps a catalog.
+    /// Replaces the catalog.
     ///
     /// # Errors
-    /// If it cannot be kept.
-    fn keep_items(&mut self, items: &Arc<Items>) -> Result<(), StoreError>;
+    /// If it cannot be written.
+    fn save_catalog(&mut self, items: &Arc<Items>) -> Result<(), StoreError>;
+
+    /// Deletes shared model and catalog, before another device enrols here.
+    ///
+    /// # Errors
+    /// If they cannot be deleted.
+    fn clear_downloads(&mut self) -> Result<(), StoreError>;
 }
 
-/// Keeps everything in memory: for fleets, tests, and devices that begin anew each time. ModelCache and catalogs are shared with
-/// whoever else holds them.
+/// Stores everything in memory: for fleets, tests, and devices that start afresh each time. Models and catalogs are shared
+/// with whoever else holds them.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     state: Option<Vec<u8>>,
@@ -106,7 +105,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Empty.
+    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }
@@ -118,79 +117,84 @@ impl Store for MemoryStore {
     }
 
     fn commit(&mut self, state: &[u8]) -> Result<(), StoreError> {
-        let kept = self.state.get_or_insert_default();
-        kept.clear();
-        kept.extend_from_slice(state);
+        let stored = self.state.get_or_insert_default();
+        stored.clear();
+        stored.extend_from_slice(state);
         Ok(())
     }
 
-    fn model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError> {
+    fn load_model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError> {
         Ok(self.model.clone())
     }
 
-    fn keep_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError> {
+    fn save_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError> {
         self.model = Some(Arc::clone(model));
         Ok(())
     }
 
-    fn forget(&mut self) -> Result<(), StoreError> {
-        (self.model, self.items) = (None, None);
-        Ok(())
-    }
-
-    fn items(&mut self) -> Result<Option<Arc<Items>>, StoreError> {
+    fn load_catalog(&mut self) -> Result<Option<Arc<Items>>, StoreError> {
         Ok(self.items.clone())
     }
 
-    fn keep_items(&mut self, items: &Arc<Items>) -> Result<(), StoreError> {
+    fn save_catalog(&mut self, items: &Arc<Items>) -> Result<(), StoreError> {
         self.items = Some(Arc::clone(items));
+        Ok(())
+    }
+
+    fn clear_downloads(&mut self) -> Result<(), StoreError> {
+        (self.model, self.items) = (None, None);
         Ok(())
     }
 }
 
-/// One store that several hold, one after the other: what a device killed and begun anew finds again.
-impl<S: Store> Store for Arc<std::sync::Mutex<S>> {
+/// A store that outlives the device: a device opened again finds what the one before has stored.
+impl<S: Store> Store for Arc<Mutex<S>> {
     fn load(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
-        locked(self)?.load()
+        lock(self)?.load()
     }
 
     fn commit(&mut self, state: &[u8]) -> Result<(), StoreError> {
-        locked(self)?.commit(state)
+        lock(self)?.commit(state)
     }
 
-    fn model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError> {
-        locked(self)?.model()
+    fn load_model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError> {
+        lock(self)?.load_model()
     }
 
-    fn keep_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError> {
-        locked(self)?.keep_model(model)
+    fn save_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError> {
+        lock(self)?.save_model(model)
     }
 
-    fn forget(&mut self) -> Result<(), StoreError> {
-        locked(self)?.forget()
+    fn load_catalog(&mut self) -> Result<Option<Arc<Items>>, StoreError> {
+        lock(self)?.load_catalog()
     }
 
-    fn items(&mut self) -> Result<Option<Arc<Items>>, StoreError> {
-        locked(self)?.items()
+    fn save_catalog(&mut self, items: &Arc<Items>) -> Result<(), StoreError> {
+        lock(self)?.save_catalog(items)
     }
 
-    fn keep_items(&mut self, items: &Arc<Items>) -> Result<(), StoreError> {
-        locked(self)?.keep_items(items)
+    fn clear_downloads(&mut self) -> Result<(), StoreError> {
+        lock(self)?.clear_downloads()
     }
 }
 
-fn locked<S>(store: &std::sync::Mutex<S>) -> Result<std::sync::MutexGuard<'_, S>, StoreError> {
-    store
-        .lock()
-        .map_err(|_| StoreError::Other("another holder of this store broke off in the middle".to_owned()))
+fn lock<S>(store: &Mutex<S>) -> Result<MutexGuard<'_, S>, StoreError> {
+    store.lock().map_err(|_| StoreError::Other("another user of this store panicked".to_owned()))
 }
-/// A device's secret, from the machine's random numbers.
+
+/// Random bytes of the operating system.
+#[cfg(feature = "files")]
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], StoreError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| StoreError::Random { what: error.to_string() })?;
+    Ok(bytes)
+}
+
+/// A secret for a new device, from the operating system's random numbers.
 ///
 /// # Errors
-/// If the machine gives none.
+/// If it gives none.
 #[cfg(feature = "files")]
 pub fn random_secret() -> Result<sottovoce_client::Secret, StoreError> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| StoreError::Random { what: error.to_string() })?;
-    Ok(sottovoce_client::Secret::new(bytes))
+    random_bytes().map(sottovoce_client::Secret::new)
 }

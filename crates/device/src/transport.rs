@@ -1,10 +1,10 @@
-//! Requests and answers, without saying how they travel.
+//! Requests and responses, independent of the transport.
 
 use serde_json::Value;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// What to do with the resource.
+/// HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Read.
@@ -16,7 +16,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As HTTP writes it.
+    /// Its name in HTTP.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -32,25 +32,25 @@ pub const WIRE: &str = "application/vnd.sottovoce";
 /// A request of a device to its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What to do.
+    /// The method.
     pub method: Method,
-    /// With what: a path from the server's root on.
+    /// Path from the server's root.
     pub path: String,
-    /// The token or credential to prove oneself with.
+    /// Bearer token: the enrolment token or the device's credential.
     pub bearer: Option<String>,
-    /// A round's one-time token, for the header `sottovoce-token`. Such a request has no bearer, and should not go over a
-    /// connection that has carried one.
+    /// One-time token of an anonymous upload, for the header `sottovoce-token`. Such a request has no bearer, and should not
+    /// use a connection that has carried one.
     pub round_token: Option<String>,
-    /// Under which the server knows the request when it comes again.
+    /// By which the server recognises a repeated request.
     pub idempotency_key: Option<String>,
     /// A protocol message, of type [`WIRE`]; empty for none.
     pub body: Arc<[u8]>,
-    /// Most bytes of an answer's body; a transport refuses longer ones.
-    pub most: u64,
+    /// Limit on the response's body; a transport rejects longer ones.
+    pub max_response_bytes: u64,
 }
 
 impl Request {
-    pub(crate) fn new(method: Method, path: String, most: u64) -> Self {
+    pub(crate) fn new(method: Method, path: String, max_response_bytes: u64) -> Self {
         Self {
             method,
             path,
@@ -58,7 +58,7 @@ impl Request {
             round_token: None,
             idempotency_key: None,
             body: Arc::new([]),
-            most,
+            max_response_bytes,
         }
     }
 
@@ -79,18 +79,18 @@ impl Request {
     }
 }
 
-/// A server's answer.
+/// A response of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
-    /// HTTP's status.
+    /// HTTP status.
     pub status: u16,
-    /// Names in lower case, and values. A transport need not pass on others than [`HEADERS`].
+    /// Names in lower case, and values. A transport need not pass on headers other than [`HEADERS`].
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// Headers that a device looks at.
+/// Headers that a device reads.
 pub const HEADERS: [&str; 5] =
     ["retry-after", "sottovoce-state", "sottovoce-model-digest", "sottovoce-seat", "sottovoce-went-back"];
 
@@ -100,13 +100,13 @@ impl Response {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Seconds after which the server wants to be asked again, a day at most.
+    /// Seconds after which the server asks to be contacted again, a day at most.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         let seconds: u64 = self.header("retry-after")?.trim().parse().ok()?;
         Some(seconds.min(86_400))
     }
 
-    /// What a refusal says: its code and its explanation, both perhaps empty.
+    /// Code and explanation of an error response; either may be empty.
     pub fn problem(&self) -> (String, String) {
         let document: Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let text = |key: &str| document.get(key).and_then(Value::as_str).map(short).unwrap_or_default();
@@ -115,22 +115,22 @@ impl Response {
     }
 }
 
-/// What a server says is disclosed to people and kept in memory: some of it is enough.
+/// A server's text is shown to people and held in memory: without control characters, and of limited length.
 fn short(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(300).collect()
 }
 
-/// No answer came. The server may have acted all the same.
+/// There was no response. The server may have acted all the same.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct TransportError(pub String);
 
-/// Carries a request to the server and its answer back. Shared by all devices of a fleet.
+/// Carries requests to the server and responses back. All devices of a fleet may share one.
 pub trait Transport: Send + Sync {
-    /// Sends, and waits for the answer.
+    /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// If no whole answer came.
+    /// If there was no complete response.
     fn send(&self, request: &Request) -> Result<Response, TransportError>;
 }
 
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_are_read_as_far_as_they_go() {
+    fn reads_problems_and_tolerates_other_bodies() {
         let of = |body: &str| Response { body: body.as_bytes().to_vec(), ..Response::default() }.problem();
         let (code, detail) = of(r#"{"code":"round-closed","title":"t","detail":"too late\u0007"}"#);
         assert_eq!((code.as_str(), detail.as_str()), ("round-closed", "too late"));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_cannot_send_a_device_away_for_ever() {
+    fn retry_after_is_at_most_a_day() {
         let after = |value: &str| {
             let headers = vec![("retry-after".to_owned(), value.to_owned())];
             Response { headers, ..Response::default() }.retry_after()

@@ -1,4 +1,4 @@
-//! An update that leaves without saying whose it is: the one-time token that it needs instead of the credential.
+//! The one-time token that authorises an anonymous upload instead of the device's credential.
 
 use sottovoce_client::Secret;
 use sottovoce_client::bytes::{Read, Reader, Writer};
@@ -6,12 +6,12 @@ use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::tokens::{PublicKey, Scope, Token, TokenError, TokenRequest, TokenResponse, to_hex};
 use sottovoce_protocol::{FederationId, RoundId};
 
-/// A token that is to be asked for, or is there. It is asked for with numbers that follow from the device's secret and the
-/// round, so that a device that was killed asks for the very same.
+/// A token that is to be requested, or was issued. The request's random numbers follow from the device's secret and the
+/// round, so that a device that was killed requests the same token again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UploadCredential {
     federation: FederationId,
-    /// The key in the round's terms, which the token must have been made with.
+    /// The issuer's key in the round's terms, which the token must verify under.
     key: PublicKey,
     token: Option<Token>,
 }
@@ -26,18 +26,23 @@ impl UploadCredential {
         TokenRequest::new(&mut SecureRng::new(secret.key("token", round)), scope)
     }
 
-    /// What the server is asked with: says nothing of the token.
+    /// The blinded request, which reveals nothing about the token.
     pub(crate) fn blinded(&self, secret: &Secret, round: RoundId) -> [u8; 32] {
         self.request(secret, round).blinded().to_bytes()
     }
 
-    /// With the token, if the server made it with the key of the terms.
-    pub(crate) fn finish(&self, secret: &Secret, round: RoundId, answer: &[u8]) -> Result<Self, TokenError> {
-        let token = self.request(secret, round).finalize(&TokenResponse::from_bytes(answer)?, &self.key)?;
+    /// Unblinds the issued token, if it verifies under the key of the terms.
+    pub(crate) fn finish(
+        &self,
+        secret: &Secret,
+        round: RoundId,
+        response: &[u8],
+    ) -> Result<Self, TokenError> {
+        let token = self.request(secret, round).finalize(&TokenResponse::from_bytes(response)?, &self.key)?;
         Ok(Self { token: Some(token), ..*self })
     }
 
-    /// The token as it is sent, once it is there.
+    /// The token as text, once it was issued.
     pub(crate) fn text(&self) -> Option<String> {
         self.token.map(|token| to_hex(&token.to_bytes()))
     }
@@ -70,22 +75,21 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_killed_device_asks_for_the_same_token_and_takes_none_of_another_key() {
+    fn repeats_the_same_request_and_rejects_tokens_of_another_key() {
         let (secret, round) = (Secret::new([7; 32]), RoundId(9));
-        let (issuer, upload_credential) =
-            (issuer(9), UploadCredential::new(FederationId(3), issuer(9).key()));
-        let blinded = upload_credential.blinded(&secret, round);
-        assert_eq!(upload_credential.blinded(&secret, round), blinded);
-        assert_ne!(upload_credential.blinded(&secret, RoundId(10)), blinded);
+        let (issuer, credential) = (issuer(9), UploadCredential::new(FederationId(3), issuer(9).key()));
+        let blinded = credential.blinded(&secret, round);
+        assert_eq!(credential.blinded(&secret, round), blinded);
+        assert_ne!(credential.blinded(&secret, RoundId(10)), blinded);
         let evaluate = |seed: u8| {
             let blinded = BlindedElement::from_bytes(&blinded).unwrap();
             issuer.evaluate(&blinded, &mut SecureRng::new([seed; 32])).to_bytes()
         };
-        let got = upload_credential.finish(&secret, round, &evaluate(1)).unwrap();
-        assert_eq!(upload_credential.finish(&secret, round, &evaluate(2)).unwrap(), got);
+        let got = credential.finish(&secret, round, &evaluate(1)).unwrap();
+        assert_eq!(credential.finish(&secret, round, &evaluate(2)).unwrap(), got);
         issuer.check(&got.token.unwrap()).unwrap();
         let other = UploadCredential::new(FederationId(3), tests::issuer(8).key());
         assert_eq!(other.finish(&secret, round, &evaluate(1)), Err(TokenError::WrongKey));
-        assert!(upload_credential.finish(&secret, round, b"").is_err());
+        assert!(credential.finish(&secret, round, b"").is_err());
     }
 }

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Fault, Kept, Server, enrolment, go, options};
+use common::{Fault, Server, SharedStore, enrolment, go, options};
 use proptest::prelude::{Strategy, any, prop, prop_assert_eq, proptest};
-use sottovoce_device::{Device, Items, Membership, Next, Rest, Store, StoreError};
+use sottovoce_device::{Device, Items, Membership, NextStep, Store, StoreError, WaitReason};
 use sottovoce_protocol::SharedModel;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,55 +14,55 @@ const ROUNDS: u64 = 3;
 const DEVICES: u64 = 2;
 
 /// Updates by device and round, and private models.
-type Came = (BTreeMap<(u64, u64), Vec<u8>>, Vec<Vec<f32>>);
+type Outcome = (BTreeMap<(u64, u64), Vec<u8>>, Vec<Vec<f32>>);
 
 /// A store that fails at given commits, before or after it has kept them.
 #[derive(Clone, Default)]
-struct Fails {
-    kept: Kept,
+struct FailingStore {
+    inner: SharedStore,
     /// One a commit to come: whether it fails, and whether it keeps all the same.
     plan: Arc<Mutex<Vec<Option<bool>>>>,
 }
 
-impl Store for Fails {
+impl Store for FailingStore {
     fn load(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.kept.load()
+        self.inner.load()
     }
 
     fn commit(&mut self, state: &[u8]) -> Result<(), StoreError> {
         let mut plan = self.plan.lock().unwrap();
         let fails = if plan.is_empty() { None } else { plan.remove(0) };
         if fails != Some(false) {
-            self.kept.commit(state)?;
+            self.inner.commit(state)?;
         }
         fails.map_or(Ok(()), |_| Err(StoreError::Other("killed".to_owned())))
     }
 
-    fn model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError> {
-        self.kept.model()
+    fn load_model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError> {
+        self.inner.load_model()
     }
 
-    fn keep_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError> {
-        self.kept.keep_model(model)
+    fn save_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError> {
+        self.inner.save_model(model)
     }
 
-    fn forget(&mut self) -> Result<(), StoreError> {
-        self.kept.forget()
+    fn clear_downloads(&mut self) -> Result<(), StoreError> {
+        self.inner.clear_downloads()
     }
 
-    fn items(&mut self) -> Result<Option<Arc<Items>>, StoreError> {
-        self.kept.items()
+    fn load_catalog(&mut self) -> Result<Option<Arc<Items>>, StoreError> {
+        self.inner.load_catalog()
     }
 
-    fn keep_items(&mut self, items: &Arc<Items>) -> Result<(), StoreError> {
-        self.kept.keep_items(items)
+    fn save_catalog(&mut self, items: &Arc<Items>) -> Result<(), StoreError> {
+        self.inner.save_catalog(items)
     }
 }
 
 /// Runs a federation to its end; a device whose store fails is thrown away and opened anew, as after a kill.
-fn run(faults: Vec<Option<Fault>>, kills: &[Option<bool>]) -> Came {
+fn run(faults: Vec<Option<Fault>>, kills: &[Option<bool>]) -> Outcome {
     let server = Server::new();
-    let stores: Vec<Fails> = (0..DEVICES).map(|_| Fails::default()).collect();
+    let stores: Vec<FailingStore> = (0..DEVICES).map(|_| FailingStore::default()).collect();
     let enrol = |user: u64| {
         let store = stores[user as usize].clone();
         Device::enrol(Box::new(store), enrolment(user), options()).unwrap()
@@ -81,8 +81,8 @@ fn run(faults: Vec<Option<Fault>>, kills: &[Option<bool>]) -> Came {
                 || devices[user].has_pending()
             {
                 clock += match devices[user].step(&*server, clock) {
-                    Ok(Next::After(rest, _)) => rest,
-                    Ok(Next::Never(end)) => panic!("{end}"),
+                    Ok(NextStep::Wait(rest, _)) => rest,
+                    Ok(NextStep::Stop(end)) => panic!("{end}"),
                     Err(_) => {
                         devices[user] = Device::open(Box::new(stores[user].clone()), options()).unwrap();
                         Duration::ZERO
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[test]
-fn a_kill_at_each_commit_gives_the_same_bytes() {
+fn a_kill_at_any_commit_changes_nothing() {
     let expected = run(Vec::new(), &[]);
     for at in 0..3 * ROUNDS as usize {
         for keeps in [false, true] {
@@ -132,13 +132,13 @@ fn a_kill_at_each_commit_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_lost_answer_to_an_enrolment_makes_no_second_device() {
+fn a_lost_enrolment_response_makes_no_second_device() {
     let server = Server::new();
-    let store = Kept::default();
+    let store = SharedStore::default();
     let mut device = Device::enrol(Box::new(store.clone()), enrolment(0), options()).unwrap();
     server.with(|world| world.faults = vec![None, Some(Fault::After)]);
     let next = device.step(&*server, Duration::ZERO).unwrap();
-    assert!(matches!(next, Next::After(_, Rest::Failed { times: 1, .. })));
+    assert!(matches!(next, NextStep::Wait(_, WaitReason::Failed { times: 1, .. })));
     // Killed and begun anew, it asks under the same key.
     drop(device);
     let mut device = Device::open(Box::new(store), options()).unwrap();
@@ -148,7 +148,7 @@ fn a_lost_answer_to_an_enrolment_makes_no_second_device() {
 }
 
 #[test]
-fn failures_in_a_row_make_longer_rests_and_success_ends_them() {
+fn backs_off_after_failures_until_success() {
     let server = Server::new();
     let (mut device, _) = common::device(0);
     server.with(|world| world.faults = vec![Some(Fault::Before); 8]);
@@ -156,12 +156,12 @@ fn failures_in_a_row_make_longer_rests_and_success_ends_them() {
     let mut rests = Vec::new();
     loop {
         match device.step(&*server, clock).unwrap() {
-            Next::After(rest, Rest::Failed { .. }) => {
+            NextStep::Wait(rest, WaitReason::Failed { .. }) => {
                 rests.push(rest);
                 clock += rest;
             }
             next => {
-                assert!(matches!(next, Next::After(_, Rest::Done { .. })));
+                assert!(matches!(next, NextStep::Wait(_, WaitReason::UpdateAccepted { .. })));
                 break;
             }
         }

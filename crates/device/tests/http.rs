@@ -4,7 +4,7 @@ mod common;
 
 use common::{Fault, Server, enrolment, http, options};
 use sottovoce_device::{
-    Device, FileStore, HttpOptions, HttpTransport, Key, Method, Next, Request, Rest, Transport,
+    Device, FileStore, HttpOptions, HttpTransport, Key, Method, NextStep, Request, Transport, WaitReason,
 };
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const NOW: Duration = Duration::from_secs(1_000_000);
 
-fn get(most: u64) -> Request {
+fn get(max_response_bytes: u64) -> Request {
     let path = "/v1/federations/films/catalog".to_owned();
     Request {
         method: Method::Get,
@@ -23,12 +23,12 @@ fn get(most: u64) -> Request {
         round_token: None,
         idempotency_key: None,
         body: Arc::new([]),
-        most,
+        max_response_bytes,
     }
 }
 
 #[test]
-fn a_device_in_a_folder_takes_part_over_http_and_goes_on_after_a_restart() {
+fn takes_part_over_http_and_survives_restarts() {
     let server = Server::new();
     let transport = HttpTransport::new(&http::serve(server.clone()), &HttpOptions::default()).unwrap();
     let place = tempfile::tempdir().unwrap();
@@ -38,10 +38,16 @@ fn a_device_in_a_folder_takes_part_over_http_and_goes_on_after_a_restart() {
         // The answer to each upload is lost once; the device is begun anew, and sends the same bytes.
         let before_upload = if round == 0 { 4 } else { 2 };
         server.with(|world| world.faults = [vec![None; before_upload], vec![Some(Fault::After)]].concat());
-        assert!(matches!(device.step(&transport, NOW).unwrap(), Next::After(_, Rest::Failed { .. })));
+        assert!(matches!(
+            device.step(&transport, NOW).unwrap(),
+            NextStep::Wait(_, WaitReason::Failed { .. })
+        ));
         drop(device);
         device = Device::open(open(), options()).unwrap();
-        assert_eq!(device.step(&transport, NOW).unwrap(), Next::After(Duration::ZERO, Rest::Done { round }));
+        assert_eq!(
+            device.step(&transport, NOW).unwrap(),
+            NextStep::Wait(Duration::ZERO, WaitReason::UpdateAccepted { round })
+        );
         assert_eq!(server.with(|world| world.updates[&(0, round)].2), 2);
         server.close_round();
     }
@@ -50,7 +56,7 @@ fn a_device_in_a_folder_takes_part_over_http_and_goes_on_after_a_restart() {
 }
 
 #[test]
-fn answers_past_the_limit_are_not_taken() {
+fn rejects_responses_past_the_limit() {
     let server = Server::new();
     let transport = HttpTransport::new(&http::serve(server), &HttpOptions::default()).unwrap();
     assert_eq!(transport.send(&get(1 << 20)).unwrap().status, 200);
@@ -73,9 +79,9 @@ fn answers(with: &'static [u8]) -> String {
 }
 
 #[test]
-fn redirects_are_not_followed_and_slow_answers_are_given_up() {
+fn does_not_follow_redirects_and_times_out() {
     let elsewhere = answers(b"HTTP/1.1 307 x\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
-    let options = HttpOptions { whole: Duration::from_millis(500), ..HttpOptions::default() };
+    let options = HttpOptions { request_timeout: Duration::from_millis(500), ..HttpOptions::default() };
     let transport = HttpTransport::new(&elsewhere, &options).unwrap();
     assert_eq!(transport.send(&get(100)).unwrap().status, 307);
     let slow = answers(b"HTTP/1.1 200 x\r\ncontent-length: 50\r\n\r\nhalf");

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{Fault, ITEMS, Kept, Server, device, enrolment, options};
+use common::{Fault, ITEMS, Server, SharedStore, device, enrolment, options};
 use sottovoce_device::{
-    Conditions, Device, DeviceError, End, Enrolment, History, Membership, MemoryStore, Next, Options, Rest,
-    Secret, Seeds,
+    Conditions, Device, DeviceError, Enrolment, History, Membership, MemoryStore, NextStep, Options, Secret,
+    Seeds, StopReason, WaitReason,
 };
 use sottovoce_protocol::{Policy, PolicyError, PrivacyLayer, Received, Refusal, Reportable, codec};
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use std::time::Duration;
 
 const NOW: Duration = Duration::from_secs(1_000_000);
 
-fn done(round: u64) -> Next {
-    Next::After(Duration::ZERO, Rest::Done { round })
+fn done(round: u64) -> NextStep {
+    NextStep::Wait(Duration::ZERO, WaitReason::UpdateAccepted { round })
 }
 
 /// What is strange about the server, what its owner tells the device, and what the device says.
 type Case = (fn(&mut common::World), fn(&mut Device), Refusal);
 
 #[test]
-fn what_the_owner_does_not_want_is_refused_with_its_reason() {
+fn declines_terms_that_the_policy_or_the_device_rejects() {
     let cases: [Case; 7] = [
         (
             |_| (),
@@ -87,11 +87,14 @@ fn what_the_owner_does_not_want_is_refused_with_its_reason() {
         let (mut device, _) = device(0);
         choose(&mut device);
         let next = device.step(&*server, NOW).unwrap();
-        assert!(matches!(next, Next::After(_, Rest::Declined { round: 0, .. })), "{number}: {next:?}");
-        assert_eq!(server.with(|world| world.refusals.clone()), [(0, expected)], "{number}");
-        // RoundInvitation again, it does not say so again, and rests.
         assert!(
-            matches!(device.step(&*server, NOW).unwrap(), Next::After(_, Rest::Failed { .. })),
+            matches!(next, NextStep::Wait(_, WaitReason::Declined { round: 0, .. })),
+            "{number}: {next:?}"
+        );
+        assert_eq!(server.with(|world| world.refusals.clone()), [(0, expected)], "{number}");
+        // Invited again, it does not decline again, and waits.
+        assert!(
+            matches!(device.step(&*server, NOW).unwrap(), NextStep::Wait(_, WaitReason::Failed { .. })),
             "{number}"
         );
         assert_eq!(server.with(|world| world.refusals.len()), 1);
@@ -105,25 +108,25 @@ fn keeps_uploads(world: &mut common::World) {
 }
 
 #[test]
-fn who_puts_up_with_kept_uploads_takes_part_and_remembers_what_the_server_said() {
+fn records_whether_the_server_retains_uploads() {
     let server = Server::new();
     let (mut device, _) = device(0);
-    assert!(!device.uploads_are_kept());
+    assert!(!device.uploads_are_retained());
     server.with(keeps_uploads);
     assert_eq!(device.step(&*server, NOW).unwrap(), done(0));
-    assert!(device.uploads_are_kept());
+    assert!(device.uploads_are_retained());
     server.close_round();
     server.with(|world| drop(world.terms.privacy.layers.pop()));
     assert_eq!(device.step(&*server, NOW).unwrap(), done(1));
-    assert!(!device.uploads_are_kept());
+    assert!(!device.uploads_are_retained());
 }
 
 #[test]
-fn nobody_without_a_history_takes_part_and_a_later_import_changes_that() {
+fn declines_without_a_history_until_one_is_imported() {
     let server = Server::new();
     let enrolment = sottovoce_device::Enrolment { history: sottovoce_device::History::new(), ..enrolment(0) };
     let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, options()).unwrap();
-    assert!(matches!(device.step(&*server, NOW).unwrap(), Next::After(_, Rest::Declined { .. })));
+    assert!(matches!(device.step(&*server, NOW).unwrap(), NextStep::Wait(_, WaitReason::Declined { .. })));
     assert_eq!(server.with(|world| world.refusals.clone()), [(0, Refusal::NoHistory)]);
     assert!(matches!(device.recommend(5), Err(DeviceError::NoModel)));
     let imported = device.import([("i3", Some(1)), ("i4", None), ("i3", None), ("other", None)]).unwrap();
@@ -135,7 +138,7 @@ fn nobody_without_a_history_takes_part_and_a_later_import_changes_that() {
 }
 
 #[test]
-fn a_device_rests_while_conditions_or_its_owner_say_so() {
+fn waits_for_conditions_and_while_paused() {
     struct Charging(Arc<AtomicBool>);
     impl Conditions for Charging {
         fn may_train(&self) -> bool {
@@ -146,12 +149,12 @@ fn a_device_rests_while_conditions_or_its_owner_say_so() {
     let charging = Arc::new(AtomicBool::new(false));
     let options = Options { conditions: Box::new(Charging(charging.clone())), ..options() };
     let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment(0), options).unwrap();
-    assert!(matches!(device.step(&*server, NOW).unwrap(), Next::After(_, Rest::Conditions)));
+    assert!(matches!(device.step(&*server, NOW).unwrap(), NextStep::Wait(_, WaitReason::Conditions)));
     assert_eq!(server.paths(), ["GET /catalog", "POST /devices"]);
     charging.store(true, Ordering::Relaxed);
     // The update is ready when charging ends; it still goes out.
     server.with(|world| world.faults = vec![None, None, Some(Fault::Before)]);
-    assert!(matches!(device.step(&*server, NOW).unwrap(), Next::After(_, Rest::Failed { .. })));
+    assert!(matches!(device.step(&*server, NOW).unwrap(), NextStep::Wait(_, WaitReason::Failed { .. })));
     charging.store(false, Ordering::Relaxed);
     assert_eq!(device.step(&*server, NOW + Duration::from_secs(9)).unwrap(), done(0));
 
@@ -159,14 +162,14 @@ fn a_device_rests_while_conditions_or_its_owner_say_so() {
     server.close_round();
     charging.store(true, Ordering::Relaxed);
     server.paths();
-    assert!(matches!(device.step(&*server, NOW).unwrap(), Next::After(_, Rest::Paused)));
+    assert!(matches!(device.step(&*server, NOW).unwrap(), NextStep::Wait(_, WaitReason::Paused)));
     assert_eq!(server.paths(), [""; 0]);
     device.set_policy(Policy::resume).unwrap();
     assert_eq!(device.step(&*server, NOW).unwrap(), done(1));
 }
 
 #[test]
-fn a_pause_keeps_a_ready_update_at_home() {
+fn a_pause_discards_the_pending_update() {
     let server = Server::new();
     let (mut device, _) = device(0);
     server.with(|world| world.faults = vec![None, None, None, None, Some(Fault::Before)]);
@@ -180,13 +183,13 @@ fn a_pause_keeps_a_ready_update_at_home() {
 }
 
 #[test]
-fn hidden_items_never_leave_and_what_was_ready_is_given_up() {
+fn hidden_items_never_leave_and_discard_the_pending_update() {
     let server = Server::new();
     let (mut device, store) = device(0);
     device.set_policy(|policy| policy.set_pi(1.0)).unwrap();
     server.with(|world| world.faults = vec![None, None, None, None, Some(Fault::Before)]);
     device.step(&*server, NOW).unwrap();
-    let in_it = device.told().next().unwrap().tables[0].listed.clone().unwrap();
+    let in_it = device.ledger().entries().next().unwrap().tables[0].listed.clone().unwrap();
     device.hide("no such item").unwrap();
     assert!(device.has_pending());
     device.hide(&format!("i{}", in_it[0])).unwrap();
@@ -213,14 +216,14 @@ fn hidden_items_never_leave_and_what_was_ready_is_given_up() {
     device.hide(&ids[1]).unwrap();
     server.close_round();
     let next = device.step(&*server, NOW + Duration::from_secs(300)).unwrap();
-    assert!(matches!(next, Next::After(_, Rest::Declined { round: 4, .. })), "{next:?}");
+    assert!(matches!(next, NextStep::Wait(_, WaitReason::Declined { round: 4, .. })), "{next:?}");
     assert_eq!(server.with(|world| world.refusals.last().cloned()), Some((0, Refusal::NoHistory)));
     assert_ne!(device.private().unwrap(), before);
     assert!(device.unhide(&ids[0]).unwrap() && !device.unhide(&ids[0]).unwrap());
 }
 
 #[test]
-fn criteria_leave_only_if_asked_for_and_allowed() {
+fn criteria_leave_only_if_requested_and_allowed() {
     let reported = |asked: &[&str], allowed: &[&str]| {
         let server = Server::new();
         asked.iter().for_each(|name| server.ask_for(name));
@@ -233,7 +236,7 @@ fn criteria_leave_only_if_asked_for_and_allowed() {
         assert_eq!(device.step(&*server, NOW).unwrap(), done(0));
         let mut received = Received::new(&server.with(|world| world.versions[0].parameters.layout()));
         codec::decode_update(&server.with(|world| world.updates[&(0, 0)].1.clone()), &mut received).unwrap();
-        let told = device.told().next().unwrap();
+        let told = device.ledger().entries().next().unwrap();
         assert_eq!(told.criteria.len(), received.update().criteria().len());
         // With auc, the latest interaction was not learnt from as one.
         (received.update().criteria().to_vec(), received)
@@ -251,7 +254,7 @@ fn criteria_leave_only_if_asked_for_and_allowed() {
 }
 
 #[test]
-fn a_device_recommends_what_its_owner_does_not_have_without_the_network() {
+fn recommends_new_items_without_the_network() {
     let server = Server::new();
     let (mut device, store) = device(0);
     device.step(&*server, NOW).unwrap();
@@ -272,30 +275,30 @@ fn a_device_recommends_what_its_owner_does_not_have_without_the_network() {
 }
 
 #[test]
-fn the_ledger_tells_rounds_and_items() {
+fn the_ledger_lists_rounds_and_items() {
     let server = Server::new();
     let (mut device, _) = device(0);
     for round in 0..3 {
         device.step(&*server, NOW + Duration::from_secs(60 * round)).unwrap();
         server.close_round();
     }
-    let told: Vec<_> = device.told().collect();
+    let told: Vec<_> = device.ledger().entries().collect();
     assert_eq!(told.len(), 3);
     assert_eq!(told[1].when, NOW.as_secs() + 60);
-    let items = device.items_left().unwrap();
-    let times: u64 = items.iter().map(|item| item.left.times).sum();
+    let items = device.disclosed_items().unwrap();
+    let times: u64 = items.iter().map(|item| item.disclosures.times).sum();
     assert_eq!(times, device.ledger().totals().rows);
-    assert!(items.iter().any(|item| item.had) && items.iter().any(|item| !item.had));
-    let disclosed = device.disclosed().unwrap();
+    assert!(items.iter().any(|item| item.in_history) && items.iter().any(|item| !item.in_history));
+    let disclosed = device.fixed_disclosure().unwrap();
     assert!(items.iter().all(|item| item.disclosed == disclosed.contains(&item.row)));
     for item in &items {
-        assert_eq!(device.item_left_of(&item.item).unwrap(), *item);
+        assert_eq!(device.disclosures_of(&item.item).unwrap(), *item);
     }
-    assert!(matches!(device.item_left_of("x"), Err(DeviceError::UnknownItem(_))));
+    assert!(matches!(device.disclosures_of("x"), Err(DeviceError::UnknownItem(_))));
 }
 
 #[test]
-fn withdrawing_is_told_until_it_is_heard_and_lasts() {
+fn withdrawal_is_repeated_until_confirmed_and_lasts() {
     let server = Server::new();
     let (mut device, store) = device(0);
     device.step(&*server, NOW).unwrap();
@@ -303,16 +306,19 @@ fn withdrawing_is_told_until_it_is_heard_and_lasts() {
     server.with(|world| world.faults = vec![Some(Fault::Before), Some(Fault::Busy), Some(Fault::After)]);
     let mut clock = NOW;
     for _ in 0..3 {
-        assert!(matches!(device.step(&*server, clock).unwrap(), Next::After(_, Rest::Failed { .. })));
+        assert!(matches!(
+            device.step(&*server, clock).unwrap(),
+            NextStep::Wait(_, WaitReason::Failed { .. })
+        ));
         clock += Duration::from_secs(60);
     }
     // The server has forgotten the device and says that it does not know it: that is what was wanted.
-    assert_eq!(device.step(&*server, clock).unwrap(), Next::Never(End::Withdrawn));
+    assert_eq!(device.step(&*server, clock).unwrap(), NextStep::Stop(StopReason::Withdrawn));
     assert_eq!(server.with(|world| world.withdrawn.clone()), [0]);
     drop(device);
     let mut device = Device::open(Box::new(store.clone()), options()).unwrap();
     assert_eq!(*device.membership(), Membership::Withdrawn);
-    assert_eq!(device.step(&*server, clock).unwrap(), Next::Never(End::Withdrawn));
+    assert_eq!(device.step(&*server, clock).unwrap(), NextStep::Stop(StopReason::Withdrawn));
     assert!(device.recommend(3).is_ok(), "what is held can still be used");
     assert!(matches!(device.set_policy(Policy::resume), Err(DeviceError::Policy(PolicyError::Withdrawn))));
     // The store can be used for a new enrolment now, and only now.
@@ -324,26 +330,26 @@ fn withdrawing_is_told_until_it_is_heard_and_lasts() {
 }
 
 /// What a device shows that enrols into this store with this secret, takes part and leaves.
-fn shown_in(server: &Server, store: &Kept, secret: u8) -> Vec<u32> {
+fn disclosed_by(server: &Server, store: &SharedStore, secret: u8) -> Vec<u32> {
     let ids: Vec<String> = (0..ITEMS / 2).map(|item| format!("i{item}")).collect();
-    let (secret, history) = (Secret::new([secret; 32]), History::of_ids(ids.iter().map(String::as_str)));
+    let (secret, history) = (Secret::new([secret; 32]), History::from_ids(ids.iter().map(String::as_str)));
     let new = Enrolment { seeds: Seeds::Own, secret, history, ..enrolment(0) };
     let mut device = Device::enrol(Box::new(store.clone()), new, options()).unwrap();
     assert_eq!(device.join(server, NOW).unwrap(), None);
-    let disclosed = device.disclosed().unwrap();
+    let disclosed = device.fixed_disclosure().unwrap();
     device.withdraw().unwrap();
-    assert_eq!(device.step(server, NOW).unwrap(), Next::Never(End::Withdrawn));
+    assert_eq!(device.step(server, NOW).unwrap(), NextStep::Stop(StopReason::Withdrawn));
     disclosed
 }
 
 /// A server that shuts people out does not get to see more of them when they come back.
 #[test]
-fn who_enrols_again_shows_the_same_items() {
-    let (server, store) = (Server::new(), Kept::default());
-    let first = shown_in(&server, &store, 1);
+fn enrolling_again_discloses_the_same_items() {
+    let (server, store) = (Server::new(), SharedStore::default());
+    let first = disclosed_by(&server, &store, 1);
     assert!(!first.is_empty() && first.len() < ITEMS / 2);
     for secret in 2..6 {
-        assert_eq!(shown_in(&server, &store, secret), first);
+        assert_eq!(disclosed_by(&server, &store, secret), first);
     }
-    assert_ne!(shown_in(&server, &Kept::default(), 2), first, "a new store parts anew");
+    assert_ne!(disclosed_by(&server, &SharedStore::default(), 2), first, "a new store parts anew");
 }

@@ -3,9 +3,12 @@
 mod common;
 
 use common::{Fault, ITEMS, Server, device, enrolment, go, history, options, sharing, spec};
+use sottovoce_client::LoadedModel;
 use sottovoce_core::Rng;
-use sottovoce_device::{Device, DeviceError, End, Items, MemoryStore, Next, Options, Rest, SharedCache};
-use sottovoce_models::{DevicePart, Task, fpl};
+use sottovoce_device::{
+    Device, DeviceError, Items, MemoryStore, NextStep, Options, SharedCache, StopReason, WaitReason,
+};
+use sottovoce_models::federated::TrainInput;
 use sottovoce_privacy::tokens::{Issuer, Scope};
 use sottovoce_protocol::{
     DisclosureSeeds, FederationId, Ledger, Policy, RoundId, RoundTerms, Trained, codec,
@@ -15,8 +18,8 @@ use std::time::Duration;
 
 const NOW: Duration = Duration::from_secs(1_000_000);
 
-fn done(round: u64) -> Next {
-    Next::After(Duration::ZERO, Rest::Done { round })
+fn done(round: u64) -> NextStep {
+    NextStep::Wait(Duration::ZERO, WaitReason::UpdateAccepted { round })
 }
 
 #[test]
@@ -27,11 +30,11 @@ fn a_round_is_check_in_download_training_and_upload() {
     let expected =
         ["GET /catalog", "POST /devices", "POST /check-in", "GET /models/0", "POST /rounds/0/updates"];
     assert_eq!(server.paths(), expected);
-    let idle = Next::After(Duration::from_secs(7), Rest::Idle { state: "done".to_owned() });
+    let idle = NextStep::Wait(Duration::from_secs(7), WaitReason::NoRound { state: "done".to_owned() });
     assert_eq!(device.step(&*server, NOW).unwrap(), idle);
     // It does not come back before it was asked to.
     assert!(
-        matches!(device.step(&*server, NOW + Duration::from_secs(6)).unwrap(), Next::After(rest, _) if rest == Duration::from_secs(1))
+        matches!(device.step(&*server, NOW + Duration::from_secs(6)).unwrap(), NextStep::Wait(rest, _) if rest == Duration::from_secs(1))
     );
     server.close_round();
     assert_eq!(device.step(&*server, NOW + Duration::from_secs(7)).unwrap(), done(1));
@@ -50,12 +53,12 @@ fn simulated(
     let items = Items::parse(common::catalog().into_bytes()).unwrap();
     let mut rows: Vec<u32> = history(user).iter().map(|(id, _)| items.find(id).unwrap()).collect();
     rows.sort_unstable();
-    let part = fpl::Device::from_spec(&spec()).unwrap();
+    let client = LoadedModel::load(&spec(), None).unwrap().model().client(None);
     let root = Rng::new(3).stream("fpl", 0);
-    let mut private = vec![0.0; part.private_values()];
-    part.start(&mut private, &mut root.stream("private", user));
-    let mut shown_private = vec![0.0; part.private_values()];
-    part.start(&mut shown_private, &mut root.stream("disclosed", user));
+    let mut private = vec![0.0; client.private_values()];
+    client.init_private(&mut private, &mut root.stream("private", user));
+    let mut disclosed_private = vec![0.0; client.private_values()];
+    client.init_private(&mut disclosed_private, &mut root.stream("shown", user));
     let (policy, kept) = (Policy::new(0.6).unwrap(), root.stream("kept", user).next_u64());
     let disclosed: Vec<u32> = policy.disclosed_items(&rows, kept).collect();
     assert!(!disclosed.is_empty() && disclosed.len() < rows.len(), "{disclosed:?}");
@@ -65,12 +68,14 @@ fn simulated(
         let learn = |private: &mut [f32], history: &[u32], rng: &mut Rng| {
             let mut trained = Trained::new(&model.parameters.layout());
             trained.expect_disclosed_items(&policy);
-            let task = Task { shared: &model.parameters, prepared: &(), private, history, hidden: &[] };
-            part.train(task, &mut part.scratch(ITEMS), rng, &mut trained).unwrap();
+            let prepared = client.prepare(&model.parameters);
+            let input =
+                TrainInput { shared: &model.parameters, prepared: &prepared, private, history, hidden: &[] };
+            client.train(input, &mut client.scratch(ITEMS), rng, &mut trained).unwrap();
             trained
         };
         learn(&mut private, &rows, &mut rng.stream("own", 0));
-        let trained = learn(&mut shown_private, &disclosed, &mut rng);
+        let trained = learn(&mut disclosed_private, &disclosed, &mut rng);
         let terms = terms.clone().for_round(sottovoce_protocol::RoundId(*round), model.version, 3);
         let draws = DisclosureSeeds { per_round: rng.next_u64(), fixed: kept };
         let disclosed = trained.disclose(&policy, &terms, 0, &mut Ledger::new(), draws).unwrap();
@@ -83,7 +88,7 @@ fn simulated(
 
 /// The private model has learnt with versions that somebody who withdrew was in: it begins anew, once.
 #[test]
-fn when_training_goes_back_the_private_model_begins_anew() {
+fn a_rollback_resets_the_private_model_once() {
     let server = Server::new();
     let (mut device, _) = device(0);
     let mut clock = NOW;
@@ -95,7 +100,7 @@ fn when_training_goes_back_the_private_model_begins_anew() {
         let mut model = sottovoce_protocol::SharedModel::clone(&world.versions[0]);
         model.version = sottovoce_protocol::ModelVersion(2);
         world.versions[2] = Arc::new(model);
-        world.went_back = Some(2);
+        world.rolled_back = Some(2);
         Arc::clone(&world.versions[2])
     });
     while device.last_round() != Some(2) {
@@ -114,16 +119,19 @@ fn when_training_goes_back_the_private_model_begins_anew() {
 }
 
 #[test]
-fn updates_and_private_models_are_the_simulators_to_the_byte() {
+fn updates_and_private_models_equal_the_simulators() {
     let server = Server::new();
-    let together = Arc::new(SharedCache::new());
+    let cache = Arc::new(SharedCache::new());
     let mut devices: Vec<Device> = (0..3)
-        .map(|user| Device::enrol(Box::new(MemoryStore::new()), enrolment(user), sharing(&together)).unwrap())
+        .map(|user| Device::enrol(Box::new(MemoryStore::new()), enrolment(user), sharing(&cache)).unwrap())
         .collect();
     let mut clock = NOW;
     for _ in 0..3 {
         for device in &mut devices {
-            while !matches!(go(device, &server, &mut clock), Next::After(_, Rest::Done { .. })) {}
+            while !matches!(
+                go(device, &server, &mut clock),
+                NextStep::Wait(_, WaitReason::UpdateAccepted { .. })
+            ) {}
         }
         server.close_round();
     }
@@ -147,8 +155,8 @@ fn updates_and_private_models_are_the_simulators_to_the_byte() {
 }
 
 #[test]
-fn a_server_that_turns_a_device_away_ends_it() {
-    let cases: [(common::Says, u16); 4] = [
+fn a_rejected_device_stops() {
+    let cases: [(common::Override, u16); 4] = [
         (|request| request.path.ends_with("devices").then_some((401, "bad-token")), 401),
         (|request| request.path.ends_with("catalog").then_some((404, "no-federation")), 404),
         (|request| request.path.ends_with("check-in").then_some((403, "revoked")), 403),
@@ -156,18 +164,18 @@ fn a_server_that_turns_a_device_away_ends_it() {
     ];
     for (says, status) in cases {
         let server = Server::new();
-        server.with(|world| world.says = says);
+        server.with(|world| world.override_response = says);
         let next = device(0).0.step(&*server, NOW).unwrap();
         assert!(
-            matches!(&next, Next::Never(End::TurnedAway { status: found, .. }) if *found == status),
+            matches!(&next, NextStep::Stop(StopReason::Rejected { status: found, .. }) if *found == status),
             "{next:?}"
         );
     }
 }
 
 #[test]
-fn an_update_that_is_refused_for_good_is_dropped_and_stays_in_the_ledger() {
-    let cases: [common::Says; 4] = [
+fn a_rejected_update_is_dropped_and_stays_in_the_ledger() {
+    let cases: [common::Override; 4] = [
         |request| request.path.ends_with("updates").then_some((409, "round-closed")),
         |request| request.path.ends_with("updates").then_some((403, "not-asked")),
         |request| request.path.ends_with("updates").then_some((413, "too-large")),
@@ -175,28 +183,28 @@ fn an_update_that_is_refused_for_good_is_dropped_and_stays_in_the_ledger() {
     ];
     for says in cases {
         let server = Server::new();
-        server.with(|world| world.says = says);
+        server.with(|world| world.override_response = says);
         let (mut device, _) = device(0);
         let next = device.step(&*server, NOW).unwrap();
         assert!(
-            matches!(&next, Next::After(_, Rest::Dropped { round: 0, why }) if why.contains("because")),
+            matches!(&next, NextStep::Wait(_, WaitReason::UpdateRejected { round: 0, why }) if why.contains("because")),
             "{next:?}"
         );
         assert!(!device.has_pending());
         assert_eq!(device.ledger().totals().updates, 1);
-        // RoundInvitation for the same round again, it does not learn twice.
-        server.with(|world| world.says = |_| None);
+        // Invited to the same round again, it does not train twice.
+        server.with(|world| world.override_response = |_| None);
         let private = device.private().unwrap().to_vec();
         assert!(matches!(
             device.step(&*server, NOW).unwrap(),
-            Next::After(_, Rest::Declined { round: 0, .. })
+            NextStep::Wait(_, WaitReason::Declined { round: 0, .. })
         ));
         assert_eq!(device.private().unwrap(), private);
     }
 }
 
 #[test]
-fn models_that_are_not_the_promised_ones_are_not_learnt_with() {
+fn rejects_models_with_another_digest() {
     // Another version of the same shape under the asked name: the digest tells.
     let server = Server::new();
     let (mut first, _) = device(0);
@@ -206,7 +214,7 @@ fn models_that_are_not_the_promised_ones_are_not_learnt_with() {
     let (mut second, _) = device(1);
     let next = second.step(&*server, NOW).unwrap();
     assert!(
-        matches!(&next, Next::After(_, Rest::Failed { what, .. }) if what.contains("not the one")),
+        matches!(&next, NextStep::Wait(_, WaitReason::Failed { what, .. }) if what.contains("not the one")),
         "{next:?}"
     );
     assert!(second.private().is_none() && second.model().is_none());
@@ -219,7 +227,7 @@ fn models_that_are_not_the_promised_ones_are_not_learnt_with() {
 }
 
 #[test]
-fn credentials_go_with_models_only_where_they_are_asked_for() {
+fn credentials_go_with_model_requests_only_on_demand() {
     let server = Server::new();
     let (mut device, _) = device(0);
     device.step(&*server, NOW).unwrap();
@@ -242,21 +250,21 @@ fn credentials_go_with_models_only_where_they_are_asked_for() {
 }
 
 #[test]
-fn a_model_past_the_bound_is_refused_before_it_is_downloaded() {
+fn declines_a_model_past_the_limit_before_downloading_it() {
     let server = Server::new();
     let bounds = sottovoce_device::Bounds { model_bytes: 100, ..sottovoce_device::Bounds::default() };
     let options = Options { bounds, ..options() };
     let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment(0), options).unwrap();
     let next = device.step(&*server, NOW).unwrap();
     assert!(
-        matches!(&next, Next::After(_, Rest::Declined { why, .. }) if why.contains("at most 100")),
+        matches!(&next, NextStep::Wait(_, WaitReason::Declined { why, .. }) if why.contains("at most 100")),
         "{next:?}"
     );
     assert!(server.paths().iter().all(|path| !path.contains("models")));
 }
 
 #[test]
-fn names_that_would_change_a_path_are_refused() {
+fn rejects_federation_names_that_would_change_a_path() {
     for name in ["", "../x", "a/b", "a b", "é", ".hidden", "a?b"] {
         let enrolment = sottovoce_device::Enrolment { federation: name.to_owned(), ..enrolment(0) };
         let made = Device::enrol(Box::new(MemoryStore::new()), enrolment, options());
@@ -270,16 +278,16 @@ fn issuer(round: u64, master: u8) -> Issuer {
 }
 
 #[test]
-fn an_update_without_a_name_goes_with_a_token_and_without_the_credential() {
+fn anonymous_uploads_use_a_token_instead_of_the_credential() {
     let server = Server::new();
-    server.without_names(&issuer(0, 1).key(), issuer(0, 1));
+    server.ask_for_anonymous_uploads(&issuer(0, 1).key(), issuer(0, 1));
     let (mut device, store) = device(0);
     let mut clock = NOW;
     // The answer to the request for the token is lost, then the device is killed, then the answer to the upload is lost.
     let lost = Some(Fault::After);
     server.with(|world| world.faults = vec![None, None, None, None, lost]);
     let failed = device.step(&*server, clock).unwrap();
-    assert!(matches!(failed, Next::After(_, Rest::Failed { .. })), "{failed:?}");
+    assert!(matches!(failed, NextStep::Wait(_, WaitReason::Failed { .. })), "{failed:?}");
     assert!(device.has_pending());
     drop(device);
     let mut device = Device::open(Box::new(store.clone()), options()).unwrap();
@@ -298,13 +306,13 @@ fn an_update_without_a_name_goes_with_a_token_and_without_the_credential() {
 }
 
 #[test]
-fn a_token_of_another_key_than_the_terms_is_not_used() {
+fn rejects_a_token_of_another_key_than_the_terms() {
     let server = Server::new();
-    server.without_names(&issuer(0, 1).key(), issuer(0, 2));
+    server.ask_for_anonymous_uploads(&issuer(0, 1).key(), issuer(0, 2));
     let (mut device, _) = device(0);
     let mut clock = NOW;
     let next = go(&mut device, &server, &mut clock);
-    let Next::After(_, Rest::Dropped { round: 0, why }) = next else { panic!("{next:?}") };
+    let NextStep::Wait(_, WaitReason::UpdateRejected { round: 0, why }) = next else { panic!("{next:?}") };
     assert!(why.contains("not made with the key"), "{why}");
     assert!(server.with(|world| world.anonymous.is_empty() && world.updates.is_empty()));
     assert!(!server.paths().iter().any(|path| path.ends_with("updates")));

@@ -1,73 +1,71 @@
-//! The attacks: each gives every item a score that says how likely it is in somebody's history.
+//! The attacks: each scores every item by how likely it is in a user's history.
 
-mod attribution;
 mod combined;
-mod complement;
 mod disaggregation;
-mod frequency;
-mod inversion;
-pub(crate) mod membership;
-mod signs;
+mod uploads;
 
 pub(crate) use combined::{Account, Combined};
 pub(crate) use disaggregation::Disaggregation;
 
+use crate::evidence::Evidence;
+use crate::exposed_table::{ExposedTable, ExposedTables};
 use crate::sums::Sums;
-use crate::{Evidence, ExposedTable, ExposedTables};
 use sottovoce_core::math;
 use sottovoce_protocol::Parameters;
 
-/// An attack on one person's history.
+/// An attack on one user's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attack {
-    /// Rows that move towards the person are of items they have.
+    /// Rows whose update has the sign of a positive are the user's items.
     Signs,
-    /// Rows that come often are.
+    /// Rows that are updated often are.
     Frequency,
-    /// Items that never come as something the person does not have are.
+    /// Items that are never updated as a negative are.
     Complement,
-    /// The person's vector follows from their rows, and what they like from their vector.
+    /// The user's vector follows from the updated rows, and their preferences from that vector.
     Inversion,
-    /// What a round's sum says is true of each person in it.
+    /// A round's sum is taken for the update of each user in it.
     Attribution,
-    /// Sums of many rounds with different people in them come apart.
+    /// Sums of many rounds with different users in them are solved for single users.
     Disaggregation,
 }
 
 impl Attack {
-    /// On uploads that the server can read.
+    /// Attacks on uploads that the server can read.
     pub const ON_UPLOADS: &'static [Attack] =
         &[Attack::Signs, Attack::Frequency, Attack::Complement, Attack::Inversion];
 
-    /// On sums.
+    /// Attacks on sums.
     pub const ON_SUMS: &'static [Attack] = &[Attack::Attribution, Attack::Disaggregation];
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Attack::Signs => "signs",
-            Attack::Frequency => "frequency",
-            Attack::Complement => "complement",
-            Attack::Inversion => "inversion",
-            Attack::Attribution => "attribution",
-            Attack::Disaggregation => "disaggregation",
-        }
+        self.describe().0
     }
 
     /// What it does, in a sentence.
     pub fn what(self) -> &'static str {
+        self.describe().1
+    }
+
+    fn describe(self) -> (&'static str, &'static str) {
         match self {
-            Attack::Signs => "takes rows that move towards the person for items they have",
-            Attack::Frequency => "takes rows that come often for items they have",
-            Attack::Complement => "takes items that never come as ones they do not have for ones they have",
-            Attack::Inversion => "rebuilds the person's vector from their rows, and scores all items with it",
-            Attack::Attribution => "takes the sum of a round for what each person in it sent",
-            Attack::Disaggregation => "takes the sums of many rounds apart by who was in which",
+            Attack::Signs => ("signs", "ranks items by the size of updates with the sign of a positive"),
+            Attack::Frequency => ("frequency", "ranks items by how often their rows are updated"),
+            Attack::Complement => ("complement", "ranks items by how seldom they are updated as negatives"),
+            Attack::Inversion => (
+                "inversion",
+                "reconstructs the user's vector from updated rows, and scores all items with it",
+            ),
+            Attack::Attribution => ("attribution", "takes a round's sum for the update of each user in it"),
+            Attack::Disaggregation => {
+                ("disaggregation", "solves the sums of many rounds for single users, by who was in which")
+            }
         }
     }
 }
 
-/// Scores of all items by an attack on uploads; none for attacks on sums. `evidence` is one person's, by table.
+/// Scores of all items by an attack on uploads; none for attacks on sums. `evidence` is one user's, by table.
 pub(crate) fn on_uploads(
     attack: Attack,
     tables: &ExposedTables,
@@ -75,10 +73,10 @@ pub(crate) fn on_uploads(
     shared: &Parameters,
 ) -> Vec<f32> {
     let scores = |(table, evidence): (&ExposedTable, &Evidence)| match attack {
-        Attack::Signs => signs::scores(table, evidence),
-        Attack::Frequency => frequency::scores(table, evidence),
-        Attack::Complement => complement::scores(table, evidence),
-        Attack::Inversion => inversion::scores(table, evidence, shared),
+        Attack::Signs => uploads::signs(table, evidence),
+        Attack::Frequency => uploads::frequency(table, evidence),
+        Attack::Complement => uploads::complement(table, evidence),
+        Attack::Inversion => uploads::inversion(table, evidence, shared),
         Attack::Attribution | Attack::Disaggregation => Vec::new(),
     };
     over_tables(tables.tables().iter().zip(evidence).map(scores).collect())
@@ -89,14 +87,23 @@ pub(crate) fn on_sums(
     tables: &ExposedTables,
     sums: &[Sums],
     disaggregation: &[Disaggregation<'_>],
-    person: u32,
+    user: u32,
 ) -> [Vec<f32>; 2] {
-    let by_table = || tables.tables().iter().zip(sums).zip(disaggregation);
-    let attribution =
-        by_table().map(|((table, sums), _)| table.to_items(sums.moves(attribution::sent(sums, person))));
-    let disaggregated =
-        by_table().map(|((table, sums), apart)| table.to_items(sums.moves(apart.sent(person))));
-    [over_tables(attribution.collect()), over_tables(disaggregated.collect())]
+    let scores = |estimate: &dyn Fn(usize) -> Vec<f32>| {
+        let of_table =
+            |(index, table): (usize, &ExposedTable)| table.to_items(sums[index].directions(estimate(index)));
+        over_tables(tables.tables().iter().enumerate().map(of_table).collect())
+    };
+    [scores(&|table| attribute(&sums[table], user)), scores(&|table| disaggregation[table].estimate(user))]
+}
+
+/// Attribution: the sum of the mean updates of the rounds that the user was in.
+fn attribute(sums: &Sums, user: u32) -> Vec<f32> {
+    let mut mean = vec![0.0; sums.values()];
+    for round in sums.rounds().filter(|round| round.has(user)) {
+        math::add_scaled(&mut mean, 1.0 / round.users.len() as f32, &round.values);
+    }
+    mean
 }
 
 /// One score an item from those of several tables: the sum of ranks, because tables have different scales.
@@ -107,4 +114,13 @@ fn over_tables(mut scores: Vec<Vec<f32>>) -> Vec<f32> {
     let mut sum = vec![0.0; scores.first().map_or(0, Vec::len)];
     scores.iter().for_each(|scores| math::add(&mut sum, &combined::ranks(scores)));
     sum
+}
+
+/// Membership by the shared model alone, for an attacker who knows a user's items: items that were trained on together have
+/// similar vectors.
+pub(crate) fn membership_by_model(vectors: &[Vec<f32>], known: &[u32]) -> Vec<f32> {
+    let of = |item: u32| &vectors[item as usize][..];
+    let mut centre = vec![0.0; vectors.first().map_or(0, Vec::len)];
+    known.iter().for_each(|&item| math::add(&mut centre, of(item)));
+    known.iter().map(|&item| math::dot(of(item), &centre) - math::dot(of(item), of(item))).collect()
 }

@@ -1,4 +1,4 @@
-//! Who a device is to others, and whom it knows, past the server.
+//! A device's identity and its roster of others, which do not come from the server.
 
 use super::Device;
 use crate::bounds::Bounds;
@@ -13,8 +13,8 @@ pub(super) fn public(secret: &Secret) -> IdentityKey {
     Identity::new(&secret.identity(), Roster::new()).public()
 }
 
-/// An owner who has a roster wants it used: rounds in which nobody shows who they are go without this device.
-pub(super) fn demand(policy: &mut Policy, roster: Option<&Roster>) {
+/// With a roster, the policy requires identities of every round.
+pub(super) fn require(policy: &mut Policy, roster: Option<&Roster>) {
     if roster.is_some() {
         policy.required_layers.insert(IDENTITIES.to_owned());
     } else {
@@ -22,7 +22,7 @@ pub(super) fn demand(policy: &mut Policy, roster: Option<&Roster>) {
     }
 }
 
-pub(super) fn check(roster: Option<&Roster>, bounds: &Bounds) -> Result<(), DeviceError> {
+pub(super) fn check_size(roster: Option<&Roster>, bounds: &Bounds) -> Result<(), DeviceError> {
     let (found, most) = (roster.map_or(0, Roster::len), bounds.roster);
     if found > most { Err(DeviceError::Roster { found, most }) } else { Ok(()) }
 }
@@ -33,37 +33,36 @@ impl Device {
         public(&self.state.secret)
     }
 
-    /// The identities that the owner gave, if any.
+    /// The identities that the owner trusts, if they gave any.
     pub fn roster(&self) -> Option<&Roster> {
         self.state.roster.as_deref()
     }
 
-    /// Takes another roster, or none. With one, the policy demands identities of every round from then on, until the owner takes
-    /// that back; without, no more. In a round under way neighbours were looked at already.
+    /// Replaces the roster. With one, the policy requires identities of every round, until the owner changes that; without,
+    /// it does not. A round under way goes on with the roster it began with.
     ///
     /// # Errors
-    /// If there are too many identities, or the change cannot be kept.
+    /// If there are too many identities, or the change cannot be stored.
     pub fn set_roster(&mut self, roster: Option<Roster>) -> Result<(), DeviceError> {
-        check(roster.as_ref(), &self.options.bounds)?;
-        self.change(|state| {
-            demand(&mut state.policy, roster.as_ref());
+        check_size(roster.as_ref(), &self.options.bounds)?;
+        self.update(|state| {
+            require(&mut state.policy, roster.as_ref());
             state.roster = roster.map(Arc::new);
-            Ok(())
         })?;
-        self.end_rest();
+        self.end_wait();
         Ok(())
     }
 
-    /// Takes these identities for real besides the owner's roster, until the process ends: for a fleet, which knows its own devices.
-    pub fn know(&mut self, known: Arc<Roster>) {
-        self.known = Some(known);
+    /// Trusts these identities beside the owner's roster, until the process ends: for a fleet, which knows its own devices.
+    pub fn set_session_roster(&mut self, roster: Arc<Roster>) {
+        self.session_roster = Some(roster);
     }
 
-    /// Its identity among those it knows; `None` without a roster.
+    /// Its identity and those it trusts; `None` without a roster.
     pub(super) fn signing_identity(&self) -> Option<Identity> {
-        let roster = match (&self.state.roster, &self.known) {
-            (Some(kept), Some(known)) => Arc::new(kept.union(known).copied().collect()),
-            (kept, known) => Arc::clone(kept.as_ref().or(known.as_ref())?),
+        let roster = match (&self.state.roster, &self.session_roster) {
+            (Some(owners), Some(session)) => Arc::new(owners.union(session).copied().collect()),
+            (owners, session) => Arc::clone(owners.as_ref().or(session.as_ref())?),
         };
         Some(Identity::new(&self.state.secret.identity(), roster))
     }

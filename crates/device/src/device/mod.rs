@@ -1,4 +1,4 @@
-//! A device: what it holds, and how it comes to be.
+//! A device: its state, and how it is created.
 
 mod identity;
 mod owner;
@@ -6,14 +6,14 @@ mod recommend;
 mod requests;
 mod responses;
 
-pub use owner::{ItemLeft, OwnerReport};
-pub use recommend::{Explanation, Recommendation, Recommended};
+pub use owner::DisclosedItem;
+pub use recommend::{Explanation, Recommendation, RecommendedItem};
 pub use requests::Action;
 
 use crate::bounds::Bounds;
 use crate::history::{History, Rows};
 use crate::model_cache::{Digest, ModelCache, NoCache};
-use crate::schedule::{Always, Conditions, Rest, Timing};
+use crate::schedule::{Always, Conditions, Timing, WaitReason};
 use crate::state::{self, Membership, State};
 use crate::store::{Store, StoreError};
 use crate::{DeviceError, Items};
@@ -28,9 +28,9 @@ use std::time::Duration;
 /// How a device joins a federation.
 #[derive(Clone, Debug)]
 pub struct Enrolment {
-    /// The server's address; kept for the embedder, not used by the device itself.
+    /// The server's address; stored for the embedder, not used by the device itself.
     pub server: String,
-    /// The server's certificate authority as PEM, or empty; kept for the embedder as well.
+    /// The server's certificate authority as PEM, or empty; stored for the embedder as well.
     pub ca: String,
     /// The federation's name.
     pub federation: String,
@@ -38,22 +38,23 @@ pub struct Enrolment {
     pub token: String,
     /// Random bytes that never leave the device.
     pub secret: Secret,
-    /// Which random numbers to learn with.
+    /// Which random numbers to train with.
     pub seeds: Seeds,
-    /// What the owner lets leave. Hidden items are named by [`Device::hide`].
+    /// What may leave the device. Hidden items are named by [`Device::hide`].
     pub policy: Policy,
-    /// What the owner has.
+    /// The owner's interactions.
     pub history: History,
-    /// The catalog, where it is at hand: spares a download.
+    /// The catalog, if it is at hand; saves a download.
     pub items: Option<Arc<Items>>,
-    /// The key that devices of the federation share, where updates are encrypted. It comes past the server.
+    /// The key that devices of the federation share, where updates are encrypted. It must not come from the server.
     pub key: Option<[u8; 32]>,
-    /// Identities of other devices, where rounds ask for them. They come past the server as well; the policy then demands them.
+    /// Identities of other devices, where rounds ask for them. They must not come from the server either; the policy then
+    /// requires identities.
     pub roster: Option<Roster>,
 }
 
 impl Enrolment {
-    /// With the device's own random numbers, an empty history and nothing held at hand.
+    /// With the device's own random numbers, an empty history, no catalog, key or roster.
     pub fn new(server: &str, federation: &str, token: &str, secret: Secret, policy: Policy) -> Self {
         Self {
             server: server.to_owned(),
@@ -73,31 +74,31 @@ impl Enrolment {
 
 /// What an embedder chooses once.
 pub struct Options {
-    /// What the device holds at most.
+    /// Limits on what the device stores.
     pub bounds: Bounds,
-    /// How long it rests.
+    /// How long it waits.
     pub timing: Timing,
     /// When it may work.
     pub conditions: Box<dyn Conditions>,
-    /// What it shares with other devices of the process.
+    /// Models shared with other devices of the process.
     pub models: Arc<dyn ModelCache>,
 }
 
 impl Default for Options {
-    /// The default bounds and timing, work at all times, and nothing shared.
+    /// Default bounds and timing, work at all times, no shared models.
     fn default() -> Self {
         let (bounds, timing) = (Bounds::default(), Timing::default());
         Self { bounds, timing, conditions: Box::new(Always), models: Arc::new(NoCache) }
     }
 }
 
-/// A shared model that is at hand.
-struct Held {
+/// The shared model that was downloaded last.
+struct DownloadedModel {
     model: Arc<SharedModel>,
     digest: Digest,
 }
 
-/// One owner's device in one federation. See the crate's documentation for how it is driven.
+/// One owner's device in one federation. The crate's documentation shows how to drive it.
 pub struct Device {
     store: Box<dyn Store>,
     options: Options,
@@ -107,26 +108,25 @@ pub struct Device {
     rows: Rows,
     /// The policy with its hidden items in rows of the catalog.
     policy: Policy,
-    held: Option<Held>,
+    shared: Option<DownloadedModel>,
     phase: Phase,
-    /// What was sent last and not answered yet.
-    request_kind: Option<RequestKind>,
-    rest: Option<Rest>,
-    /// When the rest is over.
-    until: Duration,
+    /// The request that has no response yet.
+    outstanding: Option<RequestKind>,
+    waiting: Option<WaitReason>,
+    wait_until: Duration,
     /// Failures in a row.
     failures: u32,
-    /// A round that was refused, not to be refused again.
-    declined: Option<RoundId>,
+    /// A round that was declined, not to be declined again.
+    declined_round: Option<RoundId>,
     /// The server gives its models to its devices only.
     models_are_private: bool,
-    /// Identities known beside the roster; not kept.
-    known: Option<Arc<Roster>>,
+    /// Identities trusted beside the roster; not stored.
+    session_roster: Option<Arc<Roster>>,
 }
 
 impl Device {
-    /// A new device in a store that has none, or whose device has withdrawn; it then shows the same items as that one did.
-    /// Nothing is sent yet.
+    /// A new device in a store that is empty or whose device has withdrawn; in the latter case it discloses the same items as
+    /// that one did. Nothing is sent yet.
     ///
     /// # Errors
     /// If the store has a device that takes part, cannot be used, or the history is too long.
@@ -135,14 +135,6 @@ impl Device {
         enrolment: Enrolment,
         options: Options,
     ) -> Result<Self, DeviceError> {
-        check_name(&enrolment.federation)?;
-        check_length(enrolment.history.len(), &options.bounds)?;
-        identity::check(enrolment.roster.as_ref(), &options.bounds)?;
-        let before = store.load()?.map(|bytes| decode(&bytes, &options.bounds)).transpose()?;
-        if let Some(before) = before.as_ref().filter(|before| before.membership != Membership::Withdrawn) {
-            return Err(DeviceError::Enrolled(before.name.clone()));
-        }
-        store.forget()?;
         let Enrolment {
             server,
             ca,
@@ -156,8 +148,16 @@ impl Device {
             key,
             roster,
         } = enrolment;
+        check_name(&federation)?;
+        check_length(history.len(), &options.bounds)?;
+        identity::check_size(roster.as_ref(), &options.bounds)?;
+        let before = store.load()?.map(|bytes| decode(&bytes, &options.bounds)).transpose()?;
+        if let Some(before) = before.as_ref().filter(|before| before.membership != Membership::Withdrawn) {
+            return Err(DeviceError::Enrolled(before.name.clone()));
+        }
+        store.clear_downloads()?;
         if roster.is_some() {
-            identity::demand(&mut policy, roster.as_ref());
+            identity::require(&mut policy, roster.as_ref());
         }
         let state = State {
             server,
@@ -174,15 +174,15 @@ impl Device {
             history: Arc::new(history),
             private: None,
             disclosed: None,
-            answered: None,
+            last_round: None,
             pending: None,
             sealing: None,
             key,
-            uploads_are_kept: false,
+            uploads_are_retained: false,
             roster: roster.map(Arc::new),
         };
         if let Some(items) = &items {
-            store.keep_items(items)?;
+            store.save_catalog(items)?;
         }
         store.commit(&state.encode())?;
         Ok(Self::with(store, options, state, items, None))
@@ -195,11 +195,11 @@ impl Device {
     pub fn open(mut store: Box<dyn Store>, options: Options) -> Result<Self, DeviceError> {
         let bytes = store.load()?.ok_or(DeviceError::NotEnrolled)?;
         let state = decode(&bytes, &options.bounds)?;
-        let items = store.items()?;
+        let items = store.load_catalog()?;
         // A model of another federation is left from a device that has withdrawn.
-        let model = store.model()?.filter(|model| Some(model.federation) == state.federation);
-        let held = model.map(|model| Held { digest: Digest::of(&model.parameters), model });
-        Ok(Self::with(store, options, state, items, held))
+        let model = store.load_model()?.filter(|model| Some(model.federation) == state.federation);
+        let shared = model.map(|model| DownloadedModel { digest: Digest::of(&model.parameters), model });
+        Ok(Self::with(store, options, state, items, shared))
     }
 
     fn with(
@@ -207,7 +207,7 @@ impl Device {
         options: Options,
         state: State,
         items: Option<Arc<Items>>,
-        held: Option<Held>,
+        shared: Option<DownloadedModel>,
     ) -> Self {
         let policy = state.policy.clone();
         let mut device = Self {
@@ -217,21 +217,21 @@ impl Device {
             items,
             rows: Rows::default(),
             policy,
-            held,
+            shared,
             phase: Phase::Idle,
-            request_kind: None,
-            rest: None,
-            until: Duration::ZERO,
+            outstanding: None,
+            waiting: None,
+            wait_until: Duration::ZERO,
             failures: 0,
-            declined: None,
+            declined_round: None,
             models_are_private: false,
-            known: None,
+            session_roster: None,
         };
         device.resolve_items();
         device
     }
 
-    /// Finds the history's and the policy's items in the catalog.
+    /// Looks the history's and the policy's items up in the catalog.
     fn resolve_items(&mut self) {
         self.policy = self.state.policy.clone();
         let Some(items) = &self.items else { return };
@@ -241,8 +241,8 @@ impl Device {
         }
     }
 
-    /// Changes the state durably: if it cannot be kept, nothing has changed.
-    fn change<T>(
+    /// Changes the state durably; after an error nothing has changed.
+    fn try_update<T>(
         &mut self,
         change: impl FnOnce(&mut State) -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
@@ -257,8 +257,13 @@ impl Device {
         Ok(result)
     }
 
-    /// Goes on counting failures in a row from here: for a device that is opened anew for each step.
-    pub fn count_failures_from(&mut self, failures: u32) {
+    /// [`try_update`](Self::try_update) with a change that cannot fail.
+    fn update<T>(&mut self, change: impl FnOnce(&mut State) -> T) -> Result<T, DeviceError> {
+        self.try_update(|state| Ok(change(state)))
+    }
+
+    /// Sets the number of failures in a row, for a device that is opened again for each step.
+    pub fn set_failures(&mut self, failures: u32) {
         self.failures = failures;
     }
 
@@ -267,17 +272,17 @@ impl Device {
         &self.state.name
     }
 
-    /// The server's address as it was given at enrolment.
+    /// The server's address as given at enrolment.
     pub fn server(&self) -> &str {
         &self.state.server
     }
 
-    /// The server's certificate authority as PEM, as it was given at enrolment; empty for none.
+    /// The server's certificate authority as PEM, as given at enrolment; empty for none.
     pub fn ca(&self) -> &str {
         &self.state.ca
     }
 
-    /// Where the device stands with its federation.
+    /// The device's membership in its federation.
     pub fn membership(&self) -> &Membership {
         &self.state.membership
     }
@@ -290,17 +295,17 @@ impl Device {
         }
     }
 
-    /// The catalog, once it is there.
+    /// The catalog, once it is downloaded.
     pub fn items(&self) -> Option<&Arc<Items>> {
         self.items.as_ref()
     }
 
-    /// The shared model held, if there is one.
+    /// The shared model that was downloaded last.
     pub fn model(&self) -> Option<&Arc<SharedModel>> {
-        self.held.as_ref().map(|held| &held.model)
+        self.shared.as_ref().map(|shared| &shared.model)
     }
 
-    /// The private model, if a round was learnt in.
+    /// The private model, once it was trained.
     pub fn private(&self) -> Option<&[f32]> {
         self.state.private.as_ref().map(|private| &private.values[..])
     }
@@ -312,15 +317,15 @@ impl Device {
 
     /// The last round for which the device made an update.
     pub fn last_round(&self) -> Option<u64> {
-        self.state.answered.map(|round| round.0)
+        self.state.last_round.map(|round| round.0)
     }
 
-    /// Whether the server said with its last terms that it keeps uploads, for an audit.
-    pub fn uploads_are_kept(&self) -> bool {
-        self.state.uploads_are_kept
+    /// Whether the server's last terms say that it retains uploads, for an audit.
+    pub fn uploads_are_retained(&self) -> bool {
+        self.state.uploads_are_retained
     }
 
-    /// Whether an update is ready that the server has not acknowledged; its bytes may have left.
+    /// Whether there is an update that the server has not acknowledged; it may have left already.
     pub fn has_pending(&self) -> bool {
         self.state.pending.is_some()
     }

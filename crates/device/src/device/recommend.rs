@@ -1,34 +1,34 @@
-//! What the owner might like: from what the device holds, without the network.
+//! Recommendations, computed on the device without the network.
 
 use super::Device;
 use crate::{DeviceError, Items};
 use sottovoce_models::{Because, Reason};
 
-/// One item of a list.
+/// One item of a recommendation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recommended {
+pub struct RecommendedItem {
     /// Its row.
     pub row: u32,
     /// Its id.
     pub item: String,
     /// Its title, where it has one.
     pub title: Option<String>,
-    /// Its score; higher is more wanted.
+    /// Its score; higher is better.
     pub score: f32,
-    /// What speaks for it, strongest first, where the model can tell and was asked to.
+    /// Explanations, strongest first, if asked for and the model can explain.
     pub reasons: Vec<Explanation>,
 }
 
-/// Something that speaks for an item.
+/// One reason for an item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// In words.
     pub text: String,
-    /// Its share of all that speaks for the item.
+    /// Its share of the weight of all reasons for the item.
     pub share: f64,
 }
 
-/// A list, and what it was made with.
+/// A ranked list, and the model it was made with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recommendation {
     /// Version of the shared model.
@@ -36,48 +36,43 @@ pub struct Recommendation {
     /// The model's name.
     pub model: String,
     /// The items, best first.
-    pub items: Vec<Recommended>,
+    pub items: Vec<RecommendedItem>,
 }
 
 impl Device {
-    /// The `most` best items that the owner does not have, best first, ties by the smaller row. Needs no network and asks
-    /// nobody.
+    /// The `k` best items that the owner does not have, best first, ties by the smaller row. Needs no network.
     ///
     /// # Errors
     /// If the device has not taken part in a round yet, and so has no model.
-    pub fn recommend(&self, most: usize) -> Result<Recommendation, DeviceError> {
-        self.list(most, 0)
+    pub fn recommend(&self, k: usize) -> Result<Recommendation, DeviceError> {
+        self.explain(k, 0)
     }
 
-    /// The same with up to so many reasons for each item, where the model can tell.
+    /// The same with up to `reasons` explanations of each item, if the model can explain.
     ///
     /// # Errors
     /// As [`recommend`](Self::recommend).
-    pub fn explain(&self, most: usize, reasons: usize) -> Result<Recommendation, DeviceError> {
-        self.list(most, reasons)
-    }
-
-    fn list(&self, most: usize, reasons: usize) -> Result<Recommendation, DeviceError> {
-        let (Some(held), Some(private)) = (&self.held, &self.state.private) else {
+    pub fn explain(&self, k: usize, reasons: usize) -> Result<Recommendation, DeviceError> {
+        let (Some(downloaded), Some(private)) = (&self.shared, &self.state.private) else {
             return Err(DeviceError::NoModel);
         };
         let items = self.items.as_ref().ok_or(DeviceError::NoCatalog)?;
-        let model = self.options.models.lend(&private.model, items.facts())?;
-        let (shared, own, history) = (&held.model.parameters, &private.values[..], &self.rows.rows[..]);
+        let model = self.options.models.load(&private.model, items.facts())?;
+        let (shared, own, history) = (&downloaded.model.parameters, &private.values[..], &self.rows.rows[..]);
         let mut scores = vec![0.0; items.len()];
         model.score(shared, own, history, &mut scores)?;
         let had = |row: &u32| self.rows.rows.binary_search(row).is_ok();
         let mut order: Vec<u32> = (0..items.len() as u32).filter(|row| !had(row)).collect();
         let better = |a: &u32, b: &u32| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b));
-        if most < order.len() {
-            order.select_nth_unstable_by(most, better);
-            order.truncate(most);
+        if k < order.len() {
+            order.select_nth_unstable_by(k, better);
+            order.truncate(k);
         }
         order.sort_unstable_by(better);
         let mut list = Vec::with_capacity(order.len());
         for row in order {
             let why = if reasons > 0 { model.explain(shared, own, history, row)? } else { Vec::new() };
-            list.push(Recommended {
+            list.push(RecommendedItem {
                 row,
                 item: items.id(row as usize).to_owned(),
                 title: items.title(row as usize).map(str::to_owned),
@@ -85,24 +80,28 @@ impl Device {
                 reasons: strongest(&why, reasons, items),
             });
         }
-        self.options.models.give_back(model);
-        Ok(Recommendation { version: held.model.version.0, model: private.model.name.clone(), items: list })
+        self.options.models.release(model);
+        Ok(Recommendation {
+            version: downloaded.model.version.0,
+            model: private.model.name.clone(),
+            items: list,
+        })
     }
 }
 
-/// The strongest reasons in words, each with its share of all that speaks for the item.
-fn strongest(reasons: &[Reason], most: usize, items: &Items) -> Vec<Explanation> {
+/// The strongest reasons as text, each with its share of all positive weights.
+fn strongest(reasons: &[Reason], count: usize, items: &Items) -> Vec<Explanation> {
     let mut reasons: Vec<&Reason> = reasons.iter().filter(|reason| reason.weight > 0.0).collect();
     let total: f64 = reasons.iter().map(|reason| f64::from(reason.weight)).sum();
     reasons.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    let said = |reason: &&Reason| Explanation {
-        text: in_words(reason.because, items),
+    let explanation = |reason: &&Reason| Explanation {
+        text: describe(reason.because, items),
         share: f64::from(reason.weight) / total,
     };
-    reasons.iter().take(most).map(said).collect()
+    reasons.iter().take(count).map(explanation).collect()
 }
 
-fn in_words(because: Because, items: &Items) -> String {
+fn describe(because: Because, items: &Items) -> String {
     match because {
         Because::Had(row) => {
             let row = row as usize;

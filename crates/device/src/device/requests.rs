@@ -1,33 +1,33 @@
-//! What a device does next, by what it holds: no I/O, no clock.
+//! What a device does next, by its state: no I/O, no clock.
 
 use super::Device;
 use crate::DeviceError;
 use crate::history::DeviceFigures;
 use crate::model_cache::Digest;
-use crate::schedule::{End, Next, Rest};
+use crate::schedule::{NextStep, StopReason, WaitReason};
 use crate::state::{Membership, Pending, PrivateModel};
 use crate::transport::{Method, Request, Transport};
 use crate::upload_credential::UploadCredential;
 use sottovoce_client::{Declined, DeviceRound, LoadedModel, Outcome, Sealing, Upload};
 use sottovoce_privacy::anonymous_key;
-use sottovoce_protocol::{ModelVersion, Participation, RoundId, RoundTerms, codec};
+use sottovoce_protocol::{Ledger, Participation, Refusal, RoundId, RoundTerms, codec};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of an answer that is no model and no catalog.
-const SMALL: u64 = 1 << 20;
-/// Times as long as a model an encrypted sum may be.
-const SEALED: u64 = 16;
+/// Limit on the bytes of a response that is neither a model nor a catalog.
+const SMALL_RESPONSE: u64 = 1 << 20;
+/// How many times as long as a model an encrypted sum may be.
+const ENCRYPTION_OVERHEAD: u64 = 16;
 
 /// What the caller does for the device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Send this, and give [`Device::answer`] what came back.
+    /// Send this request, and pass the response to [`Device::handle_response`].
     Send(Request),
-    /// Call [`Device::train`]: computing, and no network.
+    /// Call [`Device::train`], which computes and needs no network.
     Train,
     /// Nothing at this moment.
-    Rest(Next),
+    Idle(NextStep),
 }
 
 /// What a request is for.
@@ -40,195 +40,213 @@ pub(super) enum RequestKind {
     Difference,
     Refuse,
     Upload,
-    /// Asks for the token that an upload without a name needs.
+    /// The one-time token that an anonymous upload needs.
     Token,
-    /// Sends the update with the token, and without a name.
+    /// The update with the token instead of the device's credential.
     UploadAnonymously,
-    /// Says something in a sealed round.
-    SealMessage,
-    /// Asks what there is to hear in a sealed round.
-    SealAnswer,
+    /// A message of a sealed round to the server.
+    SendSealed,
+    /// The server's next message of a sealed round.
+    ReceiveSealed,
     Withdraw,
 }
 
-/// A round that the device is asked into.
-pub(super) struct RoundInvitation {
+/// A round that the device is invited to.
+pub(super) struct Invitation {
     pub(super) terms: RoundTerms,
+    /// Of the shared model.
     pub(super) digest: Digest,
-    /// The device's place in the cohort, where updates are sealed.
+    /// The device's index in the cohort, where updates are sealed.
     pub(super) client_index: Option<u32>,
-    /// No difference to be had, or one that led elsewhere: take the whole model.
-    pub(super) whole: bool,
-    /// The catalog was fetched anew for this round.
+    /// There is no difference to download, or it led to another model: download the whole model.
+    pub(super) whole_model: bool,
+    /// The catalog was downloaded again for this round.
     pub(super) catalog_is_new: bool,
 }
 
-/// Where the device is in a round; forgotten when the process ends.
+/// Where the device is in a round; not stored.
 pub(super) enum Phase {
     Idle,
-    RoundInvitation(Box<RoundInvitation>),
-    /// With the refusal as it is sent, and why, for the owner.
+    Invited(Box<Invitation>),
+    /// The encoded refusal is to be sent.
     Refusing {
         round: RoundId,
         bytes: Arc<[u8]>,
+        /// For the owner.
         why: String,
     },
 }
 
 impl Device {
-    /// What to do at this time (since whichever moment the caller counts from, as long as it is always the same).
+    /// What to do at this time. Times count from whichever moment the caller chooses, as long as it is always the same.
     ///
     /// # Errors
     /// If the store fails.
-    pub fn next(&mut self, now: Duration) -> Result<Action, DeviceError> {
-        if let Some(rest) = self.rest.clone().filter(|_| now < self.until) {
-            // An owner who withdraws is not kept waiting for a round's sake.
+    pub fn next_action(&mut self, now: Duration) -> Result<Action, DeviceError> {
+        if let Some(reason) = self.waiting.clone().filter(|_| now < self.wait_until) {
+            // An owner who withdraws does not have to wait, unless the server cannot be reached.
             if !matches!(self.state.membership, Membership::Withdrawing { .. }) || self.failures > 0 {
-                return Ok(Action::Rest(Next::After(self.until - now, rest)));
+                return Ok(Action::Idle(NextStep::Wait(self.wait_until - now, reason)));
             }
         }
-        self.rest = None;
-        self.wanted(now)
+        self.waiting = None;
+        self.choose_action(now)
     }
 
-    /// Does what there is to do until the device rests; `now` as for [`next`](Self::next). Blocks while requests are on their
-    /// way and while it learns.
+    /// Does all there is to do, until the device has to wait; `now` as for [`next_action`](Self::next_action). Blocks during
+    /// requests and training.
     ///
     /// # Errors
-    /// If the store fails. The device can go on later from what is kept.
-    pub fn step(&mut self, transport: &dyn Transport, now: Duration) -> Result<Next, DeviceError> {
+    /// If the store fails. The device can go on later from its stored state.
+    pub fn step(&mut self, transport: &dyn Transport, now: Duration) -> Result<NextStep, DeviceError> {
         loop {
-            match self.next(now)? {
-                Action::Send(request) => {
-                    let answer = transport.send(&request);
-                    if let Some(next) = self.answer(now, answer)? {
-                        return Ok(next);
-                    }
-                }
-                Action::Train => self.train(now)?,
-                Action::Rest(next) => return Ok(next),
-            }
-        }
-    }
-
-    /// Sends what it takes to be enrolled, and no more; `None` once the device is. A fleet that gives out numbers in order
-    /// calls this for one device after the other.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn join(&mut self, transport: &dyn Transport, now: Duration) -> Result<Option<Next>, DeviceError> {
-        while matches!(self.state.membership, Membership::Enrolling { .. }) {
-            let next = match self.next(now)? {
-                Action::Send(request) => self.answer(now, transport.send(&request))?,
-                Action::Train => None,
-                Action::Rest(next) => Some(next),
-            };
-            if next.is_some() {
+            if let Some(next) = self.act(transport, now)? {
                 return Ok(next);
             }
         }
-        Ok(None)
     }
 
-    fn wanted(&mut self, now: Duration) -> Result<Action, DeviceError> {
-        let conditions = &self.options.conditions;
-        let (may_connect, may_train) = (conditions.may_connect(), conditions.may_train());
-        let wait = |rest| Ok(Action::Rest(Next::After(self.options.timing.conditions, rest)));
-        match &self.state.membership {
-            Membership::Withdrawn => Ok(Action::Rest(Next::Never(End::Withdrawn))),
-            _ if !may_connect => wait(Rest::Conditions),
-            Membership::Withdrawing { .. } => self.send(RequestKind::Withdraw),
-            Membership::Enrolling { .. } if self.items.is_none() => self.send(RequestKind::Catalog),
-            Membership::Enrolling { .. } => self.send(RequestKind::Enrol),
-            Membership::Enrolled { .. } if self.policy.participation() == Participation::Paused => {
-                wait(Rest::Paused)
-            }
-            Membership::Enrolled { .. } if self.state.pending.is_some() => {
-                let upload_credential =
-                    self.state.pending.as_ref().and_then(|pending| pending.upload_credential);
-                self.send(match upload_credential.map(|upload_credential| upload_credential.text()) {
-                    None => RequestKind::Upload,
-                    Some(None) => RequestKind::Token,
-                    Some(Some(_)) => RequestKind::UploadAnonymously,
-                })
-            }
-            Membership::Enrolled { .. } if self.state.sealing.is_some() => {
-                let says = self.state.sealing.as_ref().is_some_and(|sealing| sealing.out.is_some());
-                self.send(if says { RequestKind::SealMessage } else { RequestKind::SealAnswer })
-            }
-            Membership::Enrolled { .. } if matches!(self.phase, Phase::Refusing { .. }) => {
-                self.send(RequestKind::Refuse)
-            }
-            Membership::Enrolled { .. } if !may_train => wait(Rest::Conditions),
-            Membership::Enrolled { .. } if self.items.is_none() => self.send(RequestKind::Catalog),
-            Membership::Enrolled { .. } => self.within_round(now),
+    /// Enrols the device, and does no more; `None` once it is enrolled. A fleet that assigns numbers in order calls this for
+    /// one device after the other.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn join(
+        &mut self,
+        transport: &dyn Transport,
+        now: Duration,
+    ) -> Result<Option<NextStep>, DeviceError> {
+        let mut next = None;
+        while next.is_none() && matches!(self.state.membership, Membership::Enrolling { .. }) {
+            next = self.act(transport, now)?;
+        }
+        Ok(next)
+    }
+
+    fn act(&mut self, transport: &dyn Transport, now: Duration) -> Result<Option<NextStep>, DeviceError> {
+        match self.next_action(now)? {
+            Action::Send(request) => self.handle_response(now, transport.send(&request)),
+            Action::Train => self.train(now).map(|()| None),
+            Action::Idle(next) => Ok(Some(next)),
         }
     }
 
-    fn within_round(&mut self, now: Duration) -> Result<Action, DeviceError> {
-        let Phase::RoundInvitation(asked) = &self.phase else { return self.send(RequestKind::CheckIn) };
-        let (digest, version) = (asked.digest, asked.terms.version);
-        let fits = |digest_held: &Digest, held: ModelVersion| *digest_held == digest && held == version;
-        if self.held.as_ref().is_some_and(|held| fits(&held.digest, held.model.version)) {
-            return match self.check_fit() {
+    fn choose_action(&mut self, now: Duration) -> Result<Action, DeviceError> {
+        let conditions = &self.options.conditions;
+        let (may_connect, may_train) = (conditions.may_connect(), conditions.may_train());
+        let interval = self.options.timing.conditions_interval;
+        let wait = |reason| Ok(Action::Idle(NextStep::Wait(interval, reason)));
+        match &self.state.membership {
+            Membership::Withdrawn => return Ok(Action::Idle(NextStep::Stop(StopReason::Withdrawn))),
+            _ if !may_connect => return wait(WaitReason::Conditions),
+            Membership::Withdrawing { .. } => return Ok(self.send(RequestKind::Withdraw)),
+            Membership::Enrolling { .. } if self.items.is_none() => {
+                return Ok(self.send(RequestKind::Catalog));
+            }
+            Membership::Enrolling { .. } => return Ok(self.send(RequestKind::Enrol)),
+            Membership::Enrolled { .. } => (),
+        }
+        if self.policy.participation() == Participation::Paused {
+            return wait(WaitReason::Paused);
+        }
+        if let Some(pending) = &self.state.pending {
+            let kind = match pending.upload_credential.map(|credential| credential.text()) {
+                None => RequestKind::Upload,
+                Some(None) => RequestKind::Token,
+                Some(Some(_)) => RequestKind::UploadAnonymously,
+            };
+            return Ok(self.send(kind));
+        }
+        if let Some(sealing) = &self.state.sealing {
+            let kind =
+                if sealing.out.is_some() { RequestKind::SendSealed } else { RequestKind::ReceiveSealed };
+            return Ok(self.send(kind));
+        }
+        match &self.phase {
+            Phase::Refusing { .. } => Ok(self.send(RequestKind::Refuse)),
+            _ if !may_train => wait(WaitReason::Conditions),
+            _ if self.items.is_none() => Ok(self.send(RequestKind::Catalog)),
+            Phase::Idle => Ok(self.send(RequestKind::CheckIn)),
+            Phase::Invited(_) => self.prepare_round(now),
+        }
+    }
+
+    /// Downloads what is missing for the round, and trains once all is there.
+    fn prepare_round(&mut self, now: Duration) -> Result<Action, DeviceError> {
+        let Phase::Invited(invitation) = &self.phase else { return Ok(self.send(RequestKind::CheckIn)) };
+        let (digest, version) = (invitation.digest, invitation.terms.version);
+        if self
+            .shared
+            .as_ref()
+            .is_some_and(|shared| (shared.digest, shared.model.version) == (digest, version))
+        {
+            return match self.model_fits_catalog() {
                 Ok(true) => Ok(Action::Train),
-                Ok(false) => self.send(RequestKind::Catalog),
+                Ok(false) => Ok(self.send(RequestKind::Catalog)),
                 Err(declined) => {
                     self.refuse(&declined);
-                    self.wanted(now)
+                    self.choose_action(now)
                 }
             };
         }
-        if let Some(model) = self.options.models.find(&digest).filter(|model| model.version == version) {
-            self.hold(model, digest)?;
-            return self.wanted(now);
+        if let Some(model) = self.options.models.get(&digest).filter(|model| model.version == version) {
+            self.save_model(model, digest)?;
+            return self.choose_action(now);
         }
-        let has_older = self.held.as_ref().is_some_and(|held| held.model.version < version);
-        self.send(if has_older && !asked.whole { RequestKind::Difference } else { RequestKind::Model })
+        let has_older = self.shared.as_ref().is_some_and(|shared| shared.model.version < version);
+        let difference = has_older && !invitation.whole_model;
+        Ok(self.send(if difference { RequestKind::Difference } else { RequestKind::Model }))
     }
 
-    /// Whether the held model has a row for each item of the catalog; if not, the catalog is worth fetching once.
-    fn check_fit(&self) -> Result<bool, Declined> {
-        let (Phase::RoundInvitation(asked), Some(held), Some(items)) = (&self.phase, &self.held, &self.items)
+    /// Whether the shared model has a row for each item of the catalog. If not, the catalog is downloaded again, once.
+    fn model_fits_catalog(&self) -> Result<bool, Declined> {
+        let (Phase::Invited(invitation), Some(shared), Some(items)) =
+            (&self.phase, &self.shared, &self.items)
         else {
             return Ok(false);
         };
-        let model = self.lend(&asked.terms)?;
+        let model = self.load_model(&invitation.terms)?;
         let layout = model.layout(items.len());
-        self.options.models.give_back(model);
-        match layout.and_then(|layout| held.model.parameters.check(&layout)) {
+        self.options.models.release(model);
+        match layout.and_then(|layout| shared.model.parameters.check(&layout)) {
             Ok(()) => Ok(true),
-            Err(_) if !asked.catalog_is_new => Ok(false),
+            Err(_) if !invitation.catalog_is_new => Ok(false),
             Err(error) => Err(Declined::terms(format!("the shared model does not fit the catalog: {error}"))),
         }
     }
 
-    fn send(&mut self, request_kind: RequestKind) -> Result<Action, DeviceError> {
-        self.request_kind = Some(request_kind);
-        Ok(Action::Send(self.request(request_kind)))
+    fn send(&mut self, kind: RequestKind) -> Action {
+        self.outstanding = Some(kind);
+        Action::Send(self.request(kind))
     }
 
-    fn request(&self, request_kind: RequestKind) -> Request {
+    fn request(&self, kind: RequestKind) -> Request {
         let base = format!("/v1/federations/{}", self.state.name);
         let (bearer, secret) = (self.bearer(), &self.state.secret);
-        let get = |path: String, most| Request::new(Method::Get, path, most);
-        let post = |path: String| Request::new(Method::Post, path, SMALL).with_bearer(bearer);
+        let get = |path: String, limit| Request::new(Method::Get, path, limit);
+        let post = |path: String| Request::new(Method::Post, path, SMALL_RESPONSE).with_bearer(bearer);
+        let update = |round: u64, bytes| {
+            let key = secret.idempotency_key("update", round);
+            post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
+        };
         // A message has names and framing beside its values.
-        let most = self.options.bounds.model_bytes + SMALL;
+        let limit = self.options.bounds.model_bytes + SMALL_RESPONSE;
         let version = match &self.phase {
-            Phase::RoundInvitation(asked) => asked.terms.version.0,
+            Phase::Invited(invitation) => invitation.terms.version.0,
             _ => 0,
         };
-        match request_kind {
+        let sealing = self.state.sealing.as_ref();
+        let sealed_round = sealing.map_or(0, |sealing| sealing.round.0);
+        match kind {
             RequestKind::Catalog => get(format!("{base}/catalog"), self.options.bounds.catalog_bytes),
             RequestKind::Enrol => {
                 post(format!("{base}/devices")).with_key(secret.idempotency_key("enrol", 0))
             }
             RequestKind::CheckIn => post(format!("{base}/check-in")),
-            RequestKind::Model => self.for_model(get(format!("{base}/models/{version}"), most)),
+            RequestKind::Model => self.for_model(get(format!("{base}/models/{version}"), limit)),
             RequestKind::Difference => {
-                let held = self.held.as_ref().map_or(0, |held| held.model.version.0);
-                self.for_model(get(format!("{base}/models/{version}/from/{held}"), most))
+                let from = self.shared.as_ref().map_or(0, |shared| shared.model.version.0);
+                self.for_model(get(format!("{base}/models/{version}/from/{from}"), limit))
             }
             RequestKind::Refuse => {
                 let (round, bytes) = match &self.phase {
@@ -238,58 +256,53 @@ impl Device {
                 post(format!("{base}/rounds/{round}/refusal")).with_body(bytes)
             }
             RequestKind::Upload => {
-                let pending = self.state.pending.as_ref();
-                let (round, bytes) = pending
-                    .map_or((0, Arc::from([])), |pending| (pending.round.0, Arc::clone(&pending.bytes)));
-                let key = secret.idempotency_key("update", round);
-                post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
+                let (round, bytes) = self.pending_bytes();
+                update(round.0, bytes)
             }
-            RequestKind::Token | RequestKind::UploadAnonymously => self.without_a_name(request_kind, &base),
-            RequestKind::SealMessage => {
-                let sealing = self.state.sealing.as_ref();
-                let round = sealing.map_or(0, |sealing| sealing.round.0);
+            RequestKind::Token | RequestKind::UploadAnonymously => self.anonymous_request(kind, &base),
+            RequestKind::SendSealed => {
                 let bytes = sealing.and_then(|sealing| sealing.out.clone()).unwrap_or_else(|| Arc::from([]));
-                if sealing.is_some_and(Sealing::sends_update) {
-                    let key = secret.idempotency_key("update", round);
-                    post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
-                } else {
-                    post(format!("{base}/rounds/{round}/seal")).with_body(bytes)
+                match sealing.is_some_and(Sealing::sends_update) {
+                    true => update(sealed_round, bytes),
+                    false => post(format!("{base}/rounds/{sealed_round}/seal")).with_body(bytes),
                 }
             }
-            RequestKind::SealAnswer => {
-                let round = self.state.sealing.as_ref().map_or(0, |sealing| sealing.round.0);
-                get(format!("{base}/rounds/{round}/seal"), most.saturating_mul(SEALED)).with_bearer(bearer)
+            RequestKind::ReceiveSealed => {
+                let limit = limit.saturating_mul(ENCRYPTION_OVERHEAD);
+                get(format!("{base}/rounds/{sealed_round}/seal"), limit).with_bearer(bearer)
             }
             RequestKind::Withdraw => {
-                Request::new(Method::Delete, format!("{base}/devices/me"), SMALL).with_bearer(bearer)
+                Request::new(Method::Delete, format!("{base}/devices/me"), SMALL_RESPONSE).with_bearer(bearer)
             }
         }
     }
 
-    /// Of an upload without a name: first the token, by the credential; then the update, with the token and nothing else of
-    /// this device.
-    fn without_a_name(&self, request_kind: RequestKind, base: &str) -> Request {
-        let (secret, pending) = (&self.state.secret, self.state.pending.as_ref());
-        let round = pending.map_or(RoundId(0), |pending| pending.round);
-        let upload_credential = pending.and_then(|pending| pending.upload_credential);
-        let post = |rest: &str| {
-            Request::new(Method::Post, format!("{base}/rounds/{round}/{rest}", round = round.0), SMALL)
+    /// The round and the bytes of the pending update.
+    fn pending_bytes(&self) -> (RoundId, Arc<[u8]>) {
+        let pending = self.state.pending.as_ref();
+        pending.map_or((RoundId(0), Arc::from([])), |pending| (pending.round, Arc::clone(&pending.bytes)))
+    }
+
+    /// The requests of an anonymous upload: first the token, with the device's credential; then the update, with the token
+    /// and nothing that identifies the device.
+    fn anonymous_request(&self, kind: RequestKind, base: &str) -> Request {
+        let (secret, (round, bytes)) = (&self.state.secret, self.pending_bytes());
+        let credential = self.state.pending.as_ref().and_then(|pending| pending.upload_credential);
+        let post = |path: &str| {
+            Request::new(Method::Post, format!("{base}/rounds/{}/{path}", round.0), SMALL_RESPONSE)
         };
-        if request_kind == RequestKind::Token {
-            let blinded = upload_credential.map_or_else(
-                || Arc::from([]),
-                |upload_credential| Arc::from(upload_credential.blinded(secret, round)),
-            );
-            return post("token").with_bearer(self.bearer()).with_body(blinded);
+        if kind == RequestKind::Token {
+            let blinded = credential.map(|credential| credential.blinded(secret, round));
+            let body = blinded.map_or_else(|| Arc::from([]), Arc::from);
+            return post("token").with_bearer(self.bearer()).with_body(body);
         }
-        let bytes = pending.map_or_else(|| Arc::from([]), |pending| Arc::clone(&pending.bytes));
         post("anonymous-updates")
             .with_key(secret.idempotency_key("anonymous update", round.0))
-            .with_round_token(upload_credential.and_then(|upload_credential| upload_credential.text()))
+            .with_round_token(credential.and_then(|credential| credential.text()))
             .with_body(bytes)
     }
 
-    /// ModelCache are the same for all and may come from elsewhere than the server: no credential goes along unless it is asked for.
+    /// Models are the same for all devices and may come from a cache: no credential is sent unless the server demands it.
     fn for_model(&self, request: Request) -> Request {
         if self.models_are_private { request.with_bearer(self.bearer()) } else { request }
     }
@@ -302,40 +315,39 @@ impl Device {
         }
     }
 
-    /// Learns for the round that [`next`](Self::next) said is ready, and keeps new private model, ledger and update in one
-    /// step, before anything is sent. Killed in the middle, the device does the same again, to the same bytes.
+    /// Trains for the round that [`next_action`](Self::next_action) prepared, and stores private model, ledger and update
+    /// atomically, before anything is sent. A device that was killed meanwhile trains again, to the same bytes.
     ///
     /// # Errors
     /// If the store fails.
     pub fn train(&mut self, now: Duration) -> Result<(), DeviceError> {
-        let Phase::RoundInvitation(asked) = &self.phase else { return Ok(()) };
-        let round = asked.terms.round;
+        let Phase::Invited(invitation) = &self.phase else { return Ok(()) };
+        let (round, model) = (invitation.terms.round, invitation.terms.model.clone());
         let mut ledger = self.state.ledger.clone();
-        match self.run_round(now, &mut ledger) {
-            Ok((Outcome { private, disclosed, upload }, credential)) => {
-                let model = asked.terms.model.clone();
-                let stored = |values| PrivateModel { model: model.clone(), values };
-                let sends_nothing = matches!(upload, Upload::Nothing);
-                self.change(|state| {
-                    state.private = Some(stored(private));
-                    state.disclosed = disclosed.map(stored).or(state.disclosed.take());
-                    match upload {
-                        Upload::Message(bytes) => {
-                            state.pending = Some(Pending { round, bytes, upload_credential: credential });
-                        }
-                        Upload::Sealed(sealing) => state.sealing = Some(sealing),
-                        Upload::Nothing => return Ok(()),
-                    }
-                    state.ledger = ledger;
-                    state.answered = Some(round);
-                    Ok(())
-                })?;
-                match sends_nothing {
-                    true => self.refuse(&Declined::NothingDisclosed),
-                    false => self.phase = Phase::Idle,
+        let (Outcome { private, disclosed, upload }, upload_credential) =
+            match self.run_round(now, &mut ledger) {
+                Ok(outcome) => outcome,
+                Err(declined) => {
+                    self.refuse(&declined);
+                    return Ok(());
                 }
+            };
+        let uploads = !matches!(upload, Upload::Nothing);
+        self.update(|state| {
+            let stored = |values| PrivateModel { model: model.clone(), values };
+            state.private = Some(stored(private));
+            state.disclosed = disclosed.map(stored).or(state.disclosed.take());
+            match upload {
+                Upload::Message(bytes) => state.pending = Some(Pending { round, bytes, upload_credential }),
+                Upload::Sealed(sealing) => state.sealing = Some(sealing),
+                Upload::Nothing => return,
             }
-            Err(declined) => self.refuse(&declined),
+            state.ledger = ledger;
+            state.last_round = Some(round);
+        })?;
+        match uploads {
+            true => self.phase = Phase::Idle,
+            false => self.refuse(&Declined::NothingDisclosed),
         }
         Ok(())
     }
@@ -344,54 +356,49 @@ impl Device {
     fn run_round(
         &self,
         now: Duration,
-        ledger: &mut sottovoce_protocol::Ledger,
+        ledger: &mut Ledger,
     ) -> Result<(Outcome, Option<UploadCredential>), Declined> {
-        let (Phase::RoundInvitation(asked), Some(held)) = (&self.phase, &self.held) else {
+        let (Phase::Invited(invitation), Some(shared)) = (&self.phase, &self.shared) else {
             return Err(Declined::NoHistory);
         };
-        let (terms, state) = (&asked.terms, &self.state);
+        let (terms, state, when) = (&invitation.terms, &self.state, now.as_secs());
         let key = anonymous_key(&terms.privacy).map_err(Declined::terms)?;
         let round = DeviceRound {
             terms,
-            shared: &held.model,
+            shared: &shared.model,
             history: &self.rows.rows,
-            figures: &DeviceFigures { rows: &self.rows, items: self.items.as_deref(), now: now.as_secs() },
+            figures: &DeviceFigures { rows: &self.rows, items: self.items.as_deref(), now: when },
             policy: &self.policy,
-            randomness: &state.seeds.in_round(
-                &state.secret,
-                &state.disclosure_secret,
-                &terms.model.name,
-                terms.round,
-            ),
+            randomness: &state.randomness(&terms.model.name, terms.round),
             key: state.key.as_ref(),
             identity: self.signing_identity(),
-            client_index: asked.client_index,
-            when: now.as_secs(),
+            client_index: invitation.client_index,
+            when,
         };
-        let of_model = |private: &Option<PrivateModel>| {
+        let values = |private: &Option<PrivateModel>| {
             let private = private.as_ref().filter(|private| private.model.name == terms.model.name);
             private.map(|private| private.values.clone())
         };
-        let (private, disclosed) = (of_model(&state.private), of_model(&state.disclosed));
-        let mut model = self.lend(terms)?;
+        let (private, disclosed) = (values(&state.private), values(&state.disclosed));
+        let mut model = self.load_model(terms)?;
         let outcome = model.run_round(&round, (private.as_deref(), disclosed.as_deref()), ledger);
-        self.options.models.give_back(model);
+        self.options.models.release(model);
         Ok((outcome?, key.map(|key| UploadCredential::new(terms.federation, key))))
     }
 
-    pub(super) fn lend(&self, terms: &RoundTerms) -> Result<Box<LoadedModel>, Declined> {
+    /// The model that the terms ask for, to be released again.
+    pub(super) fn load_model(&self, terms: &RoundTerms) -> Result<Box<LoadedModel>, Declined> {
         let facts = self.items.as_ref().and_then(|items| items.facts());
-        let lent = self.options.models.lend(&terms.model, facts);
-        lent.map_err(|error| Declined::Terms {
+        self.options.models.load(&terms.model, facts).map_err(|error| Declined::Terms {
             why: error.to_string(),
-            refusal: sottovoce_protocol::Refusal::UnknownModel { name: terms.model.name.clone() },
+            refusal: Refusal::UnknownModel { name: terms.model.name.clone() },
         })
     }
 
-    /// Turns to saying no to the round that the device is asked into.
+    /// Refuses the round that the device is invited to.
     pub(super) fn refuse(&mut self, declined: &Declined) {
-        let Phase::RoundInvitation(asked) = &self.phase else { return };
-        let (federation, round) = (asked.terms.federation, asked.terms.round);
+        let Phase::Invited(invitation) = &self.phase else { return };
+        let (federation, round) = (invitation.terms.federation, invitation.terms.round);
         let mut bytes = Vec::new();
         codec::encode_refusal(federation, round, &declined.refusal(), &mut bytes);
         self.phase = Phase::Refusing { round, bytes: bytes.into(), why: declined.to_string() };

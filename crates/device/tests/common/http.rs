@@ -52,7 +52,15 @@ fn read(from: &mut impl BufRead) -> Option<Request> {
     }
     let mut body = vec![0; length];
     from.read_exact(&mut body).ok()?;
-    Some(Request { method, path, bearer, round_token, idempotency_key, body: body.into(), most: u64::MAX })
+    Some(Request {
+        method,
+        path,
+        bearer,
+        round_token,
+        idempotency_key,
+        body: body.into(),
+        max_response_bytes: u64::MAX,
+    })
 }
 
 fn write(to: &mut impl Write, response: &Response) -> std::io::Result<()> {

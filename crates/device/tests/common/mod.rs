@@ -6,10 +6,10 @@ pub mod http;
 
 use sottovoce_core::Rng;
 use sottovoce_device::{
-    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, Next, Options, Request,
+    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, NextStep, Options, Request,
     Response, Secret, Seeds, Timing, Transport, TransportError,
 };
-use sottovoce_models::{Negatives, SharedPart, fpl};
+use sottovoce_models::federated::{ServerModel, fpl};
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::tokens::{BlindedElement, Eligibility, Issuer, PublicKey, Token, from_hex};
 use sottovoce_privacy::{PrivacyConfig, Quantization, SecureRng, anonymous_layer};
@@ -25,17 +25,19 @@ pub const ITEMS: usize = 40;
 pub const TOKEN: &str = "sve_join";
 
 pub fn spec() -> ModelSpec {
-    let pull = fpl::Pull { user: 0.01, positive: 0.02, negative: 0.005 };
-    fpl::Device {
-        factors: 4,
-        triples: 12,
-        rate: 0.05,
-        pull,
-        init_deviation: 0.1,
-        // As in the papers: with decoys hidden rows would leave too, as if their owner did not have them.
-        negatives: Negatives::Papers,
-    }
-    .spec()
+    let settings = [
+        ("factors", "4"),
+        ("triples", "12"),
+        ("learning_rate", "0.05"),
+        ("user_regularisation", "0.2"),
+        ("positive_regularisation", "0.4"),
+        ("negative_regularisation", "0.1"),
+        ("init_deviation", "0.1"),
+        // As in the papers: with decoys, rows of hidden items would leave too, as if their owner did not have them.
+        ("negatives", "papers"),
+    ];
+    let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    ModelSpec { name: "fpl".to_owned(), settings }
 }
 
 pub fn catalog() -> String {
@@ -55,7 +57,7 @@ pub enum Fault {
 }
 
 /// What a server says, whatever the request: a status and a code.
-pub type Says = fn(&Request) -> Option<(u16, &'static str)>;
+pub type Override = fn(&Request) -> Option<(u16, &'static str)>;
 
 pub struct World {
     pub terms: TermsDraft,
@@ -73,9 +75,9 @@ pub struct World {
     pub refusals: Vec<(u64, sottovoce_protocol::Refusal)>,
     pub requests: Vec<Request>,
     pub faults: Vec<Option<Fault>>,
-    pub says: Says,
+    pub override_response: Override,
     pub state: &'static str,
-    pub went_back: Option<u64>,
+    pub rolled_back: Option<u64>,
 }
 
 /// A server of one federation; a round is closed by hand.
@@ -83,8 +85,8 @@ pub struct Server(pub Mutex<World>);
 
 impl Server {
     pub fn new() -> Arc<Self> {
-        let shared = fpl::Shared { factors: 4, init_deviation: 0.1 };
-        let parameters = shared.start(ITEMS, &mut Rng::new(5)).unwrap();
+        let shared = fpl::Server { factors: 4, init_deviation: 0.1 };
+        let parameters = shared.init(ITEMS, &mut Rng::new(5)).unwrap();
         let model = SharedModel { federation: FederationId(9), version: ModelVersion(0), parameters };
         let terms = TermsDraft {
             federation: FederationId(9),
@@ -107,9 +109,9 @@ impl Server {
             refusals: Vec::new(),
             requests: Vec::new(),
             faults: Vec::new(),
-            says: |_| None,
+            override_response: |_| None,
             state: "waiting",
-            went_back: None,
+            rolled_back: None,
         })))
     }
 
@@ -124,7 +126,7 @@ impl Server {
     }
 
     /// Asks for uploads without a name: the terms have this key, tokens are made with the issuer's.
-    pub fn without_names(&self, key: &PublicKey, issuer: Issuer) {
+    pub fn ask_for_anonymous_uploads(&self, key: &PublicKey, issuer: Issuer) {
         let integers = Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense };
         let protection = PrivacyConfig { quantization: Some(integers), ..PrivacyConfig::default() };
         self.with(|world| {
@@ -178,7 +180,7 @@ pub fn problem(status: u16, code: &str) -> Response {
 }
 
 impl World {
-    fn act(&mut self, request: &Request) -> Response {
+    fn handle(&mut self, request: &Request) -> Response {
         let path = request.path.strip_prefix("/v1/federations/films/").unwrap_or_default();
         let parts: Vec<&str> = path.split('/').collect();
         let bearer = request.bearer.as_deref().unwrap_or_default();
@@ -209,7 +211,7 @@ impl World {
             (Method::Post, ["rounds", round, "updates"]) => {
                 self.upload(device, round.parse().unwrap(), request)
             }
-            (Method::Post, ["rounds", _, "token"]) => self.give_token(device, request),
+            (Method::Post, ["rounds", _, "token"]) => self.issue_token(device, request),
             (Method::Post, ["rounds", _, "refusal"]) => {
                 let (_, round, refusal) = codec::decode_refusal(&request.body).unwrap();
                 assert_eq!(round, self.terms.round);
@@ -225,7 +227,7 @@ impl World {
         }
     }
 
-    fn give_token(&mut self, device: u64, request: &Request) -> Response {
+    fn issue_token(&mut self, device: u64, request: &Request) -> Response {
         let blinded = BlindedElement::from_bytes(&request.body).unwrap();
         if *self.tokens.entry(device).or_insert(blinded) != blinded {
             return problem(409, "token-taken");
@@ -265,8 +267,9 @@ impl World {
         codec::encode_terms(&RoundTerms::freeze(self.terms.clone()).unwrap(), &mut body);
         let digest = Digest::of(&self.versions.last().unwrap().parameters).to_string();
         let mut headers = vec![("sottovoce-model-digest".to_owned(), digest)];
-        let went_back = self.went_back.map(|version| ("sottovoce-went-back".to_owned(), version.to_string()));
-        headers.extend(went_back);
+        let rolled_back =
+            self.rolled_back.map(|version| ("sottovoce-went-back".to_owned(), version.to_string()));
+        headers.extend(rolled_back);
         Response { status: 200, headers, body }
     }
 
@@ -318,11 +321,11 @@ impl Transport for Server {
         if fault == Some(Fault::Busy) {
             return Ok(problem(503, "busy"));
         }
-        let response = match (world.says)(request) {
+        let response = match (world.override_response)(request) {
             Some((status, code)) => problem(status, code),
-            None => world.act(request),
+            None => world.handle(request),
         };
-        if response.body.len() as u64 > request.most {
+        if response.body.len() as u64 > request.max_response_bytes {
             return Err(TransportError("the answer is too long".to_owned()));
         }
         if fault == Some(Fault::After) {
@@ -335,7 +338,7 @@ impl Transport for Server {
 
 pub fn history(user: u64) -> History {
     let ids: Vec<String> = (0..8).map(|n| format!("i{}", (user * 5 + n * 3) % ITEMS as u64)).collect();
-    History::of_ids(ids.iter().map(String::as_str))
+    History::from_ids(ids.iter().map(String::as_str))
 }
 
 pub fn enrolment(user: u64) -> Enrolment {
@@ -345,10 +348,13 @@ pub fn enrolment(user: u64) -> Enrolment {
     Enrolment { history: history(user), seeds, ..Enrolment::new("memory:", "films", TOKEN, secret, policy) }
 }
 
-pub type Kept = Arc<Mutex<MemoryStore>>;
+pub type SharedStore = Arc<Mutex<MemoryStore>>;
 
 pub fn options() -> Options {
-    Options { timing: Timing { first: Duration::from_millis(10), ..Timing::default() }, ..Options::default() }
+    Options {
+        timing: Timing { initial_backoff: Duration::from_millis(10), ..Timing::default() },
+        ..Options::default()
+    }
 }
 
 pub fn sharing(models: &Arc<impl ModelCache + 'static>) -> Options {
@@ -356,22 +362,22 @@ pub fn sharing(models: &Arc<impl ModelCache + 'static>) -> Options {
     Options { models, bounds: Bounds { ledger_bytes: None, ..Bounds::default() }, ..options() }
 }
 
-pub fn device(user: u64) -> (Device, Kept) {
-    let store = Kept::default();
+pub fn device(user: u64) -> (Device, SharedStore) {
+    let store = SharedStore::default();
     (Device::enrol(Box::new(store.clone()), enrolment(user), options()).unwrap(), store)
 }
 
 /// Steps with a clock that passes over rests, until something else than a failure.
-pub fn go(device: &mut Device, server: &Server, clock: &mut Duration) -> Next {
+pub fn go(device: &mut Device, server: &Server, clock: &mut Duration) -> NextStep {
     for _ in 0..100 {
         let next = device.step(server, *clock).unwrap();
         match &next {
-            Next::After(rest, sottovoce_device::Rest::Failed { .. }) => *clock += *rest,
-            Next::After(rest, _) => {
+            NextStep::Wait(rest, sottovoce_device::WaitReason::Failed { .. }) => *clock += *rest,
+            NextStep::Wait(rest, _) => {
                 *clock += *rest;
                 return next;
             }
-            Next::Never(_) => return next,
+            NextStep::Stop(_) => return next,
         }
     }
     panic!("a hundred failures in a row");
