@@ -227,7 +227,7 @@ fn deploy(train: &Histories) -> Result<String> {
         let mut enrolment = Enrolment::new(&address, name, &token, secret, Policy::new(1.0)?);
         // The simulator's random numbers, so that both can be compared bit for bit. Never for people's devices.
         enrolment.seeds = Seeds::Simulated { seed: SEED, user: u64::from(user) };
-        enrolment.history = History::of_ids(train.of(user as usize).iter().map(|&item| ids[item as usize].as_str()));
+        enrolment.history = History::from_ids(train.of(user as usize).iter().map(|&item| ids[item as usize].as_str()));
         let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, Options::default())?;
         ensure!(device.join(&transport, start.elapsed())?.is_none(), "device {user} is enrolled");
         devices.push(device);

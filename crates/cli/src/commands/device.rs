@@ -12,7 +12,7 @@ use crate::args::{Common, Device as Args};
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result};
 use serde_json::json;
-use sottovoce_device::{Device, DeviceError, Imported, read_history};
+use sottovoce_device::{Device, DeviceError, ImportSummary, read_history};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn interactions(file: &Path) -> Result<Vec<(String, Option<i64>)>> {
 fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
     let read = interactions(file)?;
     let imported = device.import(read.iter().map(|(id, time)| (id.as_str(), *time)))?;
-    let Imported { added, repeated, unknown } = imported;
+    let ImportSummary { added, repeated, unknown } = imported;
     let total = device.history().len();
     if common.json {
         return output::print_json(
@@ -77,7 +77,7 @@ const REASONS: usize = 3;
 fn recommend(device: &Device, k: usize, explain: bool, common: &Common) -> Result<()> {
     let list = if explain { device.explain(k, REASONS)? } else { device.recommend(k)? };
     if common.json {
-        let item = |item: &sottovoce_device::Recommended| {
+        let item = |item: &sottovoce_device::RecommendedItem| {
             let mut entry = json!({"item": item.item, "title": item.title, "score": item.score});
             if explain {
                 let reasons = item.reasons.iter().map(|said| json!({"text": said.text, "share": said.share}));

@@ -3,7 +3,7 @@
 use crate::harness::{Database, TestServer, printed, program};
 use serde_json::Value;
 use sottovoce_device::{
-    Device, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Method, Next, Options, Request, Response,
+    Device, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Method, NextStep, Options, Request, Response,
     Secret, Seeds, Timing, Transport, TransportError,
 };
 use sottovoce_protocol::Policy;
@@ -64,9 +64,9 @@ impl<'a> People<'a> {
             let mut enrolment = Enrolment::new(&server.url(), federation, &token, secret, policy);
             enrolment.seeds = Seeds::Simulated { seed: 3, user: number.into() };
             let items = (0..4).map(|item| format!("i{}", (usize::from(number) * 7 + item * 3) % ITEMS));
-            enrolment.history = History::of_ids(items.collect::<Vec<_>>().iter().map(String::as_str));
+            enrolment.history = History::from_ids(items.collect::<Vec<_>>().iter().map(String::as_str));
             let soon = Duration::from_millis(20);
-            let timing = Timing { first: soon, most: soon, check_in: soon, conditions: soon };
+            let timing = Timing { initial_backoff: soon, max_backoff: soon, check_in_interval: soon, conditions_interval: soon };
             let options = Options { timing, ..Options::default() };
             let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, options).unwrap();
             assert_eq!(device.join(http, Duration::ZERO).unwrap(), None);
@@ -87,7 +87,7 @@ impl<'a> People<'a> {
             for (device, wire) in &mut self.devices {
                 if wire.left.load(Ordering::SeqCst) > 0 {
                     let next = device.step(wire, self.start.elapsed()).unwrap();
-                    assert!(matches!(next, Next::After(..)), "{next:?}");
+                    assert!(matches!(next, NextStep::Wait(..)), "{next:?}");
                 }
             }
             let told = server.operate(&["rounds", federation]);
@@ -216,7 +216,7 @@ fn model(http: &HttpTransport, federation: &str, version: u64) -> Vec<f32> {
         round_token: None,
         idempotency_key: None,
         body: std::sync::Arc::from([]),
-        most: 1 << 20,
+        max_response_bytes: 1 << 20,
     };
     let response = http.send(&request).unwrap();
     assert_eq!(response.status, 200);

@@ -11,10 +11,10 @@ use sottovoce_device::{
 };
 use sottovoce_models::federated::{ServerModel, fpl};
 use sottovoce_privacy::quantize::RowLayout;
-use sottovoce_privacy::tokens::{BlindedElement, Eligibility, Issuer, PublicKey, Token, from_hex};
+use sottovoce_privacy::tokens::{BlindedElement, Issuer, PublicKey, Token, from_hex};
 use sottovoce_privacy::{PrivacyConfig, Quantization, SecureRng, anonymous_layer};
 use sottovoce_protocol::{
-    CriterionRequest, DeviceId, Difference, DifferenceOptions, FederationId, ModelSpec, ModelVersion, Policy,
+    CriterionRequest, Difference, FederationId, ModelSpec, ModelVersion, Policy,
     Received, RoundId, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec,
 };
 use std::collections::BTreeMap;
@@ -283,9 +283,11 @@ impl World {
         if !self.differences {
             return problem(404, "no-difference");
         }
-        let difference =
-            Difference::between(&self.versions[held], &self.versions[version], DifferenceOptions::EXACT)
-                .unwrap();
+        let (held, next) = (&self.versions[held], &self.versions[version]);
+        let row = |model: &SharedModel, table: usize, row| model.parameters.tables()[table].row(row).to_vec();
+        let changed = |table, at| row(held, table, at) != row(next, table, at);
+        let base = (held.version, held.parameters.checksum());
+        let difference = Difference::since_version(next, base, ValueEncoding::F32, changed).unwrap();
         let mut body = Vec::new();
         codec::encode_difference(&difference, &mut body).unwrap();
         Response { body, ..answer(200) }

@@ -60,8 +60,8 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
 }
 
 fn check_catalog(uploads: &StoredUploads, data: &Prepared, surface: &ExposedTables) -> Result<()> {
-    let (rows, catalog) = (surface.first().height(&uploads.model().parameters), &data.parts.catalog);
-    let facts = catalog.facts.as_ref().filter(|_| surface.first().is_of_features());
+    let (rows, catalog) = (surface.rows(&uploads.model().parameters), &data.parts.catalog);
+    let facts = catalog.facts.as_ref().filter(|_| surface.are_features());
     let expected = facts.map_or(catalog.len(), |facts| facts.features());
     if rows != expected {
         bail!("the uploads are of a model with {rows} rows, the data has {expected}: is it the same catalog?");

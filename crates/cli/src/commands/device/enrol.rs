@@ -8,7 +8,7 @@ use crate::key_file;
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use sottovoce_device::{Device, End, Enrolment, History, HttpTransport, Next, Options, Roster, random_secret};
+use sottovoce_device::{Device, StopReason, Enrolment, History, HttpTransport, NextStep, Options, Roster, random_secret};
 use sottovoce_privacy::tokens::to_hex;
 use sottovoce_protocol::{DisclosureMode, Policy};
 use std::fmt::Write;
@@ -54,21 +54,21 @@ fn read(file: impl AsRef<Path>) -> Result<String> {
 fn join(device: &mut Device, transport: &HttpTransport) -> Result<()> {
     match device.join(transport, now())? {
         None => Ok(()),
-        Some(Next::Never(end)) => {
+        Some(NextStep::Stop(end)) => {
             // Not enrolled: the store can be used for another attempt.
             device.withdraw()?;
             bail!("{}", advice(&end));
         }
-        Some(Next::After(_, rest)) => {
+        Some(NextStep::Wait(_, rest)) => {
             bail!("not enrolled yet: {rest}; `sottovoce device run` retries")
         }
     }
 }
 
-fn advice(end: &End) -> String {
+fn advice(end: &StopReason) -> String {
     match end {
-        End::TurnedAway { status: 401 | 403, .. } => format!("{end}; ask the operator for a new token"),
-        End::TurnedAway { status: 404, .. } => format!("{end}; is the federation's name right?"),
+        StopReason::Rejected { status: 401 | 403, .. } => format!("{end}; ask the operator for a new token"),
+        StopReason::Rejected { status: 404, .. } => format!("{end}; is the federation's name right?"),
         _ => end.to_string(),
     }
 }

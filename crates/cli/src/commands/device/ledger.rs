@@ -6,7 +6,8 @@ use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::{Value as Json, json};
 use sottovoce_data::format_date;
-use sottovoce_device::{Device, ItemLeft, OwnerReport};
+use sottovoce_device::{Device, DisclosedItem};
+use sottovoce_protocol::LedgerEntry;
 use std::fmt::Write;
 
 /// Rounds and items listed; `--json` lists all.
@@ -15,12 +16,12 @@ const SHOWN: usize = 10;
 /// `sottovoce device ledger`.
 pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Result<()> {
     if let Some(item) = item {
-        let left = device.item_left_of(item).map_err(as_usage)?;
+        let left = device.disclosures_of(item).map_err(as_usage)?;
         return if common.json { output::print_json(&of_item(&left)) } else { output::print(&about(&left)) };
     }
     // Before the first round there is nothing to list, and perhaps no catalog.
-    let items = device.items_left().unwrap_or_default();
-    let rounds: Vec<OwnerReport> = device.told().collect();
+    let items = device.disclosed_items().unwrap_or_default();
+    let rounds: Vec<LedgerEntry> = device.ledger().entries().collect();
     if common.json {
         let totals = device.ledger().totals();
         return output::print_json(&json!({
@@ -32,7 +33,7 @@ pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Resu
     output::print(&page(device, &rounds, &items))
 }
 
-fn of_round(told: &OwnerReport) -> Json {
+fn of_round(told: &LedgerEntry) -> Json {
     let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
     json!({
         "round": told.round.0, "when": told.when, "bytes": told.bytes, "rows": rows, "samples": told.samples,
@@ -41,10 +42,10 @@ fn of_round(told: &OwnerReport) -> Json {
     })
 }
 
-fn of_item(item: &ItemLeft) -> Json {
+fn of_item(item: &DisclosedItem) -> Json {
     json!({
-        "item": item.item, "title": item.title, "yours": item.had, "shown": item.disclosed, "times": item.left.times,
-        "last_round": item.left.last.map(|(round, _)| round.0), "last_when": item.left.last.map(|(_, when)| when),
+        "item": item.item, "title": item.title, "yours": item.in_history, "shown": item.disclosed, "times": item.disclosures.times,
+        "last_round": item.disclosures.last.map(|(round, _)| round.0), "last_when": item.disclosures.last.map(|(_, when)| when),
     })
 }
 
@@ -52,14 +53,14 @@ fn moment(when: u64) -> String {
     i64::try_from(when).ok().and_then(format_date).unwrap_or_else(|| when.to_string())
 }
 
-fn about(item: &ItemLeft) -> String {
-    let yours = match (item.had, item.disclosed) {
+fn about(item: &DisclosedItem) -> String {
+    let yours = match (item.in_history, item.disclosed) {
         (true, true) => "you have it",
         (true, false) => "you have it, but it is not used for uploads",
         (false, _) => "you do not have it",
     };
     let mut text = format!("{} ({yours})\n", named(&item.item, item.title.as_deref()));
-    match (item.left.times, item.left.last) {
+    match (item.disclosures.times, item.disclosures.last) {
         (0, _) => text.push_str("  its row never left this device\n"),
         (times, None) => {
             let _ = writeln!(text, "  its row left {times} times");
@@ -71,7 +72,7 @@ fn about(item: &ItemLeft) -> String {
     text
 }
 
-fn page(device: &Device, rounds: &[OwnerReport], items: &[ItemLeft]) -> String {
+fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> String {
     let totals = device.ledger().totals();
     if totals.updates == 0 {
         return "Nothing has left this device yet.\n".to_owned();
@@ -107,14 +108,14 @@ fn page(device: &Device, rounds: &[OwnerReport], items: &[ItemLeft]) -> String {
         ("Of items not in your history", (false, false)),
     ];
     for (title, kind) in kinds {
-        let mut of: Vec<&ItemLeft> = items.iter().filter(|item| (item.had, item.disclosed) == kind).collect();
+        let mut of: Vec<&DisclosedItem> = items.iter().filter(|item| (item.in_history, item.disclosed) == kind).collect();
         if of.is_empty() {
             continue;
         }
-        of.sort_by_key(|item| std::cmp::Reverse(item.left.times));
+        of.sort_by_key(|item| std::cmp::Reverse(item.disclosures.times));
         let _ = writeln!(text, "\n{title}, {} have left; most often:", grouped(of.len() as u128));
         for item in of.iter().take(SHOWN) {
-            let _ = writeln!(text, "  {:>6} times  {}", item.left.times, named(&item.item, item.title.as_deref()));
+            let _ = writeln!(text, "  {:>6} times  {}", item.disclosures.times, named(&item.item, item.title.as_deref()));
         }
     }
     if rounds.iter().any(|told| !told.layers.is_empty()) {

@@ -86,7 +86,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         Reportable::Only(names) => names.iter().map(String::as_str).collect(),
     };
     let hidden: Vec<&str> = device.hidden().collect();
-    let (shown, items) = (device.disclosed(), device.items());
+    let (shown, items) = (device.fixed_disclosure(), device.items());
     let id = |&row: &u32| items.map(|items| items.id(row as usize));
     let shown: Option<Vec<_>> = shown.map(|rows| rows.iter().filter_map(id).collect());
     if common.json {

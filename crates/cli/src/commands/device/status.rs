@@ -45,7 +45,7 @@ fn document(device: &Device, folder: &Path, bytes: u64) -> serde_json::Value {
         "device": device.number(), "interactions": device.history().len(), "unknown": device.unknown_items(),
         "items": device.items().map(|items| items.len()), "version": device.model().map(|model| model.version.0),
         "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(), "disclosure": device.policy().disclosure.name(),
-        "uploads_are_kept": device.uploads_are_kept(), "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
+        "uploads_are_kept": device.uploads_are_retained(), "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
     })
 }
 
@@ -78,7 +78,7 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
     }
     let totals = device.ledger().totals();
     line("sent", format!("{} updates, {} bytes", grouped(totals.updates), grouped(totals.bytes)));
-    if device.uploads_are_kept() {
+    if device.uploads_are_retained() {
         line("", "the server retains them; `device policy --refuse kept-uploads` declines its rounds".to_owned());
     }
     line("pi", format!("{}, {}", device.policy().pi(), device.policy().disclosure.name()));

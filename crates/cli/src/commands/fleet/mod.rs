@@ -25,10 +25,10 @@ use workers::Plan;
 
 /// Pauses of a device: short, to load the server.
 const TIMING: Timing = Timing {
-    first: Duration::from_millis(50),
-    most: Duration::from_secs(2),
-    check_in: Duration::from_millis(200),
-    conditions: Duration::from_secs(1),
+    initial_backoff: Duration::from_millis(50),
+    max_backoff: Duration::from_secs(2),
+    check_in_interval: Duration::from_millis(200),
+    conditions_interval: Duration::from_secs(1),
 };
 /// Bytes of small responses.
 const SMALL: u64 = 1 << 20;
@@ -85,16 +85,16 @@ fn transport(args: &Fleet) -> Result<HttpTransport> {
     let ca = args.ca.as_deref().map(read).transpose()?;
     let options = HttpOptions {
         ca,
-        connections: usize::from(args.connections),
-        whole: Duration::from_secs(60),
+        idle_connections: usize::from(args.connections),
+        request_timeout: Duration::from_secs(60),
         ..HttpOptions::default()
     };
     HttpTransport::new(&args.server, &options).map_err(|error| Usage(error.to_string()).into())
 }
 
-fn get(transport: &dyn Transport, path: String, most: u64) -> Result<Response> {
+fn get(transport: &dyn Transport, path: String, max_response_bytes: u64) -> Result<Response> {
     let (bearer, round_token, idempotency_key, body) = (None, None, None, Arc::from([]));
-    let request = Request { method: Method::Get, path, bearer, round_token, idempotency_key, body, most };
+    let request = Request { method: Method::Get, path, bearer, round_token, idempotency_key, body, max_response_bytes };
     let response = transport.send(&request)?;
     if response.status != 200 {
         let (code, detail) = response.problem();
@@ -191,7 +191,7 @@ impl Users {
             let mut enrolment = Enrolment::new(&args.server, &args.federation, &token, secret, policy.clone());
             enrolment.seeds = Seeds::Simulated { seed: common.seed, user: u64::from(user) };
             let history = self.train.of(user as usize).iter().filter_map(|&item| self.ids.get(item as usize));
-            enrolment.history = History::of_ids(history);
+            enrolment.history = History::from_ids(history);
             enrolment.items = Some(Arc::clone(&items));
             enrolment.key = key;
             Ok(Device::enrol(store, enrolment, options)?)
@@ -212,7 +212,7 @@ impl Users {
 /// Gives the devices each other's keys, for rounds with signed identities.
 fn introduce(mut devices: Vec<Device>) -> Vec<Device> {
     let roster: Arc<Roster> = Arc::new(devices.iter().map(Device::identity).collect());
-    devices.iter_mut().for_each(|device| device.know(Arc::clone(&roster)));
+    devices.iter_mut().for_each(|device| device.set_session_roster(Arc::clone(&roster)));
     devices
 }
 
@@ -237,15 +237,15 @@ fn enrol(devices: &mut [Device], transport: &dyn Transport, start: Instant, quie
     let steps = devices.len() as u64;
     for (index, device) in devices.iter_mut().enumerate() {
         while device.number().is_none() {
-            match device.next(start.elapsed())? {
+            match device.next_action(start.elapsed())? {
                 Action::Send(request) => {
                     let answer = transport.send(&request);
-                    if let Some(sottovoce_device::Next::Never(end)) = device.answer(start.elapsed(), answer)? {
+                    if let Some(sottovoce_device::NextStep::Stop(end)) = device.handle_response(start.elapsed(), answer)? {
                         bail!("a device cannot enrol: {end}");
                     }
                 }
-                Action::Rest(sottovoce_device::Next::After(wait, _)) => std::thread::sleep(wait),
-                Action::Rest(sottovoce_device::Next::Never(end)) => bail!("a device cannot enrol: {end}"),
+                Action::Idle(sottovoce_device::NextStep::Wait(wait, _)) => std::thread::sleep(wait),
+                Action::Idle(sottovoce_device::NextStep::Stop(end)) => bail!("a device cannot enrol: {end}"),
                 Action::Train => bail!("a device that is not enrolled trains"),
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::progress::Bar;
 use anyhow::{Result, bail};
-use sottovoce_device::{Device, Next, Rest, Transport};
+use sottovoce_device::{Device, NextStep, WaitReason, Transport};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -84,23 +84,23 @@ impl Plan {
 }
 
 impl Due {
-    fn after(&mut self, next: Next, index: usize, now: Duration) {
+    fn after(&mut self, next: NextStep, index: usize, now: Duration) {
         let (wait, rest) = match next {
-            Next::After(wait, rest) => (wait, rest),
-            Next::Never(end) => {
+            NextStep::Wait(wait, rest) => (wait, rest),
+            NextStep::Stop(end) => {
                 self.failure = Some(format!("a device was rejected: {end}"));
                 return;
             }
         };
         match rest {
-            Rest::Done { round } => {
+            WaitReason::UpdateAccepted { round } => {
                 self.total.updates += 1;
                 self.total.round = self.total.round.max(round);
             }
-            Rest::Dropped { .. } => self.total.dropped += 1,
-            Rest::Declined { .. } => self.total.declined += 1,
-            Rest::Failed { .. } => self.total.failures += 1,
-            Rest::Idle { state } if state == "finished" => {
+            WaitReason::UpdateRejected { .. } => self.total.dropped += 1,
+            WaitReason::Declined { .. } => self.total.declined += 1,
+            WaitReason::Failed { .. } => self.total.failures += 1,
+            WaitReason::NoRound { state } if state == "finished" => {
                 self.left -= 1;
                 return;
             }
