@@ -32,7 +32,10 @@ fn lied_to(lie: impl FnOnce(&mut World), header: Option<Header>) -> WaitReason {
     let private = device.private().unwrap().to_vec();
     let mut ledger = Vec::new();
     device.ledger().encode(&mut ledger);
-    server.with(lie);
+    let updates = server.with(|world| {
+        lie(world);
+        world.updates.len()
+    });
     let NextStep::Wait(_, reason) = device.step(&Adding { server: &server, header }, NOW).unwrap() else {
         panic!("a lie must not stop the device for good");
     };
@@ -41,7 +44,7 @@ fn lied_to(lie: impl FnOnce(&mut World), header: Option<Header>) -> WaitReason {
     assert_eq!(after, ledger);
     assert_eq!(device.private().unwrap(), private);
     assert!(!device.has_pending());
-    assert_eq!(server.with(|world| world.updates.len()), 1, "the update of the honest round");
+    assert_eq!(server.with(|world| world.updates.len()), updates);
     let paths = server.paths();
     assert!(!paths.iter().any(|path| path.ends_with("updates") || path.ends_with("seal")), "{paths:?}");
     reason
@@ -99,6 +102,7 @@ fn declines_a_model_of_another_layout() {
             let rng = &mut sottovoce_core::Rng::new(1);
             let parameters = sottovoce_models::federated::ServerModel::init(&small, 3, rng).unwrap();
             *world.versions.last_mut().unwrap() = Arc::new(SharedModel { parameters, ..model });
+            world.differences = false;
         },
     ];
     for lie in other {
@@ -114,6 +118,7 @@ fn declines_a_shared_model_that_is_not_finite() {
             let mut model = SharedModel::clone(world.versions.last().unwrap());
             model.parameters.tables_mut()[0].values_mut().fill(value);
             *world.versions.last_mut().unwrap() = Arc::new(model);
+            world.differences = false;
         };
         let reason = lied_to(poison, None);
         assert!(
@@ -135,6 +140,7 @@ fn declines_rounds_that_it_has_answered() {
     // The same round again, with other terms, would give a second update from the same random numbers.
     let reason = lied_to(
         |world| {
+            world.updates.clear();
             world.terms.round = RoundId(0);
             set(world, "triples", "500");
         },
