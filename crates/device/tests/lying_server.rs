@@ -32,7 +32,10 @@ fn lied_to(lie: impl FnOnce(&mut World), header: Option<Header>) -> WaitReason {
     let private = device.private().unwrap().to_vec();
     let mut ledger = Vec::new();
     device.ledger().encode(&mut ledger);
-    server.with(lie);
+    let updates = server.with(|world| {
+        lie(world);
+        world.updates.len()
+    });
     let NextStep::Wait(_, reason) = device.step(&Adding { server: &server, header }, NOW).unwrap() else {
         panic!("a lie must not stop the device for good");
     };
@@ -41,7 +44,7 @@ fn lied_to(lie: impl FnOnce(&mut World), header: Option<Header>) -> WaitReason {
     assert_eq!(after, ledger);
     assert_eq!(device.private().unwrap(), private);
     assert!(!device.has_pending());
-    assert_eq!(server.with(|world| world.updates.len()), 1, "the update of the honest round");
+    assert_eq!(server.with(|world| world.updates.len()), updates);
     let paths = server.paths();
     assert!(!paths.iter().any(|path| path.ends_with("updates") || path.ends_with("seal")), "{paths:?}");
     reason
@@ -99,6 +102,7 @@ fn declines_a_model_of_another_layout() {
             let rng = &mut sottovoce_core::Rng::new(1);
             let parameters = sottovoce_models::federated::ServerModel::init(&small, 3, rng).unwrap();
             *world.versions.last_mut().unwrap() = Arc::new(SharedModel { parameters, ..model });
+            world.differences = false;
         },
     ];
     for lie in other {
@@ -107,20 +111,18 @@ fn declines_a_model_of_another_layout() {
     }
 }
 
+/// The codec carries finite values only; training must not turn the largest of them into a private model that is not finite.
 #[test]
-fn declines_a_shared_model_that_is_not_finite() {
-    for value in [f32::NAN, f32::INFINITY, f32::MAX] {
-        let poison = move |world: &mut World| {
-            let mut model = SharedModel::clone(world.versions.last().unwrap());
-            model.parameters.tables_mut()[0].values_mut().fill(value);
-            *world.versions.last_mut().unwrap() = Arc::new(model);
-        };
-        let reason = lied_to(poison, None);
-        assert!(
-            matches!(reason, WaitReason::Declined { .. } | WaitReason::Failed { .. }),
-            "{value}: {reason:?}"
-        );
-    }
+fn declines_a_shared_model_that_makes_training_overflow() {
+    let poison = |world: &mut World| {
+        let mut model = SharedModel::clone(world.versions.last().unwrap());
+        model.parameters.tables_mut()[0].values_mut().fill(f32::MAX);
+        *world.versions.last_mut().unwrap() = Arc::new(model);
+        world.differences = false;
+    };
+    let reason = lied_to(poison, None);
+    let WaitReason::Declined { round: 1, why } = reason else { panic!("{reason:?}") };
+    assert!(why.contains("not finite"), "{why}");
 }
 
 #[test]
@@ -135,6 +137,7 @@ fn declines_rounds_that_it_has_answered() {
     // The same round again, with other terms, would give a second update from the same random numbers.
     let reason = lied_to(
         |world| {
+            world.updates.clear();
             world.terms.round = RoundId(0);
             set(world, "triples", "500");
         },
