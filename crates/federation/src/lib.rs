@@ -1,24 +1,39 @@
 //! Rounds: distribute, train, disclose, aggregate.
 //!
-//! A [`Coordinator`] is the server's half: a shared model, the rules by which devices are asked, and a [`Strategy`] that turns
-//! updates into the next shared model. It serves the real server and the simulator alike. A [`Federation`] is the simulator's
-//! loop: a coordinator, a [`Schedule`] (who is asked into a round, and how many rounds an epoch has), and a [`Fleet`] that carries
-//! a round to the devices and back. [`InProcess`] is the fleet of the simulator: it keeps many devices' private models in one slab and trains them
-//! on all cores. [`Downloads`] says how the shared model gets to devices, which train on what they then hold. Everything a
-//! device proposes passes its owner's disclosure policy ([`Disclosure`]), here as on a phone.
+//! A [`Coordinator`] is the server's half: a shared model, the rules by which cohorts are drawn, and a [`Strategy`] that turns
+//! updates into the next shared model. The deployed server and the simulator both use it. A [`Federation`] is the simulator's
+//! loop: a coordinator, a [`Schedule`] (how large cohorts are, and how many rounds an epoch has) and [`SimulatedDevices`],
+//! which hold the private models of many devices in one slab and train them on all cores. The client's half of a round is that of
+//! `sottovoce-client`, as on a deployed device. [`Downloads`] configures how the shared model is distributed. Every update
+//! passes the user's disclosure policy ([`Disclosure`]).
 //!
 //! The same seed gives the same bytes on any number of threads: each device and round draws from its own random stream,
-//! and a cohort is partition into parts that depend on its size only, whose sums are merged in order.
+//! and a cohort is divided into parts that depend on its size only, whose sums are merged in order.
 //!
-//! The server's rules, [`CohortSelector`] (whom to ask) and [`Closing`] (when a round is over), do not know whether devices are
-//! simulated. Simulated ones have [`DeviceProfile`]: they may be away, slow or lost, on a virtual clock. A federation's state can
-//! be saved after any round and taken up again with the same bytes ([`Federation::save`]); an [`Observer`] is told of each
-//! round and epoch.
+//! The server's rules, [`CohortSelector`] (which devices to ask) and [`Closing`] (when a round is over), do not know whether
+//! devices are simulated. Simulated devices have a [`DeviceProfile`]: they may be unavailable, slow or lost, on a virtual
+//! clock. A federation's state can be saved after any round and restored to the same bytes ([`Federation::save`]). A
+//! [`Recorder`] sees what the server sees, for the audit.
 //!
-//! Histories may stay in a file ([`HistoryFile`]), of which each worker holds a block of people at a time, so that memory does
+//! Histories may stay in a file ([`HistoryFile`]), of which each worker holds a block of users at a time, so that memory does
 //! not bound the population.
 //!
-//! [`registry`] lists all models: those trained in one place and those trained in a federation.
+//! [`registry`] lists all models, centralised and federated. To train one in the simulator:
+//!
+//! ```
+//! use sottovoce_core::Histories;
+//! use sottovoce_federation::registry;
+//! use sottovoce_models::settings::Value;
+//! use sottovoce_models::{Fit, Quiet};
+//!
+//! let fpl = registry::find("fpl")?;
+//! let settings = fpl.settings([("factors", Value::Integer(2)), ("epochs", Value::Integer(3))])?;
+//! let mut model = fpl.build(&settings);
+//! let histories = Histories::from_lists(&[vec![0, 1], vec![1, 2], vec![0, 3]], 5).unwrap();
+//! let summary = model.fit(&histories, &mut Fit::new(1, &mut Quiet))?;
+//! assert_eq!(summary.epochs, 3);
+//! # Ok::<(), sottovoce_models::ModelError>(())
+//! ```
 
 mod aggregate;
 mod aggregation;
