@@ -1,7 +1,7 @@
 //! Putting the parts of a round together as they are finished, in their order.
 
 use crate::worker::Worker;
-use crate::{ParticipationStats, Aggregate, FederationError};
+use crate::{Aggregate, FederationError, ParticipationStats};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Working memory that no part uses at the moment. The last to be put back is the next to be taken: it is still in a near
@@ -32,7 +32,13 @@ impl<'a> OrderedReduce<'a> {
     /// Of so many parts, to be added `into` an empty sum.
     pub(crate) fn new(parts: usize, pool: WorkerPool, into: &'a mut Aggregate) -> Self {
         let waiting = (0..parts).map(|_| None).collect();
-        Self(Mutex::new(ReduceState { pool, waiting, next: 0, participation: Ok(ParticipationStats::default()), into }))
+        Self(Mutex::new(ReduceState {
+            pool,
+            waiting,
+            next: 0,
+            participation: Ok(ParticipationStats::default()),
+            into,
+        }))
     }
 
     /// What a part needs, if it is there.
@@ -106,8 +112,14 @@ mod tests {
     fn worker() -> Worker {
         let regularisation = fpl::Regularisation { user: 0.0, positive: 0.0, negative: 0.0 };
         let (factors, negatives) = (1, Negatives::Papers);
-        let client =
-            fpl::Client { factors, triples: 1, learning_rate: 0.1, regularisation, init_deviation: 0.1, negatives };
+        let client = fpl::Client {
+            factors,
+            triples: 1,
+            learning_rate: 0.1,
+            regularisation,
+            init_deviation: 0.1,
+            negatives,
+        };
         let buffers = Buffers::new(&DynClient::new(client), 3, &layout());
         Worker::new(buffers, Policy::new(1.0).unwrap(), &layout())
     }
@@ -127,7 +139,10 @@ mod tests {
                 Err(FederationError::Nobody { round: part as u64, at: 0.0 })
             } else {
                 // A sum of these three depends on their order.
-                Ok(ParticipationStats { loss: [1e16, 1.0, -1e16, 0.5][part], ..ParticipationStats::default() })
+                Ok(ParticipationStats {
+                    loss: [1e16, 1.0, -1e16, 0.5][part],
+                    ..ParticipationStats::default()
+                })
             };
             reduce.end(part, worker(), participation, sum);
         }

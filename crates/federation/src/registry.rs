@@ -39,7 +39,9 @@ fn build(entry: &Entry) -> Model {
     let mut schema = entry.schema();
     schema.extend(FederationConfig::schema_for(&entry.epochs));
     let entry = *entry;
-    Model::new([name, title, summary, paper], schema, move |settings| Box::new(Simulation::new(&entry, settings)))
+    Model::new([name, title, summary, paper], schema, move |settings| {
+        Box::new(Simulation::new(&entry, settings))
+    })
 }
 
 /// The federated models, in the order in which they are shown.
@@ -65,13 +67,17 @@ pub fn is_federated(name: &str) -> bool {
     federated::find(name).is_ok()
 }
 
-/// A simulation of a federated model; `None` for models that are trained in one place.
+/// A simulation of a federated model; `None` for centralised models.
 pub fn simulation(name: &str, settings: &Settings) -> Option<Simulation> {
     federated::find(name).ok().map(|entry| Simulation::new(&entry, settings))
 }
 
-/// A federated model whose training shows a recorder what its server sees; `None` for models that are trained in one place.
-pub fn recorded(name: &str, settings: &Settings, recorder: Arc<dyn Recorder>) -> Option<Box<dyn Recommender>> {
+/// A federated model whose training shows a recorder what its server sees; `None` for centralised models.
+pub fn recorded(
+    name: &str,
+    settings: &Settings,
+    recorder: Arc<dyn Recorder>,
+) -> Option<Box<dyn Recommender>> {
     Some(Box::new(simulation(name, settings)?.with_recorder(recorder)))
 }
 
@@ -83,9 +89,18 @@ mod tests {
     fn finds_models_by_unique_names() {
         let all = all();
         for (index, model) in all.iter().enumerate() {
-            assert!(all[..index].iter().all(|other| other.name != model.name), "{} is listed twice", model.name);
+            assert!(
+                all[..index].iter().all(|other| other.name != model.name),
+                "{} is listed twice",
+                model.name
+            );
             let federated = federated().iter().any(|each| each.name == model.name);
-            assert_eq!(simulation(model.name, &model.settings([]).unwrap()).is_some(), federated, "{}", model.name);
+            assert_eq!(
+                simulation(model.name, &model.settings([]).unwrap()).is_some(),
+                federated,
+                "{}",
+                model.name
+            );
         }
         assert_eq!(find("bpr-mf").unwrap().title, "BPR-MF");
     }

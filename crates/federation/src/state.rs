@@ -12,8 +12,8 @@ macro_rules! number_lists {
         pub(crate) fn $put(out: &mut dyn Write, values: &[$number]) -> io::Result<()> {
             let mut bytes = [0; $bytes * CHUNK];
             for chunk in values.chunks(CHUNK) {
-                let places = bytes.as_chunks_mut::<$bytes>().0;
-                places.iter_mut().zip(chunk).for_each(|(place, value)| *place = value.to_le_bytes());
+                let slots = bytes.as_chunks_mut::<$bytes>().0;
+                slots.iter_mut().zip(chunk).for_each(|(slot, value)| *slot = value.to_le_bytes());
                 out.write_all(&bytes[..$bytes * chunk.len()])?;
             }
             Ok(())
@@ -23,11 +23,11 @@ macro_rules! number_lists {
             let mut bytes = [0; $bytes * CHUNK];
             for chunk in values.chunks_mut(CHUNK) {
                 from.read_exact(&mut bytes[..$bytes * chunk.len()])?;
-                let places = bytes.as_chunks::<$bytes>().0;
+                let slots = bytes.as_chunks::<$bytes>().0;
                 chunk
                     .iter_mut()
-                    .zip(places)
-                    .for_each(|(value, place)| *value = <$number>::from_le_bytes(*place));
+                    .zip(slots)
+                    .for_each(|(value, slot)| *value = <$number>::from_le_bytes(*slot));
             }
             Ok(())
         }

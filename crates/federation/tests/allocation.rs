@@ -35,7 +35,13 @@ unsafe impl GlobalAlloc for CountingAllocator {
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Allocations of 50 rounds, after 50 in which buffers have grown: the fewest of five times.
-fn allocations(users: usize, cohort: Cohort, triples: usize, profile: DeviceProfile, rules: RoundRules) -> usize {
+fn allocations(
+    users: usize,
+    cohort: Cohort,
+    triples: usize,
+    profile: DeviceProfile,
+    rules: RoundRules,
+) -> usize {
     let mut federation = World {
         histories: people(users, 60),
         schedule: fixed(Schedule { cohort, triples, rounds: 50 }),

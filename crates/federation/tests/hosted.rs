@@ -85,9 +85,13 @@ fn an_ordered_aggregator_adds_each_device_of_the_cohort_once_and_in_order() {
 
 #[test]
 fn a_server_rejects_settings_of_devices_and_missing_ones() {
-    let build = |name, given: &[Given]| builder(10, 8, SEED).build(name, given.iter().cloned()).err().unwrap();
+    let build =
+        |name, given: &[Given]| builder(10, 8, SEED).build(name, given.iter().cloned()).err().unwrap();
     let error = build("fpl", &[]);
-    assert!(matches!(error, BuildError::Start(FederationError::NotHostable { key: "triples", .. })), "{error}");
+    assert!(
+        matches!(error, BuildError::Start(FederationError::NotHostable { key: "triples", .. })),
+        "{error}"
+    );
     for key in ["pi", "selection", "dropout", "availability"] {
         let error = build("fcf", &[(key, Value::Real(0.5))]).to_string();
         assert!(error.starts_with(&format!("setting {key} is about simulated devices")), "{error}");

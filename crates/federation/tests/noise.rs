@@ -4,8 +4,8 @@ mod common;
 
 use common::{Given, builder, fitted, people, tensor_values, word};
 use sottovoce_federation::Coordinator;
-use sottovoce_models::settings::Value;
 use sottovoce_models::Summary;
+use sottovoce_models::settings::Value;
 use sottovoce_privacy::dp::accountant::{Accountant, Round};
 use sottovoce_privacy::{PrivacyConfig, SECURE_AGGREGATION};
 use sottovoce_protocol::{RowOrigin, Trained};

@@ -38,7 +38,9 @@ fn unreliable_devices_give_the_same_bits_on_any_number_of_threads() {
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            let mut federation = World { profile: unreliable(), ..world(Cohort::Fraction(0.6)) }.federation(3).with_rules(RULES);
+            let mut federation = World { profile: unreliable(), ..world(Cohort::Fraction(0.6)) }
+                .federation(3)
+                .with_rules(RULES);
             let reports: Vec<EpochReport> = (0..4).map(|_| federation.epoch().unwrap()).collect();
             (bits(&federation), reports, federation.clock())
         })

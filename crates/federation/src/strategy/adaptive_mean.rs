@@ -45,7 +45,8 @@ impl AdaptiveMean {
 impl Strategy for AdaptiveMean {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.grow(shared);
-        let AdaptiveMeanSettings { second_moment, over, learning_rate: rate, beta1, beta2, tau } = self.settings;
+        let AdaptiveMeanSettings { second_moment, over, learning_rate: rate, beta1, beta2, tau } =
+            self.settings;
         let accumulated = |v: f32, square: f32| match second_moment {
             SecondMoment::Adagrad => v + square,
             SecondMoment::Adam => beta2 * v + (1.0 - beta2) * square,
@@ -70,7 +71,10 @@ impl Strategy for AdaptiveMean {
     }
 
     fn advice(&self) -> String {
-        format!("take a smaller learning_rate on the devices, or a server_learning_rate below {}", self.settings.learning_rate)
+        format!(
+            "take a smaller learning_rate on the devices, or a server_learning_rate below {}",
+            self.settings.learning_rate
+        )
     }
 
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -150,6 +154,8 @@ mod tests {
         run(&mut strategy, &mut one, &MEANS[2..]);
         run(&mut restored, &mut other, &MEANS[2..]);
         assert_eq!((one, strategy), (other, restored));
-        assert!(AdaptiveMean::new(settings(SecondMoment::Adam)).restore(&shared(), &mut &state[..9]).is_err());
+        assert!(
+            AdaptiveMean::new(settings(SecondMoment::Adam)).restore(&shared(), &mut &state[..9]).is_err()
+        );
     }
 }

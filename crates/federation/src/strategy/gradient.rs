@@ -64,7 +64,8 @@ impl Strategy for Adam {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.grow(shared);
         self.steps = self.steps.saturating_add(1);
-        let AdamSettings { learning_rate: rate, beta1: momentum, beta2: memory, regularisation: pull } = self.settings;
+        let AdamSettings { learning_rate: rate, beta1: momentum, beta2: memory, regularisation: pull } =
+            self.settings;
         let back = pull * round.updates as f32;
         // What the means lack because they began at zero.
         let (first, second) = (1.0 - momentum.powi(self.steps), 1.0 - memory.powi(self.steps));

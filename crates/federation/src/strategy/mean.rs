@@ -5,7 +5,7 @@
 //! is a step of length 1 along the mean. A device that makes one step of rate 1 on all its samples sends its gradient, times -1:
 //! **FedSGD** with eta is then a step of length eta.
 //!
-//! A mean is kept as a sum and a number, which takes as much memory for any cohort as the running mean
+//! A mean is stored as a sum and a number, which takes as much memory for any cohort as the running mean
 //! `g += (x - g) / (c + 1)`, and agrees with it but for rounding; unlike that, sums of parts of a cohort can be put together.
 
 use super::Strategy;
@@ -41,10 +41,12 @@ impl Strategy for Mean {
 mod tests {
     use super::super::example::shared;
     use super::*;
-    use crate::{Aggregation, RobustAggregator, CriteriaScore, Weighting};
+    use crate::{Aggregation, CriteriaScore, RobustAggregator, Weighting};
     use proptest::prelude::{Just, prop, prop_assert, prop_oneof, proptest};
     use proptest::strategy::Strategy as Generated;
-    use sottovoce_protocol::{CriterionRequest, Keyed, Ledger, RowOrigin, Policy, Reportable, RoundTerms, Shape, Table};
+    use sottovoce_protocol::{
+        CriterionRequest, Keyed, Ledger, Policy, Reportable, RoundTerms, RowOrigin, Shape, Table,
+    };
     use sottovoce_protocol::{DisclosureSeeds, Layout, TermsDraft, Trained};
 
     /// What a device sends: changed rows, samples, criteria.
@@ -58,7 +60,8 @@ mod tests {
     /// A round in which these are sent, by parts of two.
     fn round(aggregation: &Aggregation, sent: &[Sent]) -> Aggregate {
         let layout = shared().layout();
-        let asked = ["a", "b", "c"].map(|name| CriterionRequest { name: name.into(), purpose: String::new() });
+        let asked =
+            ["a", "b", "c"].map(|name| CriterionRequest { name: name.into(), purpose: String::new() });
         let terms = TermsDraft { samples: true, criteria: asked.into(), ..TermsDraft::default() };
         let terms = RoundTerms::freeze(terms).unwrap();
         let mut policy = Policy::new(1.0).unwrap();
@@ -78,7 +81,10 @@ mod tests {
                 let mut rng = sottovoce_core::Rng::new(1);
                 let ledger = &mut Ledger::totals_only();
                 sums.add(
-                    trained.disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng)).unwrap().update(),
+                    trained
+                        .disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng))
+                        .unwrap()
+                        .update(),
                 );
             }
             all.merge(&mut sums);
@@ -102,14 +108,14 @@ mod tests {
 
     /// The means of rows over all or over the senders, by the literal definition of weights.
     fn expected(weighting: &Weighting, over: MeanOver, sent: &[Sent]) -> Vec<f64> {
-        let said = |sent: &Sent| match weighting {
+        let reported = |sent: &Sent| match weighting {
             Weighting::Samples => (sent.samples > 0).then(|| vec![sent.samples as f64]),
             Weighting::Criteria { count, .. } => {
                 (sent.criteria.len() == 3).then(|| sent.criteria[..*count].to_vec())
             }
             Weighting::Equal => None,
         };
-        let weights = weighting.weights(&sent.iter().map(said).collect::<Vec<_>>());
+        let weights = weighting.weights(&sent.iter().map(reported).collect::<Vec<_>>());
         let mut means = Vec::new();
         for (row, column) in (0..4).flat_map(|row| [(row, 0), (row, 1)]) {
             let value = |sent: &Sent| sent.rows.iter().find(|(own, _)| *own == row).map(|(_, v)| v[column]);
@@ -229,7 +235,8 @@ mod tests {
         sent.insert(2, Sent { rows: vec![(0, [-1e5, 1e5]), (3, [7.0, 7.0])], ..honest(0.0) });
         let mean = |guard| {
             let mut found = Parameters::zeros(&shared().layout());
-            Mean { learning_rate: 1.0, over: MeanOver::All }.apply(&mut found, &round(&Aggregation::from(guard), &sent));
+            Mean { learning_rate: 1.0, over: MeanOver::All }
+                .apply(&mut found, &round(&Aggregation::from(guard), &sent));
             (found.tables()[0].row(0)[0], found.tables()[0].row(3)[0])
         };
         assert!(mean(RobustAggregator::None).0 < -1e4);

@@ -143,10 +143,13 @@ fn the_same_seed_gives_the_same_bits_on_one_and_on_three_threads() {
 #[test]
 fn another_seed_gives_another_federated_model() {
     let train = uneven();
-    every_model_that(|model| registry::is_federated(model.name), |model| {
-        let of = |seed| bits(&scores(&*fitted(model, &train, seed), &train));
-        assert_ne!(of(3), of(4));
-    });
+    every_model_that(
+        |model| registry::is_federated(model.name),
+        |model| {
+            let of = |seed| bits(&scores(&*fitted(model, &train, seed), &train));
+            assert_ne!(of(3), of(4));
+        },
+    );
 }
 
 #[test]
@@ -252,35 +255,42 @@ impl Watch for Stopper {
 fn the_watch_sees_every_epoch_and_may_stop_training() {
     let train = checkerboard();
     let known = catalog(train.catalog_size());
-    every_model_that(|model| epochs_key(model).is_some(), |model| {
-        let key = epochs_key(model).unwrap();
-        let watched = |at| {
-            let mut recommender = build(model);
-            let mut watch = Stopper { at, seen: vec![], planned: 0, scores: vec![0.0; train.catalog_size()] };
-            let mut fit = Fit::new(1, &mut watch).knowing(Some(&known));
-            let summary = recommender.fit(&train, &mut fit).unwrap();
-            (watch, summary, scores(&*recommender, &train))
-        };
-        let Some(&Value::Integer(planned)) = small_settings(model, &[]).get(key) else { panic!("{key} is no number") };
-        let planned = planned as usize;
-        let (watch, summary, _) = watched(0);
-        assert_eq!(watch.seen, (1..=planned).collect::<Vec<_>>());
-        assert_eq!((watch.planned, summary.epochs), (planned, planned));
-        let triples = summary.triples / planned as u64;
-        let missing = (train.interactions() as u64).checked_sub(triples);
-        let missing = missing.unwrap_or_else(|| panic!("{triples} triples an epoch are too many: {summary:?}"));
-        // Devices that draw triples all draw as many, rounded down.
-        let may_miss = if has(model, "triples") { train.users() as u64 } else { 1 };
-        assert!(missing < may_miss && summary.triples == triples * planned as u64, "{summary:?}");
+    every_model_that(
+        |model| epochs_key(model).is_some(),
+        |model| {
+            let key = epochs_key(model).unwrap();
+            let watched = |at| {
+                let mut recommender = build(model);
+                let mut watch =
+                    Stopper { at, seen: vec![], planned: 0, scores: vec![0.0; train.catalog_size()] };
+                let mut fit = Fit::new(1, &mut watch).knowing(Some(&known));
+                let summary = recommender.fit(&train, &mut fit).unwrap();
+                (watch, summary, scores(&*recommender, &train))
+            };
+            let Some(&Value::Integer(planned)) = small_settings(model, &[]).get(key) else {
+                panic!("{key} is no number")
+            };
+            let planned = planned as usize;
+            let (watch, summary, _) = watched(0);
+            assert_eq!(watch.seen, (1..=planned).collect::<Vec<_>>());
+            assert_eq!((watch.planned, summary.epochs), (planned, planned));
+            let triples = summary.triples / planned as u64;
+            let missing = (train.interactions() as u64).checked_sub(triples);
+            let missing =
+                missing.unwrap_or_else(|| panic!("{triples} triples an epoch are too many: {summary:?}"));
+            // Devices that draw triples all draw as many, rounded down.
+            let may_miss = if has(model, "triples") { train.users() as u64 } else { 1 };
+            assert!(missing < may_miss && summary.triples == triples * planned as u64, "{summary:?}");
 
-        let (watch, summary, after) = watched(3);
-        assert_eq!(watch.seen, [1, 2, 3]);
-        assert_eq!((summary.epochs, summary.triples), (3, 3 * triples));
-        assert_eq!(after[0], watch.scores, "the watch sees the model as it is");
-        let mut short = model.build(&small_settings(model, &[(key, Value::Integer(3))]));
-        short.fit(&train, &mut Fit::new(1, &mut Quiet).knowing(Some(&known))).unwrap();
-        assert_eq!(scores(&*short, &train), after, "stopping after 3 epochs equals training for 3");
-    });
+            let (watch, summary, after) = watched(3);
+            assert_eq!(watch.seen, [1, 2, 3]);
+            assert_eq!((summary.epochs, summary.triples), (3, 3 * triples));
+            assert_eq!(after[0], watch.scores, "the watch sees the model as it is");
+            let mut short = model.build(&small_settings(model, &[(key, Value::Integer(3))]));
+            short.fit(&train, &mut Fit::new(1, &mut Quiet).knowing(Some(&known))).unwrap();
+            assert_eq!(scores(&*short, &train), after, "stopping after 3 epochs equals training for 3");
+        },
+    );
 }
 
 #[test]
@@ -303,7 +313,10 @@ fn reasons_add_up_to_the_score() {
             for (item, score) in scores.iter().enumerate() {
                 let reasons = recommender.reasons(user, item as u32);
                 let sum: f32 = reasons.iter().map(|reason| reason.weight).sum();
-                assert!(reasons.is_empty() || (sum - score).abs() < 1e-4, "user {user}, item {item}: {sum} {score}");
+                assert!(
+                    reasons.is_empty() || (sum - score).abs() < 1e-4,
+                    "user {user}, item {item}: {sum} {score}"
+                );
             }
         }
     });

@@ -344,7 +344,8 @@ mod tests {
 
     #[test]
     fn round_terms_carry_what_devices_need_and_nothing_else() {
-        let toy = Toy { factors: 7, limit: Some(3), gradients: true, user_regularisation: 0.3, ..Toy::default() };
+        let toy =
+            Toy { factors: 7, limit: Some(3), gradients: true, user_regularisation: 0.3, ..Toy::default() };
         let mut spec = toy.to_terms("toy");
         let keys: Vec<&str> = spec.settings.keys().map(String::as_str).collect();
         assert_eq!(keys, ["factors", "gradients", "limit"]);

@@ -6,7 +6,7 @@ use super::output::{self, Scoring, Stepping};
 use crate::{ClientModel, TrainInput, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::{Arena, NeuralError};
-use sottovoce_protocol::{RowOrigin, Parameters, Table, Trained, UpdateError};
+use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 
 /// How a device trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -241,7 +241,8 @@ mod tests {
     fn train(device: &Client, shared: &Parameters) -> (Trained, TrainStats) {
         let (mut scratch, mut into) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
         let mut private = [1.0];
-        let input = TrainInput { shared, prepared: &(), private: &mut private, history: &[1, 2, 5], hidden: &[] };
+        let input =
+            TrainInput { shared, prepared: &(), private: &mut private, history: &[1, 2, 5], hidden: &[] };
         let stats = device.train(input, &mut scratch, &mut Rng::new(3), &mut into).unwrap();
         assert_eq!(private, [2.0]);
         (into, stats)

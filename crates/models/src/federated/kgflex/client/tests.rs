@@ -169,7 +169,7 @@ proptest! {
                 prop_assert!(trained.update().rows() == 0 && own == before);
                 continue;
             }
-            device.decide(&mut before, &history, &mut scratch, &mut choosing);
+            device.select_features(&mut before, &history, &mut scratch, &mut choosing);
             if round == 1 {
                 prop_assert!(private::is_for(&before, private::marks(&facts, &history)));
             }
@@ -177,12 +177,12 @@ proptest! {
             prop_assert!(scratch.triples.iter().all(|[i, j]| history.contains(i) && !history.contains(j)));
             let literal = Literal { device: &device, table: &shared.tables()[0], own: &before };
             let (rows, personal) = literal.sums(&scratch.triples);
-            let mut proposed = vec![[0.0f32; FACTORS + 1]; facts.features()];
+            let mut sent = vec![[0.0f32; FACTORS + 1]; facts.features()];
             for ((feature, values), mark) in trained.update().tables()[0].iter().zip(trained.origins(0)) {
-                proposed[feature].copy_from_slice(values);
+                sent[feature].copy_from_slice(values);
                 prop_assert_eq!(*mark, RowOrigin::Consumed);
             }
-            for (found, expected) in proposed.iter().flatten().zip(rows.iter().flatten()) {
+            for (found, expected) in sent.iter().flatten().zip(rows.iter().flatten()) {
                 prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "{found} {expected}");
             }
             for (slot, sums) in personal.iter().enumerate() {
@@ -202,7 +202,7 @@ proptest! {
         let shared = started(&device, &mut rng);
         let mut own = vec![0.0; device.private_values()];
         let mut scratch = device.scratch(facts.items());
-        let decided = !history.is_empty() && device.decide(&mut own, &history, &mut scratch, &mut rng);
+        let selected = !history.is_empty() && device.select_features(&mut own, &history, &mut scratch, &mut rng);
         let mut scores = vec![f32::NAN; facts.items()];
         device.score(&shared, &own, &history, &mut scores);
         let literal = Literal { device: &device, table: &shared.tables()[0], own: &own };
@@ -210,7 +210,7 @@ proptest! {
             let biases = facts.of(item as usize).iter().map(|f| f64::from(shared.tables()[0].row(f as usize)[FACTORS]));
             let biases: Vec<f64> = biases.collect();
             let general = biases.iter().sum::<f64>() / biases.len().max(1) as f64;
-            let expected = if decided { literal.score(item) } else { general };
+            let expected = if selected { literal.score(item) } else { general };
             prop_assert!((f64::from(score) - expected).abs() < 1e-4, "{score} {expected}");
             let sum: f32 = device.explain(&shared, &own, &history, item).iter().map(|reason| reason.weight).sum();
             prop_assert!((sum - score).abs() < 1e-4, "{sum} {score}");
@@ -260,12 +260,12 @@ fn features_are_selected_again_when_the_history_grows() {
     let device = device(&facts, 1);
     let (mut own, mut scratch) = (vec![0.0; device.private_values()], device.scratch(12));
     let chosen = |own: &[f32]| private::slots(own, FACTORS, 6).map(|slot| slot.feature).collect::<Vec<_>>();
-    assert!(device.decide(&mut own, &[0], &mut scratch, &mut Rng::new(1)));
+    assert!(device.select_features(&mut own, &[0], &mut scratch, &mut Rng::new(1)));
     assert_eq!(chosen(&own), [0]);
     let before = own.clone();
-    assert!(device.decide(&mut own, &[0], &mut scratch, &mut Rng::new(2)));
+    assert!(device.select_features(&mut own, &[0], &mut scratch, &mut Rng::new(2)));
     assert_eq!(own, before);
-    assert!(device.decide(&mut own, &[0, 6, 7], &mut scratch, &mut Rng::new(4)));
+    assert!(device.select_features(&mut own, &[0, 6, 7], &mut scratch, &mut Rng::new(4)));
     assert!(chosen(&own).contains(&0) && chosen(&own).contains(&1), "{:?}", chosen(&own));
     assert_eq!(private::vector(&own, FACTORS, 0), private::vector(&before, FACTORS, 0));
 }
