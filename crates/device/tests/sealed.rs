@@ -339,7 +339,7 @@ fn rounds_with_identities_go_without_devices_that_know_none_and_the_other_way_ro
     let mut device = Device::enrol(Box::new(Kept::default()), new, options()).unwrap();
     let (why, told) = declined(&choir, &mut device);
     assert!(why.contains(IDENTITIES), "{why}");
-    assert_eq!(told, Refusal::LayerMissing { layer: IDENTITIES.to_owned() });
+    assert_eq!(told, Refusal::LayerMissing(IDENTITIES.to_owned()));
     device
         .set_policy(|policy| {
             policy.required_layers.clear();

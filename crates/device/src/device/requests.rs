@@ -384,7 +384,7 @@ impl Device {
         let lent = self.options.models.lend(&terms.model, facts);
         lent.map_err(|error| Declined::Terms {
             why: error.to_string(),
-            refusal: sottovoce_protocol::Refusal::UnknownModel { name: terms.model.name.clone() },
+            refusal: sottovoce_protocol::Refusal::UnknownModel(terms.model.name.clone()),
         })
     }
 
