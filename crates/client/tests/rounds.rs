@@ -104,7 +104,7 @@ fn declines_terms_that_the_policy_refuses() {
     paused.pause().unwrap();
     let mut cautious = open_policy();
     cautious.least_cohort = 6;
-    for (policy, expected) in [(paused, Refusal::Paused), (cautious, Refusal::CohortTooSmall { least: 6 })] {
+    for (policy, expected) in [(paused, Refusal::Paused), (cautious, Refusal::CohortTooSmall(6))] {
         let mut ledger = Ledger::new();
         let error = steps(&terms, None, (&HISTORY, &NoFigures, &policy), &mut ledger).0.unwrap_err();
         assert!(matches!(&error, Declined::Policy(refusal) if *refusal == expected), "{error}");

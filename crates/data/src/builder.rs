@@ -1,6 +1,6 @@
 //! The data set under construction: growing columns, item metadata, and the handling of bad lines.
 
-use crate::error::{BadLine, DataError, shorten};
+use crate::error::{BadLine, DataError, Result, shorten};
 use crate::interactions::{Interactions, canonical_order};
 use crate::intern::{Full, Interner};
 use crate::load_report::LoadReport;
@@ -80,18 +80,17 @@ impl DatasetBuilder {
     }
 
     /// Begins a file of interactions.
-    pub(crate) fn begin(&mut self, file: &str, ratings: bool, times: bool) -> Result<(), DataError> {
+    pub(crate) fn begin(&mut self, file: &str, ratings: bool, times: bool) -> Result<()> {
         self.begin_metadata(file);
         self.expect(ratings, times)
     }
 
     /// States whether the rows of this file have ratings and times; all files of a set must agree.
-    pub(crate) fn expect(&mut self, ratings: bool, times: bool) -> Result<(), DataError> {
+    pub(crate) fn expect(&mut self, ratings: bool, times: bool) -> Result<()> {
         match self.shape.replace((ratings, times)) {
-            Some(before) if before != (ratings, times) => Err(DataError::Mismatch {
-                file: self.file.clone(),
-                problem: "it has other columns than the files before it".to_owned(),
-            }),
+            Some(before) if before != (ratings, times) => {
+                Err(DataError::Mismatch(self.file.clone(), "it has other columns than the files before it".to_owned()))
+            }
             _ => Ok(()),
         }
     }
@@ -130,16 +129,16 @@ impl DatasetBuilder {
 
     /// Makes a bad row an error, or skips and counts it.
     #[inline]
-    pub(crate) fn check(&mut self, line: u64, row: Result<(), RowError>) -> Result<(), DataError> {
+    pub(crate) fn check(&mut self, line: u64, row: Result<(), RowError>) -> Result<()> {
         row.or_else(|error| self.reject(line, error))
     }
 
     #[cold]
-    fn reject(&mut self, line: u64, error: RowError) -> Result<(), DataError> {
+    fn reject(&mut self, line: u64, error: RowError) -> Result<()> {
         let (field, expected, found) = match error {
             RowError::Bad { field, expected, found } => (field, expected, found),
             RowError::File(error) => return Err(*error),
-            RowError::Full(what) => return Err(DataError::TooLarge { file: self.file.clone(), what }),
+            RowError::Full(what) => return Err(DataError::TooLarge(self.file.clone(), what)),
         };
         let bad = BadLine { file: self.file.clone(), line, field, expected, text: shorten(&found) };
         if !self.skip_bad {

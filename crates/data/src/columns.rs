@@ -1,6 +1,6 @@
 //! Which column holds what: as the user states, or by the names in a header.
 
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::text::plain;
 use std::str::FromStr;
 
@@ -38,13 +38,15 @@ impl Columns {
 impl FromStr for Columns {
     type Err = DataError;
 
-    fn from_str(text: &str) -> Result<Self, DataError> {
-        let wrong = || DataError::Specification {
-            what: "columns",
-            text: text.to_owned(),
-            expected: "user=COLUMN,item=COLUMN[,rating=COLUMN][,time=COLUMN], a column being a place from 0 or a \
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            DataError::Specification(
+                "columns",
+                text.to_owned(),
+                "user=COLUMN,item=COLUMN[,rating=COLUMN][,time=COLUMN], a column being a place from 0 or a \
                        name"
-                .to_owned(),
+                    .to_owned(),
+            )
         };
         let (mut user, mut item, mut rating, mut time) = (None, None, None, None);
         for part in text.split(',') {
@@ -135,7 +137,7 @@ pub(crate) struct ColumnIndices {
 
 impl ColumnIndices {
     /// The columns that were asked for, in rows of `width` fields; the header may be empty.
-    pub(crate) fn asked(columns: &Columns, header: &[String], width: usize, file: &str) -> Result<Self, DataError> {
+    pub(crate) fn asked(columns: &Columns, header: &[String], width: usize, file: &str) -> Result<Self> {
         let at = |column: &Column| index_of(column, header, width, file);
         Ok(Self {
             user: at(&columns.user)?,
@@ -157,7 +159,7 @@ impl ColumnIndices {
     }
 }
 
-fn index_of(column: &Column, header: &[String], width: usize, file: &str) -> Result<usize, DataError> {
+fn index_of(column: &Column, header: &[String], width: usize, file: &str) -> Result<usize> {
     let (found, shown) = match column {
         Column::At(index) => ((*index < width).then_some(*index), index.to_string()),
         Column::Named(name) => {
@@ -166,10 +168,12 @@ fn index_of(column: &Column, header: &[String], width: usize, file: &str) -> Res
             (found, name.clone())
         }
     };
-    found.ok_or_else(|| DataError::NoColumn {
-        file: file.to_owned(),
-        column: shown,
-        found: if header.is_empty() { format!("{width} without names") } else { header.join(", ") },
+    found.ok_or_else(|| {
+        DataError::NoColumn(
+            file.to_owned(),
+            shown,
+            if header.is_empty() { format!("{width} without names") } else { header.join(", ") },
+        )
     })
 }
 

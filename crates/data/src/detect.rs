@@ -1,7 +1,7 @@
 //! Detection of a file's format, by its name and its content.
 
 use crate::columns;
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::fields::Delimiter;
 use crate::files::{Head, unpacked_name};
 use crate::format::Format;
@@ -11,9 +11,9 @@ use crate::preview::Preview;
 use crate::text::plain;
 
 /// The format of a file.
-pub(crate) fn format_of(name: &str, label: &str, head: &Head, preview: &Preview) -> Result<Format, DataError> {
+pub(crate) fn format_of(name: &str, label: &str, head: &Head, preview: &Preview) -> Result<Format> {
     if head.bytes.is_empty() {
-        return Err(DataError::Empty { file: label.to_owned() });
+        return Err(DataError::Empty(label.to_owned()));
     }
     if head.bytes.starts_with(b"PAR1") {
         return Ok(Format::Parquet);
@@ -23,12 +23,12 @@ pub(crate) fn format_of(name: &str, label: &str, head: &Head, preview: &Preview)
     }
     let first = preview.lines.first().map_or(&[][..], Vec::as_slice).trim_ascii_start();
     match first.first() {
-        None => Err(DataError::NoRows { file: label.to_owned(), lines: 0, skipped: 0 }),
+        None => Err(DataError::NoRows(label.to_owned(), 0, 0)),
         Some(b'{') => Ok(Format::JsonLines),
-        Some(b'[') if !preview.lines.iter().any(|line| line.contains(&b'\t')) => Err(DataError::Unrecognised {
-            file: label.to_owned(),
-            reason: "one JSON array; JSON is read as lines, one object each".to_owned(),
-        }),
+        Some(b'[') if !preview.lines.iter().any(|line| line.contains(&b'\t')) => Err(DataError::Unrecognised(
+            label.to_owned(),
+            "one JSON array; JSON is read as lines, one object each".to_owned(),
+        )),
         _ if first.starts_with(b"reviews[") => Ok(Format::LibraryThing),
         _ if first.starts_with(b"I,4,\"www.microsoft.com\"") => Ok(Format::MsWeb),
         _ => Ok(delimited(preview)),

@@ -1,6 +1,6 @@
 //! A folder, on disk or in memory, whose files are decompressed as they are read.
 
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const HEAD: u64 = 64 << 10;
 
 impl<'a> Files<'a> {
     /// The names of the files, sorted; sub-folders and hidden files are left out.
-    pub(crate) fn names(&self) -> Result<Vec<String>, DataError> {
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = match self {
             Files::Disk(folder) => names_on_disk(folder).map_err(|error| DataError::io(folder.display(), error))?,
             Files::Memory(files) => files.iter().map(|(name, _)| (*name).to_owned()).collect(),
@@ -44,7 +44,7 @@ impl<'a> Files<'a> {
     }
 
     /// A file's bytes as they are.
-    pub(crate) fn open_raw(&self, name: &str) -> Result<Box<dyn Read + 'a>, DataError> {
+    pub(crate) fn open_raw(&self, name: &str) -> Result<Box<dyn Read + 'a>> {
         match self {
             Files::Disk(folder) => {
                 let file = File::open(folder.join(name)).map_err(|error| DataError::io(self.label(name), error))?;
@@ -58,12 +58,12 @@ impl<'a> Files<'a> {
     }
 
     /// A file's bytes, unpacked if they are gzip or zstd.
-    pub(crate) fn open(&self, name: &str) -> Result<Box<dyn Read + 'a>, DataError> {
+    pub(crate) fn open(&self, name: &str) -> Result<Box<dyn Read + 'a>> {
         unpack(self.open_raw(name)?).map_err(|error| DataError::io(self.label(name), error))
     }
 
     /// The beginning of a file, unpacked.
-    pub(crate) fn head(&self, name: &str) -> Result<Head, DataError> {
+    pub(crate) fn head(&self, name: &str) -> Result<Head> {
         let mut bytes = Vec::new();
         let read = self.open(name)?.take(HEAD).read_to_end(&mut bytes);
         read.map_err(|error| DataError::io(self.label(name), error))?;

@@ -1,7 +1,7 @@
 //! Which file of a folder holds the interactions.
 
 use crate::detect;
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::fields::Delimiter;
 use crate::files::{Files, unpacked_name};
 use crate::format::Format;
@@ -27,7 +27,7 @@ const MAIN: [&[&str]; 7] = [
 ];
 
 /// Chooses the files; an error lists the candidates if there are several.
-pub(crate) fn choose(files: &Files<'_>, folder: &str) -> Result<Choice, DataError> {
+pub(crate) fn choose(files: &Files<'_>, folder: &str) -> Result<Choice> {
     let names = files.names()?;
     for group in MAIN {
         let found: Vec<_> = names.iter().filter(|name| group.contains(&unpacked_name(name).as_str())).collect();
@@ -38,14 +38,14 @@ pub(crate) fn choose(files: &Files<'_>, folder: &str) -> Result<Choice, DataErro
     by_content(files, &names, folder)
 }
 
-fn joined(files: Vec<String>, together: bool, folder: &str) -> Result<Choice, DataError> {
+fn joined(files: Vec<String>, together: bool, folder: &str) -> Result<Choice> {
     match files.len() {
         1 => Ok(Choice { files, remark: None }),
         _ if together => {
             let remark = format!("joined {} files: {}", files.len(), files.join(", "));
             Ok(Choice { files, remark: Some(remark) })
         }
-        _ => Err(DataError::Ambiguous { folder: folder.to_owned(), candidates: files }),
+        _ => Err(DataError::Ambiguous(folder.to_owned(), files)),
     }
 }
 
@@ -58,7 +58,7 @@ struct Candidate {
 
 /// Examines every file. Parts of a split count only if there is no whole file; the result must be one file, or files with
 /// the same header, which are read as one set.
-fn by_content(files: &Files<'_>, names: &[String], folder: &str) -> Result<Choice, DataError> {
+fn by_content(files: &Files<'_>, names: &[String], folder: &str) -> Result<Choice> {
     let mut found = Vec::new();
     for name in names.iter().filter(|name| !is_other(&unpacked_name(name))) {
         found.extend(candidate(files, name)?);
@@ -66,17 +66,17 @@ fn by_content(files: &Files<'_>, names: &[String], folder: &str) -> Result<Choic
     let (parts, whole): (Vec<_>, Vec<_>) = found.into_iter().partition(|candidate| is_part(&candidate.name));
     let chosen = if whole.is_empty() { parts } else { whole };
     let Some(first) = chosen.first() else {
-        return Err(DataError::Unrecognised {
-            file: folder.to_owned(),
-            reason: "no file in the folder holds interactions (columns for users and items)".to_owned(),
-        });
+        return Err(DataError::Unrecognised(
+            folder.to_owned(),
+            "no file in the folder holds interactions (columns for users and items)".to_owned(),
+        ));
     };
     let headed = first.header.is_some() || first.format == Format::YahooMovies;
     let together = headed && chosen.iter().all(|other| (&other.header, other.format) == (&first.header, first.format));
     joined(chosen.into_iter().map(|candidate| candidate.name).collect(), together, folder)
 }
 
-fn candidate(files: &Files<'_>, name: &str) -> Result<Option<Candidate>, DataError> {
+fn candidate(files: &Files<'_>, name: &str) -> Result<Option<Candidate>> {
     let head = files.head(name)?;
     let preview = Preview::of(&head);
     let Ok(format) = detect::format_of(name, name, &head, &preview) else { return Ok(None) };

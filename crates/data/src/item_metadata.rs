@@ -2,7 +2,7 @@
 
 use crate::builder::{DatasetBuilder, RowError};
 use crate::columns::{ColumnRole, find};
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::fields::{Delimiter, Fields};
 use crate::files::{Files, unpacked_name};
 use crate::format::Format;
@@ -46,7 +46,7 @@ pub(crate) fn read(
     format: Format,
     whole_folder: bool,
     builder: &mut DatasetBuilder,
-) -> Result<(), DataError> {
+) -> Result<()> {
     let names = files.names().unwrap_or_default();
     let find = |test: &dyn Fn(&str) -> bool| names.iter().find(|name| test(&unpacked_name(name)));
     let named = |wanted: &str| find(&|name| name == wanted);
@@ -96,7 +96,7 @@ fn generic(
     main: &str,
     whole_folder: bool,
     builder: &mut DatasetBuilder,
-) -> Result<(), DataError> {
+) -> Result<()> {
     #[rustfmt::skip]
     const STEMS: [&str; 11] = [
         "items", "venues", "articles", "vroots", "movies", "books", "artists", "products", "titles",
@@ -114,7 +114,7 @@ fn generic(
 }
 
 /// Reads a file if its header names an item and its title or categories, and no user.
-fn by_header(files: &Files<'_>, name: Option<&String>, builder: &mut DatasetBuilder) -> Result<(), DataError> {
+fn by_header(files: &Files<'_>, name: Option<&String>, builder: &mut DatasetBuilder) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     let preview = Preview::of(&files.head(name)?);
     let Some(delimiter) = preview.delimiter() else { return Ok(()) };
@@ -132,7 +132,7 @@ fn by_header(files: &Files<'_>, name: Option<&String>, builder: &mut DatasetBuil
 }
 
 /// Reads a catalog of its own, whose header must name the items.
-pub(crate) fn read_items(files: &Files<'_>, name: &str, builder: &mut DatasetBuilder) -> Result<(), DataError> {
+pub(crate) fn read_items(files: &Files<'_>, name: &str, builder: &mut DatasetBuilder) -> Result<()> {
     let preview = Preview::of(&files.head(name)?);
     let delimiter = preview.delimiter().unwrap_or(Delimiter::Byte(b'\t'));
     let header = preview.first(delimiter);
@@ -140,17 +140,12 @@ pub(crate) fn read_items(files: &Files<'_>, name: &str, builder: &mut DatasetBui
         Some(columns) => read_table(files, name, &columns, builder),
         None => {
             let (file, found) = (files.label(name), header.join(", "));
-            Err(DataError::NoColumn { file, column: "item".to_owned(), found })
+            Err(DataError::NoColumn(file, "item".to_owned(), found))
         }
     }
 }
 
-fn read_table(
-    files: &Files<'_>,
-    name: &str,
-    columns: &MetadataColumns,
-    builder: &mut DatasetBuilder,
-) -> Result<(), DataError> {
+fn read_table(files: &Files<'_>, name: &str, columns: &MetadataColumns, builder: &mut DatasetBuilder) -> Result<()> {
     let mut fields = Fields::default();
     each_line(files, name, builder, |number, line, builder| {
         if number == 1 && columns.header || line.is_empty() {
@@ -178,7 +173,7 @@ fn each_line(
     name: &str,
     builder: &mut DatasetBuilder,
     read: impl FnMut(u64, &[u8], &mut DatasetBuilder) -> Result<(), RowError>,
-) -> Result<(), DataError> {
+) -> Result<()> {
     let label = files.label(name);
     builder.begin_metadata(&label);
     read_lines(files.open(name)?, &label, builder, read).map(|_| ())
@@ -198,7 +193,7 @@ fn genres_of_100k(
     items: Option<&String>,
     genres: Option<&String>,
     builder: &mut DatasetBuilder,
-) -> Result<(), DataError> {
+) -> Result<()> {
     let mut names: Vec<Vec<u8>> = Vec::new();
     if let Some(genres) = genres {
         each_line(files, genres, builder, |_, line, _| {
@@ -234,7 +229,7 @@ fn lastfm<'n>(
     files: &Files<'_>,
     named: &impl Fn(&str) -> Option<&'n String>,
     builder: &mut DatasetBuilder,
-) -> Result<(), DataError> {
+) -> Result<()> {
     let tab = Delimiter::Byte(b'\t');
     if let Some(artists) = named("artists.dat") {
         let columns = MetadataColumns { header: true, ..MetadataColumns::new(tab, None) };
@@ -267,7 +262,7 @@ fn lastfm<'n>(
 }
 
 /// S3-Rec: one JSON object, item to list of attributes.
-fn attributes(files: &Files<'_>, name: Option<&String>, builder: &mut DatasetBuilder) -> Result<(), DataError> {
+fn attributes(files: &Files<'_>, name: Option<&String>, builder: &mut DatasetBuilder) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     builder.begin_metadata(&files.label(name));
     let source = std::io::BufReader::new(files.open(name)?);

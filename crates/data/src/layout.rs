@@ -2,7 +2,7 @@
 
 use crate::builder::TimeUnit;
 use crate::columns::{self, ColumnIndices, Columns};
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::fields::Delimiter;
 use crate::format::Format;
 use crate::number;
@@ -40,12 +40,7 @@ impl Layout {
     }
 
     /// The layout of a file in a format whose rows are delimited lines.
-    pub(crate) fn of(
-        format: Format,
-        preview: &Preview,
-        columns: Option<&Columns>,
-        file: &str,
-    ) -> Result<Layout, DataError> {
+    pub(crate) fn of(format: Format, preview: &Preview, columns: Option<&Columns>, file: &str) -> Result<Layout> {
         let tab = Delimiter::Byte(b'\t');
         let plain = Layout::plain;
         if let Some(columns) = columns {
@@ -64,7 +59,7 @@ impl Layout {
     }
 
     /// From the columns that the user named.
-    fn asked(columns: &Columns, preview: &Preview, file: &str) -> Result<Layout, DataError> {
+    fn asked(columns: &Columns, preview: &Preview, file: &str) -> Result<Layout> {
         let delimiter = delimiter(preview, file)?;
         let first = preview.first(delimiter);
         let header = columns.by_name() || columns::is_header(&first);
@@ -73,7 +68,7 @@ impl Layout {
         Ok(Layout { header, ..Layout::of_names(columns, names, delimiter, first.len()) })
     }
 
-    fn by_content(preview: &Preview, file: &str) -> Result<Layout, DataError> {
+    fn by_content(preview: &Preview, file: &str) -> Result<Layout> {
         let delimiter = delimiter(preview, file)?;
         let first = preview.first(delimiter);
         match ColumnIndices::of_header(&first) {
@@ -88,7 +83,7 @@ impl Layout {
     }
 
     /// `user item`, `user item rating`, `user item time` or `user item rating time`.
-    fn by_position(preview: &Preview, delimiter: Delimiter, file: &str) -> Result<Layout, DataError> {
+    fn by_position(preview: &Preview, delimiter: Delimiter, file: &str) -> Result<Layout> {
         let rows = preview.rows(delimiter);
         let width = rows.first().map_or(0, Vec::len);
         let (rating, time) = match width {
@@ -101,7 +96,7 @@ impl Layout {
                     "{width} columns and no header that names the user and the item; say which columns they are, or name \
                      the format"
                 );
-                return Err(DataError::Unrecognised { file: file.to_owned(), reason });
+                return Err(DataError::Unrecognised(file.to_owned(), reason));
             }
         };
         Ok(Layout::plain(delimiter, width, rating, time))
@@ -126,16 +121,17 @@ fn unit_of(name: Option<&String>) -> TimeUnit {
     }
 }
 
-fn delimiter(preview: &Preview, file: &str) -> Result<Delimiter, DataError> {
-    preview.delimiter().ok_or_else(|| DataError::Unrecognised {
-        file: file.to_owned(),
-        reason: "no delimiter (tab, ::, comma, semicolon, |, space) splits its lines into two or more columns"
-            .to_owned(),
+fn delimiter(preview: &Preview, file: &str) -> Result<Delimiter> {
+    preview.delimiter().ok_or_else(|| {
+        DataError::Unrecognised(
+            file.to_owned(),
+            "no delimiter (tab, ::, comma, semicolon, |, space) splits its lines into two or more columns".to_owned(),
+        )
     })
 }
 
 /// The ratings of 2014 are `user,item,...`, those of 2018 `item,user,...`; distinguished by the form of the ids.
-fn amazon(preview: &Preview, file: &str) -> Result<Layout, DataError> {
+fn amazon(preview: &Preview, file: &str) -> Result<Layout> {
     let comma = Delimiter::Byte(b',');
     let first = preview.first(comma);
     if columns::is_header(&first) {

@@ -1,7 +1,7 @@
 //! Lines of a file, read in blocks; the text is never held as a whole.
 
 use crate::builder::{DatasetBuilder, RowError};
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use std::io::{self, Read};
 
 const BLOCK: usize = 256 << 10;
@@ -91,7 +91,7 @@ pub(crate) fn read_lines<R: Read>(
     file: &str,
     builder: &mut DatasetBuilder,
     mut read: impl FnMut(u64, &[u8], &mut DatasetBuilder) -> Result<(), RowError>,
-) -> Result<u64, DataError> {
+) -> Result<u64> {
     let mut lines = Lines::new(source);
     let mut number = 0;
     while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {

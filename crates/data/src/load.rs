@@ -3,7 +3,7 @@
 use crate::builder::DatasetBuilder;
 use crate::columns::Columns;
 use crate::detect;
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::files::Files;
 use crate::folder;
 use crate::format::Format;
@@ -43,7 +43,7 @@ pub struct LoadOptions {
 ///
 /// # Errors
 /// If it does not exist, cannot be read, or has a bad line that is not to be skipped.
-pub fn load(source: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
+pub fn load(source: &str, options: &LoadOptions) -> Result<Dataset> {
     if let Some(spec) = source.strip_prefix("synth:") {
         return town_source(spec);
     }
@@ -66,7 +66,7 @@ pub fn load(source: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_bytes(name: &str, files: &[(&str, &[u8])], options: &LoadOptions) -> Result<Dataset, DataError> {
+pub fn load_bytes(name: &str, files: &[(&str, &[u8])], options: &LoadOptions) -> Result<Dataset> {
     let listed = Files::Memory(files);
     match files {
         [(only, _)] => load_file(&listed, only, name, options),
@@ -75,8 +75,8 @@ pub fn load_bytes(name: &str, files: &[(&str, &[u8])], options: &LoadOptions) ->
 }
 
 /// The synthetic data set of that specification: check-ins of a town, without places that nobody visited.
-fn town_source(name: &str) -> Result<Dataset, DataError> {
-    let wrong = |reason: String| DataError::Synthetic { name: name.to_owned(), reason };
+fn town_source(name: &str) -> Result<Dataset> {
+    let wrong = |reason: String| DataError::Synthetic(name.to_owned(), reason);
     if name.split(':').next() != Some("town") {
         return Err(wrong("there is no synthetic set of that name; there is synth:town".to_owned()));
     }
@@ -101,7 +101,7 @@ fn town_source(name: &str) -> Result<Dataset, DataError> {
 ///
 /// # Errors
 /// If the file cannot be read, has no such header, or has a bad line.
-pub fn read_catalog(path: &Path) -> Result<Catalog, DataError> {
+pub fn read_catalog(path: &Path) -> Result<Catalog> {
     let (folder, file) = split_path(path)?;
     let mut builder = DatasetBuilder::of_items();
     item_metadata::read_items(&Files::Disk(folder), &file, &mut builder)?;
@@ -112,13 +112,13 @@ pub fn read_catalog(path: &Path) -> Result<Catalog, DataError> {
 ///
 /// # Errors
 /// If it cannot be opened.
-pub fn open(path: &Path) -> Result<impl BufRead, DataError> {
+pub fn open(path: &Path) -> Result<impl BufRead> {
     let (folder, file) = split_path(path)?;
     Ok(BufReader::with_capacity(64 << 10, Files::Disk(folder).open(&file)?))
 }
 
 /// A file's folder and name.
-fn split_path(path: &Path) -> Result<(PathBuf, String), DataError> {
+fn split_path(path: &Path) -> Result<(PathBuf, String)> {
     let Some(file) = path.file_name() else {
         return Err(DataError::io(path.display(), std::io::ErrorKind::IsADirectory.into()));
     };
@@ -126,7 +126,7 @@ fn split_path(path: &Path) -> Result<(PathBuf, String), DataError> {
     Ok((folder.to_owned(), file.to_string_lossy().into()))
 }
 
-fn load_path(path: &Path, options: &LoadOptions) -> Result<Dataset, DataError> {
+fn load_path(path: &Path, options: &LoadOptions) -> Result<Dataset> {
     let canonical = path.canonicalize().map_err(|error| DataError::io(path.display(), error))?;
     let name = canonical.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into());
     if path.is_dir() {
@@ -136,11 +136,11 @@ fn load_path(path: &Path, options: &LoadOptions) -> Result<Dataset, DataError> {
     load_file(&Files::Disk(folder), &file, &name, options)
 }
 
-fn load_folder(files: &Files<'_>, name: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
+fn load_folder(files: &Files<'_>, name: &str, options: &LoadOptions) -> Result<Dataset> {
     load_files(files, folder::choose(files, name)?, true, name, options)
 }
 
-fn load_file(files: &Files<'_>, file: &str, name: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
+fn load_file(files: &Files<'_>, file: &str, name: &str, options: &LoadOptions) -> Result<Dataset> {
     let choice = folder::Choice { files: vec![file.to_owned()], remark: None };
     load_files(files, choice, false, name, options)
 }
@@ -151,7 +151,7 @@ fn load_files(
     whole_folder: bool,
     name: &str,
     options: &LoadOptions,
-) -> Result<Dataset, DataError> {
+) -> Result<Dataset> {
     let mut builder = DatasetBuilder::new(options.skip_bad);
     builder.report.remarks.extend(choice.remark);
     let mut format = Format::Delimited;
@@ -164,12 +164,7 @@ fn load_files(
 }
 
 /// Reads one file of interactions and returns its format.
-fn read_main(
-    files: &Files<'_>,
-    name: &str,
-    options: &LoadOptions,
-    builder: &mut DatasetBuilder,
-) -> Result<Format, DataError> {
+fn read_main(files: &Files<'_>, name: &str, options: &LoadOptions, builder: &mut DatasetBuilder) -> Result<Format> {
     let label = files.label(name);
     let head = files.head(name)?;
     let preview = Preview::of(&head);
@@ -198,7 +193,7 @@ fn read_main(
     }
     if builder.len() == before {
         let (lines, skipped) = (builder.report.lines, builder.report.skipped);
-        return Err(DataError::NoRows { file: label, lines, skipped });
+        return Err(DataError::NoRows(label, lines, skipped));
     }
     Ok(format)
 }

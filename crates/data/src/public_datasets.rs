@@ -89,7 +89,7 @@ pub(crate) fn not_found(source: &str, folder: Option<&Path>) -> DataError {
         None => " (looked in the working folder; no data folder is set: use --data-dir or SOTTOVOCE_DATA)".to_owned(),
     };
     let advice = if is_bare(source) { advice(source) } else { String::new() };
-    DataError::NotFound { name: source.to_owned(), searched, advice }
+    DataError::NotFound(source.to_owned(), searched, advice)
 }
 
 fn advice(name: &str) -> String {

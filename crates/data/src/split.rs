@@ -1,6 +1,6 @@
 //! Training, validation and test parts.
 
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::interactions::{Interactions, pick_values};
 use sottovoce_core::{Catalog, Histories, Names, Rng};
 use std::fmt;
@@ -30,11 +30,13 @@ impl fmt::Display for Split {
 impl FromStr for Split {
     type Err = DataError;
 
-    fn from_str(text: &str) -> Result<Self, DataError> {
-        let wrong = || DataError::Specification {
-            what: "split",
-            text: text.to_owned(),
-            expected: "temporal:SHARE, random:SHARE (a share between 0 and 1, as in temporal:0.8) or last".to_owned(),
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            DataError::Specification(
+                "split",
+                text.to_owned(),
+                "temporal:SHARE, random:SHARE (a share between 0 and 1, as in temporal:0.8) or last".to_owned(),
+            )
         };
         if text == "last" {
             return Ok(Split::Last);

@@ -3,7 +3,7 @@
 #[cfg(feature = "parquet")]
 mod parquet;
 
-use crate::error::{DataError, shorten};
+use crate::error::{DataError, Result, shorten};
 use crate::interactions::Interactions;
 use crate::split::DataSplit;
 use sottovoce_core::{Catalog, Histories, Names};
@@ -40,7 +40,7 @@ impl<'a> Rows<'a> {
 ///
 /// # Errors
 /// If an id has a tab or a line break, or the disk refuses.
-pub fn write_tsv(interactions: &Interactions, path: &Path) -> Result<(), DataError> {
+pub fn write_tsv(interactions: &Interactions, path: &Path) -> Result<()> {
     write_rows(&Rows::of(interactions), path)
 }
 
@@ -48,7 +48,7 @@ pub fn write_tsv(interactions: &Interactions, path: &Path) -> Result<(), DataErr
 ///
 /// # Errors
 /// If the disk refuses.
-pub fn write_parquet(interactions: &Interactions, path: &Path) -> Result<(), DataError> {
+pub fn write_parquet(interactions: &Interactions, path: &Path) -> Result<()> {
     parquet::write(&Rows::of(interactions), path)
 }
 
@@ -57,13 +57,13 @@ pub fn write_parquet(interactions: &Interactions, path: &Path) -> Result<(), Dat
 ///
 /// # Errors
 /// If the ending is another, an id cannot be written, or the disk refuses.
-pub fn write_split(parts: &DataSplit, folder: &Path, ending: &str) -> Result<(), DataError> {
+pub fn write_split(parts: &DataSplit, folder: &Path, ending: &str) -> Result<()> {
     if !["tsv", "tsv.gz", "tsv.zst", "parquet"].contains(&ending) {
-        return Err(DataError::Specification {
-            what: "ending",
-            text: ending.to_owned(),
-            expected: "tsv, tsv.gz, tsv.zst or parquet".to_owned(),
-        });
+        return Err(DataError::Specification(
+            "ending",
+            ending.to_owned(),
+            "tsv, tsv.gz, tsv.zst or parquet".to_owned(),
+        ));
     }
     std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder.display(), error))?;
     let named = [("train", Some(&parts.train)), ("validation", parts.validation.as_ref()), ("test", Some(&parts.test))];
@@ -75,7 +75,7 @@ pub fn write_split(parts: &DataSplit, folder: &Path, ending: &str) -> Result<(),
     Ok(())
 }
 
-fn write_part(users: &Names, catalog: &Catalog, part: &Histories, path: &Path) -> Result<(), DataError> {
+fn write_part(users: &Names, catalog: &Catalog, part: &Histories, path: &Path) -> Result<()> {
     let user: Vec<u32> =
         (0..part.users()).flat_map(|user| std::iter::repeat_n(user as u32, part.of(user).len())).collect();
     let rows = Rows {
@@ -93,7 +93,7 @@ fn write_part(users: &Names, catalog: &Catalog, part: &Histories, path: &Path) -
     }
 }
 
-fn write_rows(rows: &Rows<'_>, path: &Path) -> Result<(), DataError> {
+fn write_rows(rows: &Rows<'_>, path: &Path) -> Result<()> {
     check_ids(rows.users, "user", path)?;
     check_ids(rows.items, "item", path)?;
     atomically(path, |file| match path.extension().and_then(|ending| ending.to_str()) {
@@ -115,12 +115,12 @@ fn write_rows(rows: &Rows<'_>, path: &Path) -> Result<(), DataError> {
     })
 }
 
-fn check_ids(ids: &Names, kind: &'static str, path: &Path) -> Result<(), DataError> {
+fn check_ids(ids: &Names, kind: &'static str, path: &Path) -> Result<()> {
     let breaks = |id: &&str| id.contains(['\t', '\n', '\r']);
     match ids.iter().find(breaks) {
         Some(id) => {
             let id = shorten(id.as_bytes());
-            Err(DataError::Unwritable { path: path.to_owned(), kind, id })
+            Err(DataError::Unwritable(path.to_owned(), kind, id))
         }
         None => Ok(()),
     }
@@ -145,7 +145,7 @@ fn write_text(rows: &Rows<'_>, into: &mut impl Write) -> io::Result<()> {
 }
 
 /// Writes to a file beside `path` and gives it its name when it is whole and on disk.
-fn atomically(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> Result<(), DataError> {
+fn atomically(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.part", std::process::id()));
     let partial = path.with_file_name(name);
@@ -162,7 +162,7 @@ fn atomically(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> Resu
 mod parquet {
     use super::{DataError, Path, Rows};
 
-    pub(super) fn write(_: &Rows<'_>, path: &Path) -> Result<(), DataError> {
+    pub(super) fn write(_: &Rows<'_>, path: &Path) -> Result<()> {
         Err(DataError::without_parquet(&path.display().to_string()))
     }
 }

@@ -195,7 +195,7 @@ fn bare_names_are_looked_up_in_the_data_folder() {
     assert_eq!(alone.interactions, set.interactions);
     let error = load("ml-1m", &options).unwrap_err().to_string();
     assert!(error.contains("grouplens.org/datasets/movielens/1m"), "{error}");
-    assert!(matches!(load("synth:atlantis", &options), Err(DataError::Synthetic { .. })));
+    assert!(matches!(load("synth:atlantis", &options), Err(DataError::Synthetic(..))));
 }
 
 #[test]

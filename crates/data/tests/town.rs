@@ -375,7 +375,7 @@ fn a_folder_appears_whole_or_not_at_all() {
     assert_eq!((rows("residents.tsv"), rows("places.tsv"), rows("pages.tsv")), (300, 1095, 1095));
     assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
 
-    assert!(matches!(town.write(&folder, |_| {}), Err(TownError::Exists { .. })));
+    assert!(matches!(town.write(&folder, |_| {}), Err(TownError::Exists(..))));
     let impossible = folder.join("town.txt").join("inside");
     let error = town.write(&impossible, |_| {}).unwrap_err().to_string();
     assert!(error.contains("town.txt"), "{error}");

@@ -350,7 +350,7 @@ fn a_roster_is_needed_for_identities_and_requires_them() {
     let mut device = Device::enrol(Box::new(SharedStore::default()), new, options()).unwrap();
     let (why, told) = declined(&server, &mut device);
     assert!(why.contains(IDENTITIES), "{why}");
-    assert_eq!(told, Refusal::LayerMissing { layer: IDENTITIES.to_owned() });
+    assert_eq!(told, Refusal::LayerMissing(IDENTITIES.to_owned()));
     device
         .set_policy(|policy| {
             policy.required_layers.clear();

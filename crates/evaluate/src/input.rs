@@ -17,18 +17,10 @@ pub enum EvaluateError {
     /// Sampling without negatives.
     #[error("0 sampled negatives: expected at least 1")]
     NoNegatives,
-    /// Parts that belong to different users or catalogs.
-    #[error("{part} has {found} {what}, but the training part has {expected}")]
-    Shape {
-        /// Which part.
-        part: &'static str,
-        /// Users or items.
-        what: &'static str,
-        /// Number in the part.
-        found: usize,
-        /// Number in the training part.
-        expected: usize,
-    },
+    /// Parts that belong to different users or catalogs. Fields: which part; users or items; number in the part; number
+    /// in the training part.
+    #[error("{0} has {2} {1}, but the training part has {3}")]
+    Shape(&'static str, &'static str, usize, usize),
 }
 
 /// Training and test histories of one data set, with the same users and items.
@@ -85,7 +77,7 @@ pub(crate) fn expect_same(
     found: usize,
     expected: usize,
 ) -> Result<(), EvaluateError> {
-    if found == expected { Ok(()) } else { Err(EvaluateError::Shape { part, what, found, expected }) }
+    if found == expected { Ok(()) } else { Err(EvaluateError::Shape(part, what, found, expected)) }
 }
 
 /// How a model is evaluated.

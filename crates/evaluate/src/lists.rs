@@ -69,30 +69,15 @@ impl RankedLists {
 /// A line that does not belong into [`RankedLists`].
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum RankedListsError {
-    /// A user beyond the last.
-    #[error("user {user} of {users}")]
-    User {
-        /// The user's index.
-        user: usize,
-        /// Number of users.
-        users: usize,
-    },
-    /// An item that is not in the catalog.
-    #[error("item {item} of {items}")]
-    Item {
-        /// The item's index.
-        item: u32,
-        /// Size of the catalog.
-        items: usize,
-    },
-    /// An item twice in one list.
-    #[error("item {item} comes more than once in the list of user {user}")]
-    Repeated {
-        /// The user's index.
-        user: usize,
-        /// The item's index.
-        item: u32,
-    },
+    /// A user beyond the last. Fields: the user's index; number of users.
+    #[error("user {0} of {1}")]
+    User(usize, usize),
+    /// An item that is not in the catalog. Fields: the item's index; size of the catalog.
+    #[error("item {0} of {1}")]
+    Item(u32, usize),
+    /// An item twice in one list. Fields: the user's index; the item's index.
+    #[error("item {1} comes more than once in the list of user {0}")]
+    Repeated(usize, u32),
 }
 
 /// What the numbers beside the items mean.
@@ -127,10 +112,10 @@ impl RankedListsBuilder {
     /// If there is no such user or item.
     pub fn push(&mut self, user: usize, item: u32, value: f64) -> Result<(), RankedListsError> {
         if user >= self.users {
-            return Err(RankedListsError::User { user, users: self.users });
+            return Err(RankedListsError::User(user, self.users));
         }
         if item as usize >= self.catalog_size {
-            return Err(RankedListsError::Item { item, items: self.catalog_size });
+            return Err(RankedListsError::Item(item, self.catalog_size));
         }
         let worth = if self.order == Order::Rank { -value } else { value };
         self.lines.push((user as u32, item, worth));
@@ -159,7 +144,7 @@ impl RankedListsBuilder {
     fn refuse_repeats(&mut self) -> Result<(), RankedListsError> {
         self.lines.sort_unstable_by_key(|&(user, item, _)| (user, item));
         let twice = self.lines.windows(2).find(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1));
-        twice.map_or(Ok(()), |pair| Err(RankedListsError::Repeated { user: pair[0].0 as usize, item: pair[0].1 }))
+        twice.map_or(Ok(()), |pair| Err(RankedListsError::Repeated(pair[0].0 as usize, pair[0].1)))
     }
 }
 
@@ -202,10 +187,10 @@ mod tests {
     #[test]
     fn rejects_unknown_users_and_items_and_repeats() {
         let refused = |lines: &[_]| build(Order::Score, lines).unwrap_err();
-        assert_eq!(refused(&[(3, 0, 1.0)]), RankedListsError::User { user: 3, users: 3 });
-        assert_eq!(refused(&[(0, 10, 1.0)]), RankedListsError::Item { item: 10, items: 10 });
+        assert_eq!(refused(&[(3, 0, 1.0)]), RankedListsError::User(3, 3));
+        assert_eq!(refused(&[(0, 10, 1.0)]), RankedListsError::Item(10, 10));
         let twice = [(1, 4, 1.0), (0, 4, 1.0), (1, 4, 0.5)];
-        assert_eq!(refused(&twice), RankedListsError::Repeated { user: 1, item: 4 });
+        assert_eq!(refused(&twice), RankedListsError::Repeated(1, 4));
     }
 
     #[test]

@@ -82,40 +82,60 @@ impl Metrics {
     }
 }
 
-/// The name of a metric, in files and on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $variant:ident $name:literal,)+) => {
+        /// The name of a metric, in files and on the command line.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Metric {
+            $($(#[$doc])* $variant),+
+        }
+
+        impl Metric {
+            /// Every metric, in the order of tables.
+            pub const ALL: [Metric; 15] = [$(Metric::$variant),+];
+
+            /// The name in files: the field of [`Metrics`].
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Metric::$variant => $name),+
+                }
+            }
+        }
+    };
+}
+
+metrics! {
     /// P@k.
-    Precision,
+    Precision "precision",
     /// R@k.
-    Recall,
+    Recall "recall",
     /// nDCG@k.
-    Ndcg,
+    Ndcg "ndcg",
     /// HR@k.
-    HitRate,
+    HitRate "hit_rate",
     /// MAP@k.
-    Map,
+    Map "map",
     /// MRR@k.
-    Mrr,
+    Mrr "mrr",
     /// F1@k.
-    F1,
+    F1 "f1",
     /// AUC.
-    Auc,
+    Auc "auc",
     /// IC@k.
-    ItemCoverage,
+    ItemCoverage "item_coverage",
     /// IC@k as a share of the catalog.
-    ItemCoverageShare,
+    ItemCoverageShare "item_coverage_share",
     /// G@k.
-    Gini,
+    Gini "gini",
     /// SE@k.
-    ShannonEntropy,
+    ShannonEntropy "shannon_entropy",
     /// ACLT@k.
-    Aclt,
+    Aclt "aclt",
     /// PopREO@k.
-    PopReo,
+    PopReo "pop_reo",
     /// PopRSP@k.
-    PopRsp,
+    PopRsp "pop_rsp",
 }
 
 /// Which direction is better.
@@ -136,49 +156,9 @@ pub struct UnknownMetric {
 }
 
 impl Metric {
-    /// Every metric, in the order of tables.
-    pub const ALL: [Metric; 15] = [
-        Metric::Precision,
-        Metric::Recall,
-        Metric::Ndcg,
-        Metric::HitRate,
-        Metric::Map,
-        Metric::Mrr,
-        Metric::F1,
-        Metric::Auc,
-        Metric::ItemCoverage,
-        Metric::ItemCoverageShare,
-        Metric::Gini,
-        Metric::ShannonEntropy,
-        Metric::Aclt,
-        Metric::PopReo,
-        Metric::PopRsp,
-    ];
-
     /// Metrics with a value per user, which can be tested for significance.
     pub const PER_USER: [Metric; 7] =
         [Metric::Precision, Metric::Recall, Metric::Ndcg, Metric::HitRate, Metric::Map, Metric::Mrr, Metric::Auc];
-
-    /// The name in files: the field of [`Metrics`].
-    pub const fn name(self) -> &'static str {
-        match self {
-            Metric::Precision => "precision",
-            Metric::Recall => "recall",
-            Metric::Ndcg => "ndcg",
-            Metric::HitRate => "hit_rate",
-            Metric::Map => "map",
-            Metric::Mrr => "mrr",
-            Metric::F1 => "f1",
-            Metric::Auc => "auc",
-            Metric::ItemCoverage => "item_coverage",
-            Metric::ItemCoverageShare => "item_coverage_share",
-            Metric::Gini => "gini",
-            Metric::ShannonEntropy => "shannon_entropy",
-            Metric::Aclt => "aclt",
-            Metric::PopReo => "pop_reo",
-            Metric::PopRsp => "pop_rsp",
-        }
-    }
 
     /// Which way it improves. Of the long tail and of evenness, more counts as better.
     pub const fn better(self) -> Better {

@@ -6,6 +6,36 @@
 
 use crate::Real;
 
+/// Defines a function over slices of `R` whose loops run with the widest vector instructions of the machine: a
+/// [`SimdKernel`](sottovoce_core::SimdKernel) of its parameters, dispatched at once.
+macro_rules! kernel {
+    ($(#[$doc:meta])* fn $name:ident<$($life:lifetime),+, R>($($field:ident: $type:ty),+ $(,)?) $body:block) => {
+        $crate::kernels::kernel! { $(#[$doc])* fn $name<$($life),+, R>($($field: $type),+) -> () $body }
+    };
+    ($(#[$doc:meta])* fn $name:ident<$($life:lifetime),+, R>($($field:ident: $type:ty),+ $(,)?) -> $out:ty $body:block) => {
+        $(#[$doc])*
+        #[inline]
+        fn $name<$($life),+, R: $crate::Real>($($field: $type),+) -> $out {
+            struct Kernel<$($life),+, R> {
+                $($field: $type),+
+            }
+
+            impl<$($life),+, R: $crate::Real> sottovoce_core::SimdKernel for Kernel<$($life),+, R> {
+                type Output = $out;
+
+                #[inline(always)]
+                fn run(self) -> $out {
+                    let Self { $($field),+ } = self;
+                    $body
+                }
+            }
+
+            sottovoce_core::simd_dispatch(Kernel { $($field),+ })
+        }
+    };
+}
+pub(crate) use kernel;
+
 const LANES: usize = 8;
 
 #[inline(always)]

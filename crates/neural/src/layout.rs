@@ -73,7 +73,7 @@ impl Slot {
     }
 
     fn too_short(&self, found: usize) -> NeuralError {
-        NeuralError::Length { what: "flat buffer of the layout", expected: self.start + self.len, found }
+        NeuralError::Length("flat buffer of the layout", self.start + self.len, found)
     }
 }
 
@@ -116,7 +116,7 @@ impl Layout {
             return Err(setting(format!("two tensors are called {name}")));
         }
         let len = size("tensor", shape)?;
-        let end = self.len.checked_add(len).ok_or(NeuralError::TooLarge { what: "layout" })?;
+        let end = self.len.checked_add(len).ok_or(NeuralError::TooLarge("layout"))?;
         let slot = Slot { start: self.len, len };
         self.tensors.push(Tensor { name, shape: shape.to_vec(), role, init, slot });
         self.len = end;

@@ -6,9 +6,8 @@
 //! and cache than from skipping, and go to `gemm` where [`Arithmetic::Machine`] allows it.
 
 use crate::error::{Result, expect_len, rows_of};
-use crate::kernels::{add_scaled, dots};
+use crate::kernels::{add_scaled, dots, kernel};
 use crate::{Arithmetic, NeuralError, Real};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Below this many multiplications, or this many rows on the short side, plain loops are used instead of `gemm`. From a
 /// sweep over dense products (docs/performance.md): from here on `gemm` takes half the time or less of loops that find no
@@ -39,12 +38,12 @@ pub struct MatrixMut<'a, R> {
 /// The invariant of both: the last row ends within the values.
 fn check(len: usize, rows: usize, columns: usize, stride: usize) -> Result<()> {
     if rows == 0 || columns == 0 {
-        return Err(NeuralError::Empty { what: "matrix" });
+        return Err(NeuralError::Empty("matrix"));
     }
     let last = (rows - 1).checked_mul(stride).and_then(|start| start.checked_add(columns));
-    let end = last.ok_or(NeuralError::TooLarge { what: "matrix" })?;
+    let end = last.ok_or(NeuralError::TooLarge("matrix"))?;
     if end > len || columns > stride {
-        return Err(NeuralError::Length { what: "matrix", expected: end.max(columns), found: len.min(stride) });
+        return Err(NeuralError::Length("matrix", end.max(columns), len.min(stride)));
     }
     Ok(())
 }
@@ -132,7 +131,7 @@ pub fn add_product<R: Real>(
     if is_large(arithmetic, a.rows, b.columns, a.columns) {
         by_gemm(&mut into, a.columns, (a.values, a.stride, 1), (b.values, b.stride, 1));
     } else {
-        simd_dispatch(Plain { a, b, into });
+        plain_product(a, b, into);
     }
     Ok(())
 }
@@ -151,7 +150,7 @@ pub fn add_product_by_transposed<R: Real>(
     if a.rows >= MANY_ROWS_BY_TRANSPOSED && is_large(arithmetic, a.rows, b.rows, a.columns) {
         by_gemm(&mut into, a.columns, (a.values, a.stride, 1), (b.values, 1, b.stride));
     } else {
-        simd_dispatch(ByTransposed { a, b, into });
+        product_by_transposed(a, b, into);
     }
     Ok(())
 }
@@ -170,7 +169,7 @@ pub fn add_transposed_product<R: Real>(
     if is_large(arithmetic, a.columns, b.columns, a.rows) {
         by_gemm(&mut into, a.rows, (a.values, 1, a.stride), (b.values, b.stride, 1));
     } else {
-        simd_dispatch(Transposed { a, b, into });
+        transposed_product(a, b, into);
     }
     Ok(())
 }
@@ -208,18 +207,9 @@ impl<'a, R: Real> Gathered<'a, R> {
     }
 }
 
-struct Plain<'a, 'i, R> {
-    a: Matrix<'a, R>,
-    b: Matrix<'a, R>,
-    into: MatrixMut<'i, R>,
-}
-
-impl<R: Real> SimdKernel for Plain<'_, '_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Plain { a, b, mut into } = self;
+kernel! {
+    fn plain_product<'a, 'i, R>(a: Matrix<'a, R>, b: Matrix<'a, R>, into: MatrixMut<'i, R>) {
+        let mut into = into;
         let mut gathered = Gathered::new();
         for r in 0..a.rows {
             let sum = into.row(r);
@@ -233,18 +223,9 @@ impl<R: Real> SimdKernel for Plain<'_, '_, R> {
     }
 }
 
-struct ByTransposed<'a, 'i, R> {
-    a: Matrix<'a, R>,
-    b: Matrix<'a, R>,
-    into: MatrixMut<'i, R>,
-}
-
-impl<R: Real> SimdKernel for ByTransposed<'_, '_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let ByTransposed { a, b, mut into } = self;
+kernel! {
+    fn product_by_transposed<'a, 'i, R>(a: Matrix<'a, R>, b: Matrix<'a, R>, into: MatrixMut<'i, R>) {
+        let mut into = into;
         for r in 0..a.rows {
             let row = a.row(r);
             let (fours, rest) = into.row(r).as_chunks_mut::<4>();
@@ -262,18 +243,9 @@ impl<R: Real> SimdKernel for ByTransposed<'_, '_, R> {
     }
 }
 
-struct Transposed<'a, 'i, R> {
-    a: Matrix<'a, R>,
-    b: Matrix<'a, R>,
-    into: MatrixMut<'i, R>,
-}
-
-impl<R: Real> SimdKernel for Transposed<'_, '_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Transposed { a, b, mut into } = self;
+kernel! {
+    fn transposed_product<'a, 'i, R>(a: Matrix<'a, R>, b: Matrix<'a, R>, into: MatrixMut<'i, R>) {
+        let mut into = into;
         let mut gathered = Gathered::new();
         for r in 0..a.columns {
             let sum = into.row(r);

@@ -25,7 +25,7 @@ impl<'a, R: Real> SparseRows<'a, R> {
     pub fn one(columns: &'a [u32], values: Option<&'a [R]>, width: usize) -> Result<Self> {
         size("width of sparse rows", &[width])?;
         if let Some(&column) = columns.iter().find(|&&column| column as usize >= width) {
-            return Err(NeuralError::Index { what: "column of a sparse row", index: column as usize, below: width });
+            return Err(NeuralError::Index("column of a sparse row", column as usize, width));
         }
         if let Some(values) = values {
             expect_len("values of sparse rows", values.len(), columns.len())?;
@@ -41,7 +41,7 @@ impl<'a, R: Real> SparseRows<'a, R> {
         let rows = Self::one(columns, values, width)?;
         let whole = starts.first() == Some(&0) && starts.last() == Some(&columns.len());
         if starts.len() < 2 {
-            return Err(NeuralError::Empty { what: "starts of sparse rows" });
+            return Err(NeuralError::Empty("starts of sparse rows"));
         }
         if !(whole && starts.is_sorted()) {
             return Err(crate::error::setting("starts of sparse rows do not rise from 0 to the number of columns"));
@@ -92,7 +92,7 @@ impl<R: Real> RowGradients<R> {
     pub fn new(rows: usize, width: usize, room: usize) -> Result<Self> {
         size("table", &[rows, width])?;
         if u32::try_from(rows).is_err() {
-            return Err(NeuralError::TooLarge { what: "rows of a table" });
+            return Err(NeuralError::TooLarge("rows of a table"));
         }
         let room = room.min(rows);
         let values = Vec::with_capacity(room * width);
@@ -117,7 +117,7 @@ impl<R: Real> RowGradients<R> {
     pub fn add(&mut self, row: usize, factor: R, gradient: &[R]) -> Result<()> {
         expect_len("gradient of a row", gradient.len(), self.width)?;
         let below = self.slots.len();
-        let slot = self.slots.get_mut(row).ok_or(NeuralError::Index { what: "row of a table", index: row, below })?;
+        let slot = self.slots.get_mut(row).ok_or(NeuralError::Index("row of a table", row, below))?;
         if *slot == 0 {
             self.rows.push(row as u32);
             self.values.resize(self.values.len() + self.width, R::ZERO);

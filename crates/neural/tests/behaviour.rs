@@ -331,7 +331,7 @@ fn an_arena_that_is_too_small_is_an_error_that_says_so() {
             let dy = StateGradients { states: &[1.0; 12], last_cells: None };
             layer.backward(&p, &tape, dy, &mut layout.zeros(), SequenceGradients::default(), &mut space)
         });
-        assert!(matches!(done, Err(NeuralError::Arena { .. })), "{size} of {need}");
+        assert!(matches!(done, Err(NeuralError::Arena(..))), "{size} of {need}");
     }
 }
 

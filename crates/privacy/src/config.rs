@@ -100,18 +100,9 @@ pub enum PrivacyError {
     /// An unknown layer, or one in the wrong position.
     #[error("privacy layer {0:?} is not known here, or is out of order")]
     Unknown(String),
-    /// A layer's setting.
-    #[error("privacy layer {layer:?}: setting {key:?} is {found:?}, expected {expected}")]
-    Setting {
-        /// The layer.
-        layer: &'static str,
-        /// The setting.
-        key: &'static str,
-        /// What it is; empty if it is missing.
-        found: String,
-        /// What would be right.
-        expected: &'static str,
-    },
+    /// A layer's setting. Fields: the layer; the setting; what it is; empty if it is missing; what would be right.
+    #[error("privacy layer {0:?}: setting {1:?} is {2:?}, expected {3}")]
+    Setting(&'static str, &'static str, String, &'static str),
     /// Noise or a seal without quantisation.
     #[error("privacy layer {0:?} needs the layer {QUANTIZATION:?} before it")]
     NeedsIntegers(&'static str),
@@ -127,14 +118,9 @@ pub enum PrivacyError {
     /// Shares of noise without a seal.
     #[error("distributed noise needs a seal: alone, a device's share protects too little")]
     SharesInTheOpen,
-    /// More devices than there is room for.
-    #[error("a cohort of {found}, but sums have room for {most}")]
-    Cohort {
-        /// Devices asked.
-        found: u32,
-        /// Devices at most.
-        most: u64,
-    },
+    /// More devices than there is room for. Fields: devices asked; devices at most.
+    #[error("a cohort of {0}, but sums have room for {1}")]
+    Cohort(u32, u64),
     /// No quantisation grid.
     #[error(transparent)]
     Grid(#[from] GridError),
@@ -264,7 +250,7 @@ impl PrivacyConfig {
         let quantizer = Quantizer::new(layout, form)?;
         let most = quantizer.most_updates().min(u64::from(quantization.devices));
         if u64::from(cohort) > most {
-            return Err(PrivacyError::Cohort { found: cohort, most });
+            return Err(PrivacyError::Cohort(cohort, most));
         }
         Ok(Some(quantizer))
     }

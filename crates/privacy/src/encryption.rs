@@ -91,7 +91,7 @@ impl SumEncryption {
     /// If it is of another length.
     pub fn seal(&self, key: &[u8; 32], round: RoundId, words: &[u32], rng: &mut SecureRng) -> Result<Vec<u8>, HeError> {
         if words.len() != self.length {
-            return Err(HeError::Length { found: words.len(), expected: self.length });
+            return Err(HeError::Length(words.len(), self.length));
         }
         let key = Self::round_key(key, round);
         let encrypted = match &self.scheme {
@@ -149,11 +149,11 @@ impl EncryptedSum {
     fn decode(&self, bytes: &[u8]) -> Result<Ciphertext, HeError> {
         let update = Ciphertext::decode(bytes, &self.encryption)?;
         if update.values() != self.encryption.length {
-            return Err(HeError::Length { found: update.values(), expected: self.encryption.length });
+            return Err(HeError::Length(update.values(), self.encryption.length));
         }
         match update.added() {
             1 => Ok(update),
-            added => Err(HeError::TooMany { added: added.into(), clients: 1 }),
+            added => Err(HeError::TooMany(added.into(), 1)),
         }
     }
 

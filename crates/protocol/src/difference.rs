@@ -84,15 +84,15 @@ impl Difference {
     pub fn apply(&self, held: &mut SharedModel) -> Result<(), ModelError> {
         if (held.federation, held.version) != (self.federation, self.base) {
             let (federation, needed, held) = (self.federation.0, self.base, held.version);
-            return Err(ModelError::Base { federation, needed, held });
+            return Err(ModelError::Base(federation, needed, held));
         }
         let layout = held.parameters.layout();
         if layout.fingerprint() != self.layout {
-            return Err(ModelError::Layout { found: layout.fingerprint(), expected: self.layout });
+            return Err(ModelError::Layout(layout.fingerprint(), self.layout));
         }
         let found = held.parameters.checksum();
         if found != self.base_checksum {
-            return Err(ModelError::Content { held: found, needed: self.base_checksum });
+            return Err(ModelError::Content(found, self.base_checksum));
         }
         let tables = held.parameters.tables_mut();
         let mut sums = tables.iter().zip(&self.tables);

@@ -55,7 +55,7 @@ impl Trained {
         let disclosed = Disclosed { update, private, federation, round, encoding, state: PhantomData };
         let bytes = wrapped.unwrap_or_else(|| codec::update_bytes(&disclosed));
         if bytes > limits::MESSAGE_BYTES {
-            return Err(DisclosureError::TooLarge { bytes, most: limits::MESSAGE_BYTES });
+            return Err(DisclosureError::TooLarge(bytes, limits::MESSAGE_BYTES));
         }
         ledger.record(&disclosed, terms, when, bytes);
         Ok(disclosed)
@@ -102,7 +102,7 @@ impl Trained {
 fn withhold_statistics(update: &mut Update, policy: &Policy, terms: &RoundTerms) -> Result<(), DisclosureError> {
     let asked = terms.criteria.len();
     if let Some(&(found, _)) = update.criteria.last().filter(|(index, _)| *index as usize >= asked) {
-        return Err(DisclosureError::Criterion { found, asked });
+        return Err(DisclosureError::Criterion(found, asked));
     }
     update.criteria.retain(|&(index, _)| policy.reports(&terms.criteria[index as usize].name));
     if !(policy.samples && terms.samples) {

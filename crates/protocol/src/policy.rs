@@ -222,7 +222,7 @@ impl Policy {
             Participation::Active => (),
         }
         if terms.cohort_size < self.least_cohort {
-            return Err(Refusal::CohortTooSmall { least: self.least_cohort });
+            return Err(Refusal::CohortTooSmall(self.least_cohort));
         }
         let layers = &terms.privacy.layers;
         // What cannot be parsed cannot be met.
@@ -231,10 +231,10 @@ impl Policy {
             requirement.is_some_and(|required| layers.iter().any(|layer| required.is_met_by(layer)))
         };
         if let Some(name) = self.required_layers.iter().find(|&name| !offered(name)) {
-            return Err(Refusal::LayerMissing { layer: name.clone() });
+            return Err(Refusal::LayerMissing(name.clone()));
         }
         match self.refused_layers.iter().find(|&name| offered(name)) {
-            Some(name) => Err(Refusal::LayerRefused { layer: name.clone() }),
+            Some(name) => Err(Refusal::LayerRefused(name.clone())),
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! Some rows of a table, or all of it, in buffers that are used again and again.
 
 use crate::codec::primitives::{self, Reader};
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Result};
 use crate::parameters::{Keyed, Layout, Shape};
 use crate::{ValueEncoding, limits};
 
@@ -113,7 +113,7 @@ impl Rows {
     }
 
     /// Reads into this; the shape stays. Memory grows with the bytes read, whatever they claim.
-    pub(crate) fn read(&mut self, encoding: ValueEncoding, from: &mut Reader<'_>) -> Result<(), DecodeError> {
+    pub(crate) fn read(&mut self, encoding: ValueEncoding, from: &mut Reader<'_>) -> Result<()> {
         self.clear();
         self.whole = !from.flag("form")?;
         if !self.whole {
@@ -143,7 +143,7 @@ pub(crate) fn write_all(tables: &[Rows], encoding: ValueEncoding, out: &mut Vec<
 }
 
 /// Reads what [`write_all`] wrote; tables not mentioned are cleared.
-pub(crate) fn read_all(tables: &mut [Rows], encoding: ValueEncoding, from: &mut Reader<'_>) -> Result<(), DecodeError> {
+pub(crate) fn read_all(tables: &mut [Rows], encoding: ValueEncoding, from: &mut Reader<'_>) -> Result<()> {
     tables.iter_mut().for_each(Rows::clear);
     let count = from.number_to("tables", (tables.len() as u64).min(limits::TABLES))?;
     let mut next = 0;
@@ -151,7 +151,7 @@ pub(crate) fn read_all(tables: &mut [Rows], encoding: ValueEncoding, from: &mut 
         let at = from.at();
         let index = from.number_to("table", tables.len() as u64 - 1)?;
         if index < next {
-            return Err(DecodeError::Order { field: "table", at });
+            return Err(DecodeError::Order("table", at));
         }
         tables[index as usize].read(encoding, from)?;
         next = index + 1;

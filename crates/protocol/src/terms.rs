@@ -160,36 +160,21 @@ pub enum Refusal {
     /// The owner has withdrawn.
     #[error("withdrawn")]
     Withdrawn,
-    /// The owner requires a larger cohort.
-    #[error("the cohort is smaller than {least}")]
-    CohortTooSmall {
-        /// The smallest cohort the owner agrees to.
-        least: u32,
-    },
-    /// The owner requires a privacy layer that the round does not have.
-    #[error("privacy layer {layer:?} is missing")]
-    LayerMissing {
-        /// Its name.
-        layer: String,
-    },
-    /// The round has a layer that the owner refuses.
-    #[error("layer {layer:?} is not wanted")]
-    LayerRefused {
-        /// Its name.
-        layer: String,
-    },
-    /// The device cannot train this model.
-    #[error("model {name:?} is not known here")]
-    UnknownModel {
-        /// The model asked for.
-        name: String,
-    },
-    /// The deadline cannot be met.
-    #[error("at least {needed} seconds are needed")]
-    DeadlineTooShort {
-        /// Seconds needed.
-        needed: u32,
-    },
+    /// The owner requires a larger cohort. Fields: the smallest cohort the owner agrees to.
+    #[error("the cohort is smaller than {0}")]
+    CohortTooSmall(u32),
+    /// The owner requires a privacy layer that the round does not have. Fields: its name.
+    #[error("privacy layer {0:?} is missing")]
+    LayerMissing(String),
+    /// The round has a layer that the owner refuses. Fields: its name.
+    #[error("layer {0:?} is not wanted")]
+    LayerRefused(String),
+    /// The device cannot train this model. Fields: the model asked for.
+    #[error("model {0:?} is not known here")]
+    UnknownModel(String),
+    /// The deadline cannot be met. Fields: seconds needed.
+    #[error("at least {0} seconds are needed")]
+    DeadlineTooShort(u32),
     /// There is no history to train on.
     #[error("nothing to learn from")]
     NoHistory,

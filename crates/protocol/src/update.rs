@@ -170,21 +170,21 @@ impl Trained {
             return Err(UpdateError::NeedsWhole(table));
         }
         if added.len() != origins.len() {
-            return Err(UpdateError::Origins { table, rows: added.len(), origins: origins.len() });
+            return Err(UpdateError::Origins(table, added.len(), origins.len()));
         }
         let last = rows.indices.last().copied();
         if let (Some(&first), Some(last)) = (added.first(), last.filter(|last| added.first() <= Some(last))) {
-            return Err(UpdateError::Order { table, row: first, last });
+            return Err(UpdateError::Order(table, first, last));
         }
         // Checks all pairs instead of stopping at the first bad one, which vectorises.
         let pairs = || added.iter().zip(added.iter().skip(1));
         if !pairs().fold(true, |fine, (one, next)| fine & (one < next)) {
             let wrong = pairs().find(|(one, next)| one >= next);
             let (&last, &row) = wrong.unwrap_or((&0, &0));
-            return Err(UpdateError::Order { table, row, last });
+            return Err(UpdateError::Order(table, row, last));
         }
         if let Some(&row) = added.last().filter(|&&row| row >= rows.rows) {
-            return Err(UpdateError::Row { table, row, rows: rows.rows });
+            return Err(UpdateError::Row(table, row, rows.rows));
         }
         let start = rows.indices.len() * rows.cols as usize;
         rows.indices.extend_from_slice(added);
@@ -196,7 +196,7 @@ impl Trained {
     fn table(&mut self, table: usize) -> Result<(&mut Rows, &mut PrivateRows), UpdateError> {
         let tables = self.update.tables.len();
         let both = self.update.tables.get_mut(table).zip(self.private.get_mut(table));
-        both.ok_or(UpdateError::Table { table, tables })
+        both.ok_or(UpdateError::Table(table, tables))
     }
 
     /// Gives rows, ascending and pushed before, a decoy: what leaves in place of a row whose own change is withheld. Lends the
@@ -211,10 +211,10 @@ impl Trained {
         let mut last = decoy_rows.last().copied();
         for &row in added {
             if let Some(last) = last.filter(|&last| last >= row) {
-                return Err(UpdateError::Order { table, row, last });
+                return Err(UpdateError::Order(table, row, last));
             }
             if rows.indices.binary_search(&row).is_err() {
-                return Err(UpdateError::Row { table, row, rows: rows.rows });
+                return Err(UpdateError::Row(table, row, rows.rows));
             }
             last = Some(row);
         }
@@ -244,7 +244,7 @@ impl Trained {
         let rows = self.dense(table)?;
         let expected = rows.rows as usize * rows.cols as usize;
         if values.len() != expected {
-            return Err(UpdateError::Values { table, found: values.len(), expected });
+            return Err(UpdateError::Values(table, values.len(), expected));
         }
         rows.whole = true;
         rows.values.clear();
@@ -427,7 +427,7 @@ mod tests {
         let error = trained.push_rows(0, &[3], &[]).unwrap_err();
         assert_eq!(error.to_string(), "table 0: 1 rows with 0 origins");
         let error = trained.push_decoys(0, &[1]).unwrap_err();
-        assert_eq!(error, UpdateError::Row { table: 0, row: 1, rows: 4 });
+        assert_eq!(error, UpdateError::Row(0, 1, 4));
         assert!(trained.push_decoys(2, &[]).is_err() && trained.push_decoys(0, &[2, 2]).is_err());
         assert_eq!(trained.push_decoys(0, &[2]).unwrap(), [0.0; 2]);
         trained.report(3, 0.5).unwrap();
@@ -435,7 +435,7 @@ mod tests {
             assert_eq!(trained.report(criterion, value), Err(UpdateError::Criterion(criterion)));
         }
         let error = trained.copy_whole(1, &[1.0, 2.0]).unwrap_err();
-        assert_eq!(error, UpdateError::Values { table: 1, found: 2, expected: 3 });
+        assert_eq!(error, UpdateError::Values(1, 2, 3));
         assert!(trained.copy_whole(0, &[0.0; 8]).is_err() && trained.update().tables()[1].is_empty());
         trained.copy_whole(1, &[1.0, 2.0, 3.0]).unwrap();
         assert_eq!(trained.update().tables()[1].values(), [1.0, 2.0, 3.0]);

@@ -1,7 +1,7 @@
 //! How values are written: as they are, in 16 bits, or in 8 bits with a scale.
 
 use crate::codec::primitives::Reader;
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Result};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use sottovoce_core::math::all_finite;
@@ -86,13 +86,7 @@ impl ValueEncoding {
     }
 
     /// Appends to `into` what [`write`](Self::write) wrote for `rows` rows.
-    pub(crate) fn read(
-        self,
-        rows: usize,
-        cols: usize,
-        from: &mut Reader<'_>,
-        into: &mut Vec<f32>,
-    ) -> Result<(), DecodeError> {
+    pub(crate) fn read(self, rows: usize, cols: usize, from: &mut Reader<'_>, into: &mut Vec<f32>) -> Result<()> {
         let at = from.at();
         let bytes = from.bytes("values", self.block_bytes(rows as u64, cols as u64))?;
         let start = into.len();
@@ -102,7 +96,7 @@ impl ValueEncoding {
             ValueEncoding::I8Row => read_i8(bytes, rows, cols, at, into)?,
             ValueEncoding::I8Table => read_i8(bytes, rows.min(1), (rows * cols).max(1), at, into)?,
         }
-        if all_finite(&into[start..]) { Ok(()) } else { Err(DecodeError::Value { field: "values", at }) }
+        if all_finite(&into[start..]) { Ok(()) } else { Err(DecodeError::Value("values", at)) }
     }
 
     /// Changes rows of `cols` values into what the other side will hold. Rounding again changes nothing.
@@ -219,16 +213,16 @@ fn round_i8(block: &mut [f32]) {
     }
 }
 
-fn read_i8(bytes: &[u8], blocks: usize, block: usize, at: usize, into: &mut Vec<f32>) -> Result<(), DecodeError> {
+fn read_i8(bytes: &[u8], blocks: usize, block: usize, at: usize, into: &mut Vec<f32>) -> Result<()> {
     let (scales, values) = bytes.split_at(3 * blocks);
     if values.contains(&0x80) {
-        return Err(DecodeError::Value { field: "values", at });
+        return Err(DecodeError::Value("values", at));
     }
     for (scale, block) in scales.as_chunks::<3>().0.iter().zip(values.chunks_exact(block)) {
         let scale = f32::from_bits(u32::from_le_bytes([scale[0], scale[1], scale[2], 0]) << 7);
         // A scale within range keeps every product finite; NaN fails the comparison.
         if !((127.0 * scale).is_finite() && (scale == 0.0 || scale >= SMALLEST_SCALE)) {
-            return Err(DecodeError::Value { field: "scale", at });
+            return Err(DecodeError::Value("scale", at));
         }
         into.extend(block.iter().map(|&value| f32::from(value as i8) * scale));
     }

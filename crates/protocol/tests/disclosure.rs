@@ -169,11 +169,11 @@ fn refused_rounds_disclose_nothing() {
     let mut wary = open_policy();
     wary.refused_layers = BTreeSet::from(["noise".to_owned(), "kept-uploads".to_owned()]);
     let cases = [
-        (wary, Refusal::LayerRefused { layer: "noise".to_owned() }),
+        (wary, Refusal::LayerRefused("noise".to_owned())),
         (paused, Refusal::Paused),
         (gone, Refusal::Withdrawn),
-        (shy, Refusal::CohortTooSmall { least: 1001 }),
-        (careful, Refusal::LayerMissing { layer: "secagg".to_owned() }),
+        (shy, Refusal::CohortTooSmall(1001)),
+        (careful, Refusal::LayerMissing("secagg".to_owned())),
     ];
     for (policy, refusal) in cases {
         let mut ledger = Ledger::new();

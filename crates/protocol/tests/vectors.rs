@@ -66,7 +66,7 @@ fn terms_refusals_and_ledgers_match_their_vectors() {
     assert_eq!(bytes, vector("terms"));
     assert_eq!(codec::decode_terms(&bytes).unwrap(), terms(ValueEncoding::F16));
 
-    let refusal = Refusal::CohortTooSmall { least: 500 };
+    let refusal = Refusal::CohortTooSmall(500);
     let mut bytes = Vec::new();
     codec::encode_refusal(FederationId(7), RoundId(300), &refusal, &mut bytes);
     assert_eq!(bytes, vector("refusal"));

@@ -7,7 +7,7 @@ use super::traversal;
 use super::triples::BadLineHandler;
 use super::vocabulary::{Key, Texts, Vocabulary, parts};
 use super::{GraphConfig, GraphReport};
-use crate::error::DataError;
+use crate::error::Result;
 use crate::load::LoadOptions;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sottovoce_core::{Catalog, Facts, Names};
@@ -31,7 +31,7 @@ impl<'p> FeatureExtraction<'p> {
         Self { plan, catalog, skip: options.skip_bad, vocabulary, report, pairs: Pairs::new() }
     }
 
-    pub(super) fn run(mut self, sources: &[Source<'_>]) -> Result<(Facts, GraphReport), DataError> {
+    pub(super) fn run(mut self, sources: &[Source<'_>]) -> Result<(Facts, GraphReport)> {
         self.report.files = sources.iter().map(named).collect();
         let mut items = Items::of(self.catalog)?;
         self.read_feature_files(sources, &mut items)?;
@@ -52,7 +52,7 @@ impl<'p> FeatureExtraction<'p> {
     }
 
     /// Feature files and categories.
-    fn read_feature_files(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
+    fn read_feature_files(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<()> {
         let mut bad_lines = BadLineHandler { skip: self.skip, report: &mut self.report };
         let numbers = numbered(sources, &mut bad_lines)?;
         for source in sources {
@@ -77,7 +77,7 @@ impl<'p> FeatureExtraction<'p> {
     }
 
     /// Statements.
-    fn traverse(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<(), DataError> {
+    fn traverse(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<()> {
         if !sources.iter().any(|source| matches!(source, Source::File(_, Content::Triples(_)) | Source::Town(_))) {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use super::mapping::Items;
 use super::source::{Columns, Content, GraphFile, Source};
 use super::triples::{BadLineHandler, rows};
 use super::vocabulary::{EMPTY_CHAIN, Vocabulary, key};
-use crate::error::{BadLine, DataError, shorten};
+use crate::error::{BadLine, DataError, Result, shorten};
 use rustc_hash::FxHashMap;
 use sottovoce_core::Catalog;
 
@@ -13,10 +13,7 @@ use sottovoce_core::Catalog;
 pub(super) type Numbered = FxHashMap<String, String>;
 
 /// Reads the predicate chain of each number.
-pub(super) fn numbered(
-    sources: &[Source<'_>],
-    bad_lines: &mut BadLineHandler<'_>,
-) -> Result<Option<Numbered>, DataError> {
+pub(super) fn numbered(sources: &[Source<'_>], bad_lines: &mut BadLineHandler<'_>) -> Result<Option<Numbered>> {
     let mut all = None;
     for source in sources {
         let Source::File(file, Content::Predicates(columns)) = source else { continue };
@@ -37,7 +34,7 @@ pub(super) fn features(
     vocabulary: &mut Vocabulary<'_>,
     bad_lines: &mut BadLineHandler<'_>,
     into: &mut Pairs,
-) -> Result<(), DataError> {
+) -> Result<()> {
     let label = file.label();
     let mut unknown = Vec::new();
     rows(file, columns, ["item", "predicate", "object"], bad_lines, &mut |[item, predicate, object], line| {
@@ -66,17 +63,13 @@ pub(super) fn features(
 }
 
 /// Adds a catalog's categories as features.
-pub(super) fn categories(
-    catalog: &Catalog,
-    vocabulary: &mut Vocabulary<'_>,
-    into: &mut Pairs,
-) -> Result<(), DataError> {
+pub(super) fn categories(catalog: &Catalog, vocabulary: &mut Vocabulary<'_>, into: &mut Pairs) -> Result<()> {
     let Some(categories) = &catalog.categories else {
-        return Err(DataError::Specification {
-            what: "graph",
-            text: "categories".to_owned(),
-            expected: "a data set whose items have categories".to_owned(),
-        });
+        return Err(DataError::Specification(
+            "graph",
+            "categories".to_owned(),
+            "a data set whose items have categories".to_owned(),
+        ));
     };
     let predicate = vocabulary.predicate("category")?;
     let chain = vocabulary.extend_chain(EMPTY_CHAIN, predicate);

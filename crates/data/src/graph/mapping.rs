@@ -4,7 +4,7 @@ use super::GraphReport;
 use super::source::{Content, Source};
 use super::triples::{BadLineHandler, rows};
 use super::vocabulary::Vocabulary;
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::intern::Interner;
 use rustc_hash::FxHashSet;
 use sottovoce_core::Catalog;
@@ -20,10 +20,10 @@ pub(super) struct Items {
 }
 
 impl Items {
-    pub(super) fn of(catalog: &Catalog) -> Result<Self, DataError> {
+    pub(super) fn of(catalog: &Catalog) -> Result<Self> {
         let mut ids = Interner::default();
         for id in catalog.ids.iter() {
-            let too_large = |_| DataError::TooLarge { file: "catalog".to_owned(), what: "item ids" };
+            let too_large = |_| DataError::TooLarge("catalog".to_owned(), "item ids");
             ids.number(id.as_bytes()).map_err(too_large)?;
         }
         Ok(Self { ids, unknown: FxHashSet::default() })
@@ -54,7 +54,7 @@ pub(super) fn roots(
     items: &mut Items,
     vocabulary: &mut Vocabulary<'_>,
     (skip, report): (bool, &mut GraphReport),
-) -> Result<Roots, DataError> {
+) -> Result<Roots> {
     let mut roots = Roots::new();
     let mut mapped = false;
     for source in sources {

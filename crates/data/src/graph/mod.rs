@@ -33,7 +33,7 @@ mod vocabulary;
 
 pub use describe::{FactsDescription, Frequent, describe_facts};
 
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::files::Files;
 use crate::load::LoadOptions;
 use extraction::FeatureExtraction;
@@ -136,9 +136,8 @@ pub fn read_graph(
     data: &str,
     catalog: &Catalog,
     options: &LoadOptions,
-) -> Result<(Facts, GraphReport), DataError> {
-    let found: Result<Vec<Source<'_>>, DataError> =
-        plan.sources.iter().map(|text| Source::find(text, data, options)).collect();
+) -> Result<(Facts, GraphReport)> {
+    let found: Result<Vec<Source<'_>>> = plan.sources.iter().map(|text| Source::find(text, data, options)).collect();
     gather(plan, &found?, catalog, options)
 }
 
@@ -151,10 +150,10 @@ pub fn graph_of_bytes(
     files: &[(&str, &[u8])],
     catalog: &Catalog,
     options: &LoadOptions,
-) -> Result<(Facts, GraphReport), DataError> {
+) -> Result<(Facts, GraphReport)> {
     let one =
         |(name, _): &(&str, &[u8])| Source::open(GraphFile { files: Files::Memory(files), name: (*name).to_owned() });
-    let found: Result<Vec<Source<'_>>, DataError> = files.iter().map(one).collect();
+    let found: Result<Vec<Source<'_>>> = files.iter().map(one).collect();
     gather(plan, &found?, catalog, options)
 }
 
@@ -163,9 +162,8 @@ fn gather(
     sources: &[Source<'_>],
     catalog: &Catalog,
     options: &LoadOptions,
-) -> Result<(Facts, GraphReport), DataError> {
-    let wrong =
-        |what, text: String, expected: &str| DataError::Specification { what, text, expected: expected.to_owned() };
+) -> Result<(Facts, GraphReport)> {
+    let wrong = |what, text: String, expected: &str| DataError::Specification(what, text, expected.to_owned());
     if !(1..=MOST_HOPS).contains(&plan.hops) {
         return Err(wrong("hops", plan.hops.to_string(), "a number from 1 to 4"));
     }

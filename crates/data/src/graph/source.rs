@@ -1,6 +1,6 @@
 //! The sources of a graph: where they are, and what they hold.
 
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::fields::{Delimiter, Fields};
 use crate::files::{Files, unpacked_name};
 use crate::lines::Lines;
@@ -20,7 +20,7 @@ impl GraphFile<'_> {
         self.files.label(&self.name)
     }
 
-    pub(super) fn open(&self) -> Result<Box<dyn Read + '_>, DataError> {
+    pub(super) fn open(&self) -> Result<Box<dyn Read + '_>> {
         self.files.open(&self.name)
     }
 }
@@ -77,7 +77,7 @@ const NUMBER: &[&str] = &["predicate_id"];
 
 impl Source<'_> {
     /// The source that a configuration names.
-    pub(super) fn find(text: &str, data: &str, options: &LoadOptions) -> Result<Source<'static>, DataError> {
+    pub(super) fn find(text: &str, data: &str, options: &LoadOptions) -> Result<Source<'static>> {
         match text {
             "categories" => return Ok(Source::Categories),
             "town" => return town(data),
@@ -95,7 +95,7 @@ impl Source<'_> {
 
 impl<'a> Source<'a> {
     /// A file whose name may state what it holds.
-    pub(super) fn open(file: GraphFile<'a>) -> Result<Source<'a>, DataError> {
+    pub(super) fn open(file: GraphFile<'a>) -> Result<Source<'a>> {
         let name = file.name.clone();
         let (stated, name) = split_name(&name);
         recognise(file, stated, name)
@@ -111,23 +111,27 @@ fn split_name(text: &str) -> (Option<&str>, &str) {
 }
 
 /// A path, or one below the folder of data sets.
-fn locate(name: &str, options: &LoadOptions) -> Result<PathBuf, DataError> {
+fn locate(name: &str, options: &LoadOptions) -> Result<PathBuf> {
     let path = Path::new(name);
     let folder = options.data_dir.clone().or_else(|| std::env::var_os(DATA_DIR).map(PathBuf::from));
     let below = folder.filter(|_| path.is_relative()).map(|folder| folder.join(name));
     let found = [Some(path.to_owned()), below].into_iter().flatten().find(|path| path.is_file());
-    found.ok_or_else(|| DataError::NotFound {
-        name: name.to_owned(),
-        searched: " of a graph, here or under the folder of data sets".to_owned(),
-        advice: "; a graph is named by its files, or is `categories` or `town`".to_owned(),
+    found.ok_or_else(|| {
+        DataError::NotFound(
+            name.to_owned(),
+            " of a graph, here or under the folder of data sets".to_owned(),
+            "; a graph is named by its files, or is `categories` or `town`".to_owned(),
+        )
     })
 }
 
-fn town(data: &str) -> Result<Source<'static>, DataError> {
-    let wrong = |reason: String| DataError::Specification {
-        what: "graph",
-        text: "town".to_owned(),
-        expected: format!("a data set that is a synthetic town, whose graph it is ({reason})"),
+fn town(data: &str) -> Result<Source<'static>> {
+    let wrong = |reason: String| {
+        DataError::Specification(
+            "graph",
+            "town".to_owned(),
+            format!("a data set that is a synthetic town, whose graph it is ({reason})"),
+        )
     };
     let spec: TownSpec = data.parse().map_err(|error| wrong(format!("{error}")))?;
     let town = Town::build(&spec).map_err(|error| wrong(error.to_string()))?;
@@ -137,7 +141,7 @@ fn town(data: &str) -> Result<Source<'static>, DataError> {
 }
 
 /// Recognises what a file holds by its ending, by its first line, or by what was stated.
-fn recognise<'a>(file: GraphFile<'a>, stated: Option<&str>, name: &str) -> Result<Source<'a>, DataError> {
+fn recognise<'a>(file: GraphFile<'a>, stated: Option<&str>, name: &str) -> Result<Source<'a>> {
     let plain = unpacked_name(name);
     let ends = |endings: &[&str]| endings.iter().any(|ending| plain.ends_with(ending));
     if ends(&[".nt", ".ntriples"]) {
@@ -154,16 +158,16 @@ fn recognise<'a>(file: GraphFile<'a>, stated: Option<&str>, name: &str) -> Resul
     let Some(content) = content else {
         let reason = "expected .nt, .ttl, or tab-separated text with a header such as subject, predicate, object; \
             item, predicate, object; or item, entity";
-        return Err(DataError::Unrecognised { file: file.label(), reason: reason.to_owned() });
+        return Err(DataError::Unrecognised(file.label(), reason.to_owned()));
     };
     Ok(Source::File(file, content))
 }
 
-fn first_line(file: &GraphFile<'_>) -> Result<Vec<String>, DataError> {
+fn first_line(file: &GraphFile<'_>) -> Result<Vec<String>> {
     let mut lines = Lines::new(file.open()?);
     let line = lines.next().map_err(|error| DataError::io(file.label(), error))?;
     let Some(line) = line.filter(|line| !line.is_empty()) else {
-        return Err(DataError::Empty { file: file.label() });
+        return Err(DataError::Empty(file.label()));
     };
     let mut fields = Fields::default();
     // Tabs are never quoted.

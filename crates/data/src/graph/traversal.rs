@@ -6,7 +6,7 @@ use super::mapping::Roots;
 use super::source::{Content, Source, Syntax};
 use super::triples::{BadLineHandler, Statement, each, each_rdf};
 use super::vocabulary::{EMPTY_CHAIN, Key, Vocabulary, key};
-use crate::error::DataError;
+use crate::error::Result;
 use rustc_hash::FxHashMap;
 
 const LABEL: &str = "http://www.w3.org/2000/01/rdf-schema#label";
@@ -23,8 +23,8 @@ pub(super) struct Reach {
 pub(super) fn statements(
     sources: &[Source<'_>],
     bad_lines: &mut BadLineHandler<'_>,
-    visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
-) -> Result<(), DataError> {
+    visit: &mut dyn FnMut(&Statement<'_>) -> Result<()>,
+) -> Result<()> {
     for source in sources {
         match source {
             Source::File(file, Content::Triples(syntax)) => each(file, *syntax, bad_lines, visit)?,
@@ -55,7 +55,7 @@ pub(super) fn reach(
     (hops, inverse): (u8, bool),
     vocabulary: &mut Vocabulary<'_>,
     (skip, report): (bool, &mut GraphReport),
-) -> Result<Reach, DataError> {
+) -> Result<Reach> {
     let mut taken = Taken { stages: vec![Stage::Leaf; vocabulary.nodes.len()], edges: Vec::new(), dropped: 0 };
     roots.iter().for_each(|&(_, node)| taken.stages[node as usize] = Stage::Now);
     for hop in 1..=hops {
@@ -95,12 +95,7 @@ struct Taken {
 }
 
 impl Taken {
-    fn meet(
-        &mut self,
-        statement: &Statement<'_>,
-        inverse: bool,
-        vocabulary: &mut Vocabulary<'_>,
-    ) -> Result<(), DataError> {
+    fn meet(&mut self, statement: &Statement<'_>, inverse: bool, vocabulary: &mut Vocabulary<'_>) -> Result<()> {
         let Statement { subject, predicate, object, literal } = *statement;
         if predicate == LABEL {
             return Ok(());
@@ -128,7 +123,7 @@ impl Taken {
         object: &str,
         walkable: bool,
         vocabulary: &mut Vocabulary<'_>,
-    ) -> Result<(), DataError> {
+    ) -> Result<()> {
         let predicate = vocabulary.predicate(predicate)?;
         if vocabulary.drops(predicate) {
             self.dropped += 1;
@@ -221,7 +216,7 @@ pub(super) fn labels(
     wanted: &dyn Fn(u32) -> bool,
     vocabulary: &Vocabulary<'_>,
     skip: bool,
-) -> Result<FxHashMap<u32, String>, DataError> {
+) -> Result<FxHashMap<u32, String>> {
     let mut labels: FxHashMap<u32, (bool, String)> = FxHashMap::default();
     let mut told = GraphReport::default();
     let mut bad_lines = BadLineHandler { skip, report: &mut told };

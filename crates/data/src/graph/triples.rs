@@ -2,7 +2,7 @@
 
 use super::GraphReport;
 use super::source::{Columns, GraphFile, Syntax};
-use crate::error::{BadLine, DataError, shorten};
+use crate::error::{BadLine, DataError, Result, shorten};
 use crate::fields::{Delimiter, Fields};
 use crate::lines::Lines;
 use crate::text;
@@ -30,7 +30,7 @@ const EXAMPLES: usize = 5;
 
 impl BadLineHandler<'_> {
     /// Counts a bad line, or makes it an error.
-    pub(super) fn handle(&mut self, bad: BadLine) -> Result<(), DataError> {
+    pub(super) fn handle(&mut self, bad: BadLine) -> Result<()> {
         if !self.skip {
             return Err(DataError::BadLine(Box::new(bad)));
         }
@@ -47,8 +47,8 @@ pub(super) fn each(
     file: &GraphFile<'_>,
     syntax: Syntax,
     bad_lines: &mut BadLineHandler<'_>,
-    visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
-) -> Result<(), DataError> {
+    visit: &mut dyn FnMut(&Statement<'_>) -> Result<()>,
+) -> Result<()> {
     let columns = match syntax {
         Syntax::Table(columns) => columns,
         _ => {
@@ -67,8 +67,8 @@ pub(super) fn each_rdf(
     syntax: Syntax,
     bytes: impl Read,
     bad_lines: &mut BadLineHandler<'_>,
-    visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
-) -> Result<(), DataError> {
+    visit: &mut dyn FnMut(&Statement<'_>) -> Result<()>,
+) -> Result<()> {
     let parsed: Box<dyn Iterator<Item = Result<Triple, TurtleParseError>>> = match syntax {
         Syntax::Turtle => Box::new(TurtleParser::new().for_reader(bytes)),
         _ => Box::new(NTriplesParser::new().for_reader(bytes)),
@@ -92,7 +92,7 @@ pub(super) fn each_rdf(
     Ok(())
 }
 
-fn of_triple(triple: &Triple, visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>) -> Result<(), DataError> {
+fn of_triple(triple: &Triple, visit: &mut dyn FnMut(&Statement<'_>) -> Result<()>) -> Result<()> {
     let subject = match &triple.subject {
         NamedOrBlankNode::NamedNode(node) => node.as_str(),
         NamedOrBlankNode::BlankNode(node) => node.as_str(),
@@ -111,7 +111,7 @@ fn bare(text: &str) -> &str {
 }
 
 /// Receives the columns asked for and the line's number.
-type Visit<'v, const N: usize> = dyn FnMut([&str; N], u64) -> Result<(), DataError> + 'v;
+type Visit<'v, const N: usize> = dyn FnMut([&str; N], u64) -> Result<()> + 'v;
 
 /// Visits some columns of a tab-separated file, none of which may be empty.
 pub(super) fn rows<const N: usize>(
@@ -120,7 +120,7 @@ pub(super) fn rows<const N: usize>(
     names: [&'static str; N],
     bad_lines: &mut BadLineHandler<'_>,
     visit: &mut Visit<'_, N>,
-) -> Result<(), DataError> {
+) -> Result<()> {
     let label = file.label();
     let mut lines = Lines::new(file.open()?);
     let mut fields = Fields::default();

@@ -2,7 +2,7 @@
 
 use super::GraphConfig;
 use super::display_names;
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::intern::{Full, Interner};
 use rustc_hash::FxHashMap;
 use sottovoce_core::Names;
@@ -57,12 +57,12 @@ impl<'p> Vocabulary<'p> {
     }
 
     /// A node's number; new ones get the next.
-    pub(super) fn node(&mut self, text: &str) -> Result<u32, DataError> {
+    pub(super) fn node(&mut self, text: &str) -> Result<u32> {
         self.nodes.number(text.as_bytes()).map_err(|Full| full("nodes"))
     }
 
     /// A predicate's number; new ones get the next.
-    pub(super) fn predicate(&mut self, text: &str) -> Result<u32, DataError> {
+    pub(super) fn predicate(&mut self, text: &str) -> Result<u32> {
         let number = self.predicate_texts.number(text.as_bytes()).map_err(|Full| full("predicates"))?;
         if number as usize == self.dropped.len() {
             let forward = text.strip_prefix('^').unwrap_or(text);
@@ -90,7 +90,7 @@ impl<'p> Vocabulary<'p> {
     }
 
     /// The chain that a feature file writes: predicates joined by `~`.
-    pub(super) fn chain(&mut self, text: &str) -> Result<u32, DataError> {
+    pub(super) fn chain(&mut self, text: &str) -> Result<u32> {
         let mut chain = EMPTY_CHAIN;
         for predicate in text.split('~') {
             let predicate = self.predicate(predicate)?;
@@ -117,7 +117,7 @@ impl<'p> Vocabulary<'p> {
 }
 
 fn full(what: &'static str) -> DataError {
-    DataError::TooLarge { file: "graph".to_owned(), what }
+    DataError::TooLarge("graph".to_owned(), what)
 }
 
 /// Texts of a finished vocabulary.

@@ -5,7 +5,7 @@
 //! people with few are left out, and the others are a client each.
 
 use super::decode::decode;
-use super::error::ImageDataError;
+use super::error::{ImageDataError, Result};
 use rayon::prelude::*;
 use sottovoce_core::{Images, Rng};
 use std::collections::{BTreeMap, HashMap};
@@ -61,7 +61,7 @@ pub fn is_celeba(folder: &Path) -> bool {
 ///
 /// # Errors
 /// If a file is missing or not as its format asks, or an image is missing or cannot be decoded.
-pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces, ImageDataError> {
+pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces> {
     let listed = attributes(folder, wanted)?;
     let identities = identities(folder)?;
     let people = chosen(folder, &listed, &identities, wanted)?;
@@ -81,7 +81,7 @@ pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces, ImageDataErr
             }
         };
         let place = pictures.display().to_string();
-        return Err(ImageDataError::Missing { place, what, advice: String::new() });
+        return Err(ImageDataError::Missing(place, what, String::new()));
     }
     let values: Vec<Vec<u8>> = order
         .par_iter()
@@ -98,20 +98,20 @@ pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces, ImageDataErr
     Ok(Faces { people: numbered.collect(), images })
 }
 
-fn text_of(folder: &Path, name: &str) -> Result<(PathBuf, String), ImageDataError> {
+fn text_of(folder: &Path, name: &str) -> Result<(PathBuf, String)> {
     let path = [folder.join(name), folder.join("Anno").join(name)].into_iter().find(|path| path.is_file());
     let Some(path) = path else {
-        return Err(ImageDataError::Missing {
-            place: folder.display().to_string(),
-            what: name.to_owned(),
-            advice: " (CelebA's own files: https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html)".to_owned(),
-        });
+        return Err(ImageDataError::Missing(
+            folder.display().to_string(),
+            name.to_owned(),
+            " (CelebA's own files: https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html)".to_owned(),
+        ));
     };
     let text = std::fs::read_to_string(&path).map_err(|error| ImageDataError::io(path.display(), error))?;
     Ok((path, text))
 }
 
-fn attributes(folder: &Path, wanted: &CelebA) -> Result<Vec<Listed>, ImageDataError> {
+fn attributes(folder: &Path, wanted: &CelebA) -> Result<Vec<Listed>> {
     let (path, text) = text_of(folder, ATTRIBUTES)?;
     let wrong = |line: usize, problem: String| ImageDataError::content(path.display(), format!("line {line}"), problem);
     let mut lines = text.lines();
@@ -146,7 +146,7 @@ fn attributes(folder: &Path, wanted: &CelebA) -> Result<Vec<Listed>, ImageDataEr
     Ok(listed)
 }
 
-fn identities(folder: &Path) -> Result<HashMap<String, u64>, ImageDataError> {
+fn identities(folder: &Path) -> Result<HashMap<String, u64>> {
     let (path, text) = text_of(folder, IDENTITIES)?;
     let mut identities = HashMap::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
@@ -170,7 +170,7 @@ fn chosen(
     listed: &[Listed],
     identities: &HashMap<String, u64>,
     wanted: &CelebA,
-) -> Result<Vec<Vec<usize>>, ImageDataError> {
+) -> Result<Vec<Vec<usize>>> {
     let mut order: Vec<usize> = (0..listed.len()).collect();
     Rng::new(wanted.seed).stream("share of images", 0).shuffle(&mut order);
     order.truncate((listed.len() as f64 * wanted.share).round() as usize);
@@ -187,16 +187,18 @@ fn chosen(
     Ok(people.into_values().filter(|own| own.len() >= wanted.least.max(2)).collect())
 }
 
-fn pictures(folder: &Path) -> Result<PathBuf, ImageDataError> {
+fn pictures(folder: &Path) -> Result<PathBuf> {
     let found = FOLDERS.iter().map(|name| folder.join(name)).find(|path| path.is_dir());
-    found.ok_or_else(|| ImageDataError::Missing {
-        place: folder.display().to_string(),
-        what: format!("the folder of images ({})", FOLDERS.join(" or ")),
-        advice: String::new(),
+    found.ok_or_else(|| {
+        ImageDataError::Missing(
+            folder.display().to_string(),
+            format!("the folder of images ({})", FOLDERS.join(" or ")),
+            String::new(),
+        )
     })
 }
 
-fn picture(path: &Path, wanted: &CelebA) -> Result<Vec<u8>, ImageDataError> {
+fn picture(path: &Path, wanted: &CelebA) -> Result<Vec<u8>> {
     let bytes = std::fs::read(path).map_err(|error| ImageDataError::io(path.display(), error))?;
     decode(&bytes, wanted.channels, wanted.side)
         .map_err(|problem| ImageDataError::content(path.display(), "the picture", problem))

@@ -7,7 +7,7 @@
 //! more of them with some people than with others; and a few labels that are wrong.
 
 use super::celeba::Faces;
-use super::error::ImageDataError;
+use super::error::{ImageDataError, Result};
 use rayon::prelude::*;
 use sottovoce_core::{Images, Rng, math};
 
@@ -74,7 +74,7 @@ impl Person {
 ///
 /// # Errors
 /// If there are no people, or an image would have no pixels.
-pub fn synthetic_faces(spec: &FacesSpec) -> Result<Faces, ImageDataError> {
+pub fn synthetic_faces(spec: &FacesSpec) -> Result<Faces> {
     if spec.people == 0 || !(8..=256).contains(&spec.side) || ![1, 3].contains(&spec.channels) {
         return Err(ImageDataError::Setting(format!(
             "made-up faces of {} people, {} pixels a side, {} channels: at least one person, 8 to 256 pixels and 1 or 3 channels are needed",

@@ -1,7 +1,7 @@
 //! The idx format of MNIST: two zero bytes, the type of values, the number of sides, each side in four bytes (the highest
 //! first), then the values.
 
-use super::error::ImageDataError;
+use super::error::{ImageDataError, Result};
 use crate::files::unpack;
 use std::fs::File;
 use std::io::Read;
@@ -18,13 +18,13 @@ pub(super) struct Idx {
 }
 
 /// Reads a file, plain or packed, that must have so many sides.
-pub(super) fn read(path: &Path, sides: usize) -> Result<Idx, ImageDataError> {
+pub(super) fn read(path: &Path, sides: usize) -> Result<Idx> {
     let file = File::open(path).map_err(|error| ImageDataError::io(path.display(), error))?;
     let unpacked = unpack(Box::new(file)).map_err(|error| ImageDataError::io(path.display(), error))?;
     parse(&path.display().to_string(), unpacked, sides)
 }
 
-fn parse(file: &str, mut from: impl Read, sides: usize) -> Result<Idx, ImageDataError> {
+fn parse(file: &str, mut from: impl Read, sides: usize) -> Result<Idx> {
     let mut take = |most: u64| {
         let mut bytes = Vec::new();
         let read = from.by_ref().take(most).read_to_end(&mut bytes);

@@ -1,6 +1,6 @@
 //! MNIST and data sets in its format: four idx files in a folder.
 
-use super::error::ImageDataError;
+use super::error::{ImageDataError, Result};
 use super::idx;
 use sottovoce_core::Images;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub fn is_mnist(folder: &Path) -> bool {
 ///
 /// # Errors
 /// If one is missing or not as the format asks, or images and labels do not fit together.
-pub fn read_mnist(folder: &Path) -> Result<Mnist, ImageDataError> {
+pub fn read_mnist(folder: &Path) -> Result<Mnist> {
     let mut all: Option<(Vec<u8>, Vec<u8>, [usize; 2])> = None;
     let mut train = 0;
     for [images, labels] in PARTS {
@@ -54,12 +54,14 @@ pub fn read_mnist(folder: &Path) -> Result<Mnist, ImageDataError> {
 
 type Part = (Vec<u8>, Vec<u8>, [usize; 2], PathBuf);
 
-fn part(folder: &Path, images: &str, labels: &str) -> Result<Part, ImageDataError> {
+fn part(folder: &Path, images: &str, labels: &str) -> Result<Part> {
     let need = |name: &str, sides: usize| {
-        find(folder, name, sides).ok_or_else(|| ImageDataError::Missing {
-            place: folder.display().to_string(),
-            what: format!("{name}-idx{sides}-ubyte (or the same with .gz)"),
-            advice: String::new(),
+        find(folder, name, sides).ok_or_else(|| {
+            ImageDataError::Missing(
+                folder.display().to_string(),
+                format!("{name}-idx{sides}-ubyte (or the same with .gz)"),
+                String::new(),
+            )
         })
     };
     let (image_file, label_file) = (need(images, 3)?, need(labels, 1)?);

@@ -60,6 +60,6 @@ pub fn find_folder(source: &str, data_dir: Option<&Path>) -> Result<PathBuf, Ima
             |folder| format!(" (looked for here and under {})", folder.display()),
         );
         let what = format!("a folder of this name{searched}");
-        ImageDataError::Missing { place: source.to_owned(), what, advice: String::new() }
+        ImageDataError::Missing(source.to_owned(), what, String::new())
     })
 }

@@ -1,6 +1,6 @@
 //! Partitions of images over clients.
 
-use super::error::ImageDataError;
+use super::error::{ImageDataError, Result};
 use sottovoce_core::{Histories, Rng};
 
 /// The images of each client, for training and for testing.
@@ -14,7 +14,7 @@ pub struct Clients {
 
 impl Clients {
     /// From each client's two lists of images.
-    pub(super) fn of(lists: &[[Vec<u32>; 2]], images: usize) -> Result<Self, ImageDataError> {
+    pub(super) fn of(lists: &[[Vec<u32>; 2]], images: usize) -> Result<Self> {
         let part = |which: usize| {
             let lists: Vec<Vec<u32>> = lists
                 .iter()
@@ -33,7 +33,7 @@ impl Clients {
     ///
     /// # Errors
     /// If there are no clients, or more than images of a part.
-    pub fn iid(train: usize, test: usize, clients: usize, rng: &Rng) -> Result<Self, ImageDataError> {
+    pub fn iid(train: usize, test: usize, clients: usize, rng: &Rng) -> Result<Self> {
         check(clients, [train, test])?;
         let dealt = |label: &str, range: std::ops::Range<usize>| {
             let mut order: Vec<u32> = (range.start as u32..range.end as u32).collect();
@@ -50,13 +50,7 @@ impl Clients {
     ///
     /// # Errors
     /// If there are no clients, or more shards than images of a part.
-    pub fn by_shards(
-        labels: &[u8],
-        train: usize,
-        clients: usize,
-        each: usize,
-        rng: &Rng,
-    ) -> Result<Self, ImageDataError> {
+    pub fn by_shards(labels: &[u8], train: usize, clients: usize, each: usize, rng: &Rng) -> Result<Self> {
         let shards = clients.saturating_mul(each);
         check(shards, [train, labels.len().saturating_sub(train)])?;
         let sorted = |range: std::ops::Range<usize>| {
@@ -78,12 +72,7 @@ impl Clients {
     }
 
     /// One client a person, of whose images this share is held out at random, at least one.
-    pub(super) fn of_people(
-        people: &[Vec<u32>],
-        held_out: f64,
-        images: usize,
-        rng: &Rng,
-    ) -> Result<Self, ImageDataError> {
+    pub(super) fn of_people(people: &[Vec<u32>], held_out: f64, images: usize, rng: &Rng) -> Result<Self> {
         if people.is_empty() {
             return Err(ImageDataError::Setting("there are no people with enough images".to_owned()));
         }
@@ -114,7 +103,7 @@ fn share(all: usize, parts: usize, part: usize) -> std::ops::Range<usize> {
     all * part / parts..all * (part + 1) / parts
 }
 
-fn check(parts: usize, images: [usize; 2]) -> Result<(), ImageDataError> {
+fn check(parts: usize, images: [usize; 2]) -> Result<()> {
     let least = images[0].min(images[1]);
     if parts == 0 {
         return Err(ImageDataError::Setting("images for 0 clients: at least one is needed".to_owned()));

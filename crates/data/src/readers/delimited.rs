@@ -1,7 +1,7 @@
 //! Rows of delimited text: the reader of most formats.
 
 use crate::builder::{DatasetBuilder, RowError};
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::fields::Fields;
 use crate::layout::Layout;
 use crate::lines::Lines;
@@ -10,12 +10,7 @@ use crate::preview::is_comment;
 use std::io::Read;
 
 /// Reads a whole file into the table.
-pub(crate) fn read<R: Read>(
-    source: R,
-    layout: &Layout,
-    builder: &mut DatasetBuilder,
-    file: &str,
-) -> Result<(), DataError> {
+pub(crate) fn read<R: Read>(source: R, layout: &Layout, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
     builder.begin(file, layout.columns.rating.is_some(), layout.columns.time.is_some())?;
     builder.unit = layout.unit;
     let mut lines = Lines::new(source);

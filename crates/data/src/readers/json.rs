@@ -1,7 +1,7 @@
 //! One JSON object a line: reviews of Amazon, Goodreads, Yelp and their like.
 
 use crate::builder::{DatasetBuilder, RowError};
-use crate::error::DataError;
+use crate::error::Result;
 use crate::lines::read_lines;
 use crate::number::{expect_rating, expect_time};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -19,7 +19,7 @@ const RATING: &[&str] = &["rating", "overall", "stars", "score"];
 const TIME: &[&str] = &["timestamp", "unixReviewTime", "unixtime", "time", "date", "date_added"];
 
 /// Reads a whole file. The first object decides whether there are ratings and times; all others must have the same.
-pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<(), DataError> {
+pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
     builder.begin_metadata(file);
     let mut shape = None;
     builder.report.lines += read_lines(source, file, builder, |_, line, builder| {

@@ -1,13 +1,13 @@
 //! LibraryThing's `reviews.txt`: lines of `reviews[(...)] = {'user': 'van', 'work': '3206', 'stars': 4.5, ...}`.
 
 use crate::builder::{DatasetBuilder, RowError};
-use crate::error::DataError;
+use crate::error::Result;
 use crate::lines::read_lines;
 use crate::number::{expect_rating, expect_time};
 use std::io::Read;
 
 /// Reads a whole file; lines that are no assignment (the file's first) are comments.
-pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<(), DataError> {
+pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
     builder.begin(file, true, true)?;
     builder.report.lines += read_lines(source, file, builder, |_, line, builder| {
         if line.trim_ascii().is_empty() {

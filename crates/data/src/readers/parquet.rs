@@ -2,7 +2,7 @@
 
 use crate::builder::{DatasetBuilder, RowError, TimeUnit};
 use crate::columns::{self, ColumnIndices, ColumnRole, Columns};
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::files::Files;
 use crate::number;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ pub(crate) fn read(
     name: &str,
     columns: Option<&Columns>,
     builder: &mut DatasetBuilder,
-) -> Result<(), DataError> {
+) -> Result<()> {
     let label = files.label(name);
     match files {
         Files::Disk(folder) => {
@@ -44,7 +44,7 @@ fn read_chunks<R: ChunkReader + 'static>(
     label: &str,
     columns: Option<&Columns>,
     builder: &mut DatasetBuilder,
-) -> Result<(), DataError> {
+) -> Result<()> {
     let reader = guarded(label, || SerializedFileReader::new(source))?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let indices = find_columns(schema.columns(), columns, label)?;
@@ -72,7 +72,7 @@ fn read_chunks<R: ChunkReader + 'static>(
 
 /// Calls the Parquet library, which panics on some damaged files (a data page that names a dictionary which is not
 /// there): that too becomes an error. What it was reading is dropped with the panic, so no half-made state is seen.
-fn guarded<T>(label: &str, read: impl FnOnce() -> ParquetResult<T>) -> Result<T, DataError> {
+fn guarded<T>(label: &str, read: impl FnOnce() -> ParquetResult<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(damaged(label, &error.to_string())),
@@ -81,21 +81,21 @@ fn guarded<T>(label: &str, read: impl FnOnce() -> ParquetResult<T>) -> Result<T,
 }
 
 fn damaged(label: &str, reason: &str) -> DataError {
-    DataError::Parquet { file: label.to_owned(), reason: reason.to_owned() }
+    DataError::Parquet(label.to_owned(), reason.to_owned())
 }
 
 fn find_columns(
     all: &[std::sync::Arc<ColumnDescriptor>],
     asked: Option<&Columns>,
     file: &str,
-) -> Result<ColumnIndices, DataError> {
+) -> Result<ColumnIndices> {
     let header: Vec<String> = all.iter().map(|column| column.name().to_owned()).collect();
     let indices = match asked {
         Some(asked) => ColumnIndices::asked(asked, &header, header.len(), file)?,
         None => ColumnIndices::of_header(&header).ok_or_else(|| {
             let users = columns::find(&header, ColumnRole::User).is_none();
             let column = if users { "for users" } else { "for items" }.to_owned();
-            DataError::NoColumn { file: file.to_owned(), column, found: header.join(", ") }
+            DataError::NoColumn(file.to_owned(), column, header.join(", "))
         })?,
     };
     let chosen = [Some(indices.user), Some(indices.item), indices.rating, indices.time];

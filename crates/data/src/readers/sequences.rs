@@ -1,13 +1,13 @@
 //! One user a line: the user's id, then the items in time order.
 
 use crate::builder::{DatasetBuilder, RowError};
-use crate::error::DataError;
+use crate::error::Result;
 use crate::fields::{Delimiter, Fields};
 use crate::lines::read_lines;
 use std::io::Read;
 
 /// Reads a whole file; there are no ratings and no times, the order of the items is the order in time.
-pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<(), DataError> {
+pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
     builder.begin(file, false, false)?;
     let mut fields = Fields::default();
     builder.report.lines += read_lines(source, file, builder, |_, line, builder| {

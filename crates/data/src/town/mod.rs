@@ -61,20 +61,12 @@ pub enum TownError {
     /// A name with a part that is no valid parameter.
     #[error("synth:town{0}")]
     Name(String),
-    /// The folder to write to is there already.
-    #[error("{path}: exists already; name a new folder")]
-    Exists {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Writing failed.
-    #[error("{path}: {source}")]
-    Write {
-        /// What was being written.
-        path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
+    /// The folder to write to is there already. Fields: the folder.
+    #[error("{0}: exists already; name a new folder")]
+    Exists(PathBuf),
+    /// Writing failed. Fields: what was being written; why it failed.
+    #[error("{0}: {1}")]
+    Write(PathBuf, #[source] std::io::Error),
 }
 
 /// A town: its catalog, and the tables from which its residents' lives are drawn.

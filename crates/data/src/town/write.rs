@@ -32,7 +32,7 @@ impl Town {
     /// If the folder exists or writing fails.
     pub fn write(&self, folder: &Path, mut progress: impl FnMut(usize)) -> Result<Written, TownError> {
         if folder.exists() {
-            return Err(TownError::Exists { path: folder.to_owned() });
+            return Err(TownError::Exists(folder.to_owned()));
         }
         let unfinished = beside(folder);
         let done = self.write_into(&unfinished, &mut progress).and_then(|written| {
@@ -190,5 +190,5 @@ fn beside(folder: &Path) -> PathBuf {
 
 fn failed(path: &Path) -> impl Fn(io::Error) -> TownError {
     let path = path.to_owned();
-    move |source| TownError::Write { path: path.clone(), source }
+    move |source| TownError::Write(path.clone(), source)
 }

@@ -18,6 +18,17 @@
 //! assert!(report.to_html().starts_with("<!doctype html>"));
 //! ```
 
+/// Methods of a builder: each changes one thing and returns the builder.
+macro_rules! setters {
+    ($($(#[$doc:meta])* fn $name:ident($self:ident $(, $arg:ident: $type:ty)*) { $change:expr })+) => {$(
+        $(#[$doc])*
+        pub fn $name(mut $self $(, $arg: $type)*) -> Self {
+            $change;
+            $self
+        }
+    )+};
+}
+
 mod csv;
 mod date;
 mod html;

@@ -24,18 +24,10 @@ pub enum CompareError {
     /// The reference is not in the table.
     #[error("there is no model `{0}` in the table")]
     Unknown(String),
-    /// Columns that do not pair up.
-    #[error("{model} has values of {found} users, {reference} of {expected}: expected the same users")]
-    Unpaired {
-        /// A model.
-        model: String,
-        /// Its number of users.
-        found: usize,
-        /// The model it is compared with.
-        reference: String,
-        /// Its number of users.
-        expected: usize,
-    },
+    /// Columns that do not pair up. Fields: a model; its number of users; the model it is compared with; its number of
+    /// users.
+    #[error("{0} has values of {1} users, {2} of {3}: expected the same users")]
+    Unpaired(String, usize, String, usize),
 }
 
 /// One model against the reference; differences are model - reference.
@@ -128,12 +120,12 @@ fn best(models: &[(&str, &[f64])]) -> usize {
 
 fn pair(model: (&str, &[f64]), reference: (&str, &[f64])) -> Result<Comparison, CompareError> {
     if model.1.len() != reference.1.len() {
-        return Err(CompareError::Unpaired {
-            model: model.0.to_owned(),
-            found: model.1.len(),
-            reference: reference.0.to_owned(),
-            expected: reference.1.len(),
-        });
+        return Err(CompareError::Unpaired(
+            model.0.to_owned(),
+            model.1.len(),
+            reference.0.to_owned(),
+            reference.1.len(),
+        ));
     }
     let differences = model.1.iter().zip(reference.1).map(|(a, b)| a - b);
     let differences: Vec<f64> = differences.filter(|difference| !difference.is_nan()).collect();

@@ -131,7 +131,7 @@ impl ClientModel for Classifier {
         }
         // Shapes are the layout's; a model that is not of this layout has another number of values.
         let found = input.prepared.len();
-        let wrong = |_| UpdateError::Values { table: 0, found, expected: self.network.layout().len() };
+        let wrong = |_| UpdateError::Values(0, found, self.network.layout().len());
         let loss = self.learn(input.prepared, own, scratch, rng).map_err(wrong)?;
         self.propose(input.prepared, &mut scratch.parameters, into)?;
         into.set_samples(own.len() as u64);

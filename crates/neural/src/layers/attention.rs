@@ -13,9 +13,9 @@
 use super::linear::Linear;
 use super::softmax::{softmax_row, softmax_row_backward};
 use crate::error::{Result, expect_len, rows_of, setting, size};
+use crate::kernels::kernel;
 use crate::products::{Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product};
 use crate::{Arithmetic, Layout, Real, Space};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Who looks at what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,18 +63,12 @@ impl<R> AttentionTape<'_, R> {
 
 /// Where the gradients of [`Attention`]'s inputs are added to, if anywhere. In self-attention the two are parts of one
 /// gradient: add the second to the first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AttentionGradients<'g, R> {
     /// Of the queries.
     pub queries: Option<&'g mut [R]>,
     /// Of the source.
     pub source: Option<&'g mut [R]>,
-}
-
-impl<R> Default for AttentionGradients<'_, R> {
-    fn default() -> Self {
-        Self { queries: None, source: None }
-    }
 }
 
 /// The gradients of what an [`Attention`] gives.
@@ -149,7 +143,7 @@ impl Attention {
             let queries = self.head(q, at.queries, shape.queries)?;
             let keys = self.head(k, at.source, shape.source)?;
             add_product_by_transposed(self.arithmetic, queries, keys, MatrixMut::new(p, shape.source)?)?;
-            simd_dispatch(Normalise { p, shape, mask: self.mask, scale: self.scale() });
+            normalise(p, shape, self.mask, self.scale());
             let values = self.head(v, at.source, shape.source)?;
             let into = self.head_mut(context, at.queries, shape.queries)?;
             add_product(self.arithmetic, Matrix::new(p, shape.source)?, values, into)?;
@@ -210,7 +204,7 @@ impl Attention {
         add_transposed_product(arithmetic, Matrix::new(p, shape.source)?, dcontext, dv)?;
         let values = self.head(tape.v, at.source, shape.source)?;
         add_product_by_transposed(arithmetic, dcontext, values, MatrixMut::new(scores, shape.source)?)?;
-        simd_dispatch(NormaliseBack { p, scores, width: shape.source, scale: self.scale() });
+        normalise_backward(p, scores, shape.source, self.scale());
         let dz = Matrix::new(scores, shape.source)?;
         let keys = self.head(tape.k, at.source, shape.source)?;
         add_product(arithmetic, dz, keys, self.head_mut(d.q, at.queries, shape.queries)?)?;
@@ -284,44 +278,24 @@ struct Projections<'s, R> {
     v: &'s mut [R],
 }
 
-struct Normalise<'s, R> {
-    p: &'s mut [R],
-    shape: Shape,
-    mask: Mask,
-    scale: R,
-}
-
-impl<R: Real> SimdKernel for Normalise<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (t, row) in self.p.chunks_exact_mut(self.shape.source).enumerate() {
-            let seen = if self.mask == Mask::Causal { t + 1 } else { row.len() };
+kernel! {
+    fn normalise<'s, R>(p: &'s mut [R], shape: Shape, mask: Mask, scale: R) {
+        for (t, row) in p.chunks_exact_mut(shape.source).enumerate() {
+            let seen = if mask == Mask::Causal { t + 1 } else { row.len() };
             let (seen, unseen) = row.split_at_mut(seen);
-            seen.iter_mut().for_each(|score| *score *= self.scale);
+            seen.iter_mut().for_each(|score| *score *= scale);
             softmax_row(seen);
             unseen.fill(R::ZERO);
         }
     }
 }
 
-struct NormaliseBack<'s, R> {
-    p: &'s [R],
-    scores: &'s mut [R],
-    width: usize,
-    scale: R,
-}
-
-impl<R: Real> SimdKernel for NormaliseBack<'_, R> {
-    type Output = ();
-
+kernel! {
     /// What is masked has p = 0, and so no gradient.
-    #[inline(always)]
-    fn run(self) {
-        for (p, row) in self.p.chunks_exact(self.width).zip(self.scores.chunks_exact_mut(self.width)) {
+    fn normalise_backward<'s, R>(p: &'s [R], scores: &'s mut [R], width: usize, scale: R) {
+        for (p, row) in p.chunks_exact(width).zip(scores.chunks_exact_mut(width)) {
             softmax_row_backward(p, row);
-            row.iter_mut().for_each(|gradient| *gradient *= self.scale);
+            row.iter_mut().for_each(|gradient| *gradient *= scale);
         }
     }
 }

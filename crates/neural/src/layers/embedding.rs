@@ -91,13 +91,11 @@ impl Embedding {
 
     fn check(&self, indices: &[u32]) -> Result<()> {
         if indices.is_empty() {
-            return Err(NeuralError::Empty { what: "indices of an embedding" });
+            return Err(NeuralError::Empty("indices of an embedding"));
         }
         match indices.iter().find(|&&index| index as usize >= self.rows) {
             None => Ok(()),
-            Some(&index) => {
-                Err(NeuralError::Index { what: "row of an embedding", index: index as usize, below: self.rows })
-            }
+            Some(&index) => Err(NeuralError::Index("row of an embedding", index as usize, self.rows)),
         }
     }
 

@@ -8,10 +8,9 @@
 //! products, and a multi-hot input changes only the rows of its ones.
 
 use crate::error::{Result, expect_len, rows_of};
-use crate::kernels::{add, add_scaled};
+use crate::kernels::{add, add_scaled, kernel};
 use crate::products::{Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product};
 use crate::{Arithmetic, Init, Layout, Real, Role, RowGradients, Slot, Space, SparseRows};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// y = x W + b.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +99,7 @@ impl Linear {
     ) -> Result<&'a mut [R]> {
         expect_len("width of Linear's sparse input", x.width(), self.inputs)?;
         let y = self.biased(parameters, x.rows(), space)?;
-        simd_dispatch(SparseForward { x, weight: self.weight.of(parameters)?, y, outputs: self.outputs });
+        add_sparse_product(x, self.weight.of(parameters)?, y, self.outputs);
         Ok(y)
     }
 
@@ -192,7 +191,7 @@ impl Linear {
     pub fn backward_sparse<R: Real>(&self, x: &SparseRows<'_, R>, dy: &[R], gradients: &mut [R]) -> Result<()> {
         let dy = self.sparse_gradient(x, dy)?;
         let weight = self.weight.of_mut(gradients)?;
-        simd_dispatch(SparseBackward { x, dy, weight, outputs: self.outputs });
+        add_sparse_gradient(x, dy, weight, self.outputs);
         self.add_bias_gradient(dy, gradients)
     }
 
@@ -224,41 +223,21 @@ impl Linear {
     }
 }
 
-struct SparseForward<'s, R> {
-    x: &'s SparseRows<'s, R>,
-    weight: &'s [R],
-    y: &'s mut [R],
-    outputs: usize,
-}
-
-impl<R: Real> SimdKernel for SparseForward<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (r, y) in self.y.chunks_exact_mut(self.outputs).enumerate() {
-            for (column, value) in self.x.row(r) {
-                add_scaled(y, [value], [&self.weight[column * self.outputs..][..self.outputs]]);
+kernel! {
+    fn add_sparse_product<'s, R>(x: &'s SparseRows<'s, R>, weight: &'s [R], y: &'s mut [R], outputs: usize) {
+        for (r, y) in y.chunks_exact_mut(outputs).enumerate() {
+            for (column, value) in x.row(r) {
+                add_scaled(y, [value], [&weight[column * outputs..][..outputs]]);
             }
         }
     }
 }
 
-struct SparseBackward<'s, R> {
-    x: &'s SparseRows<'s, R>,
-    dy: Matrix<'s, R>,
-    weight: &'s mut [R],
-    outputs: usize,
-}
-
-impl<R: Real> SimdKernel for SparseBackward<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (r, dy) in self.dy.iter_rows().enumerate() {
-            for (column, value) in self.x.row(r) {
-                add_scaled(&mut self.weight[column * self.outputs..][..self.outputs], [value], [dy]);
+kernel! {
+    fn add_sparse_gradient<'s, R>(x: &'s SparseRows<'s, R>, dy: Matrix<'s, R>, weight: &'s mut [R], outputs: usize) {
+        for (r, dy) in dy.iter_rows().enumerate() {
+            for (column, value) in x.row(r) {
+                add_scaled(&mut weight[column * outputs..][..outputs], [value], [dy]);
             }
         }
     }

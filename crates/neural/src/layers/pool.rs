@@ -7,8 +7,8 @@
 //! Windows lie wholly inside the image; the remainder at the right and below is ignored.
 
 use crate::error::{Result, expect_len, rows_of, setting, size};
+use crate::kernels::kernel;
 use crate::{Real, Space};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// How a window becomes one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Pool {
         let scale = self.scale();
         for (x, y) in x.chunks_exact(self.inputs()).zip(y.chunks_exact_mut(self.outputs())) {
             if self.halves() {
-                simd_dispatch(LargestOfFour { x, y, width: self.shape.image[1] });
+                largest_of_four(x, y, self.shape.image[1]);
                 continue;
             }
             self.for_each_window(|n, start| {
@@ -111,7 +111,7 @@ impl Pool {
         let images = x.chunks_exact(self.inputs()).zip(dx.chunks_exact_mut(self.inputs()));
         for ((x, dx), dy) in images.zip(dy.chunks_exact(self.outputs())) {
             if self.halves() {
-                simd_dispatch(BackToLargestOfFour { x, dy, dx, width: self.shape.image[1] });
+                back_to_largest_of_four(x, dy, dx, self.shape.image[1]);
                 continue;
             }
             self.for_each_window(|n, start| match self.pooling {
@@ -177,19 +177,9 @@ fn larger<R: Real>(a: R, b: R) -> R {
     if beats(b, a) { b } else { a }
 }
 
-/// Two by two values each become one.
-struct LargestOfFour<'s, R> {
-    x: &'s [R],
-    y: &'s mut [R],
-    width: usize,
-}
-
-impl<R: Real> SimdKernel for LargestOfFour<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { x, y, width } = self;
+kernel! {
+    /// Two by two values each become one.
+    fn largest_of_four<'s, R>(x: &'s [R], y: &'s mut [R], width: usize) {
         for (x, y) in x.chunks_exact(2 * width).zip(y.chunks_exact_mut(width / 2)) {
             let (above, below) = x.split_at(width);
             let pairs = above.as_chunks::<2>().0.iter().zip(below.as_chunks::<2>().0);
@@ -200,20 +190,9 @@ impl<R: Real> SimdKernel for LargestOfFour<'_, R> {
     }
 }
 
-/// Each gradient goes to the largest of its four.
-struct BackToLargestOfFour<'s, R> {
-    x: &'s [R],
-    dy: &'s [R],
-    dx: &'s mut [R],
-    width: usize,
-}
-
-impl<R: Real> SimdKernel for BackToLargestOfFour<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { x, dy, dx, width } = self;
+kernel! {
+    /// Each gradient goes to the largest of its four.
+    fn back_to_largest_of_four<'s, R>(x: &'s [R], dy: &'s [R], dx: &'s mut [R], width: usize) {
         let images = x.chunks_exact(2 * width).zip(dx.chunks_exact_mut(2 * width));
         for ((x, dx), dy) in images.zip(dy.chunks_exact(width / 2)) {
             let ((above, below), (dx_above, dx_below)) = (x.split_at(width), dx.split_at_mut(width));

@@ -24,7 +24,7 @@
 
 use super::linear::Linear;
 use crate::error::{Result, expect_len, size};
-use crate::kernels::add;
+use crate::kernels::{add, kernel};
 use crate::products::{Matrix, MatrixMut};
 use crate::{Init, Layout, Real, Space};
 use sottovoce_core::{SimdKernel, simd_dispatch};
@@ -61,18 +61,12 @@ impl<'x, R> Sequences<'x, R> {
 }
 
 /// Where the gradients of [`Sequences`] are added, if anywhere.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SequenceGradients<'g, R> {
     /// Of the inputs.
     pub values: Option<&'g mut [R]>,
     /// Of the initial states.
     pub start: Option<&'g mut [R]>,
-}
-
-impl<R> Default for SequenceGradients<'_, R> {
-    fn default() -> Self {
-        Self { values: None, start: None }
-    }
 }
 
 /// The gradients of the output of a [`Recurrent`] layer.
@@ -216,7 +210,7 @@ impl Recurrent {
                 let sums = MatrixMut::strided(&mut sums[t * width..], x.batch, width, x.time * width)?;
                 self.hidden.add_rows(parameters, before, sums)?;
             }
-            simd_dispatch(Step { cell: self.cell, tape: &mut tape, t });
+            run_step(self.cell, &mut tape, t);
         }
         Ok(tape)
     }
@@ -335,23 +329,14 @@ fn gates_mut<R, const N: usize>(mut values: &mut [R], units: usize) -> [&mut [R]
     })
 }
 
-/// Step t of all sequences.
-struct Step<'s, 'a, R> {
-    cell: RecurrentCell,
-    tape: &'s mut RecurrentTape<'a, R>,
-    t: usize,
-}
-
-impl<R: Real> SimdKernel for Step<'_, '_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for b in 0..self.tape.x.batch {
-            match self.cell {
-                RecurrentCell::Rnn => rnn_step(self.tape, b, self.t),
-                RecurrentCell::Gru => gru_step(self.tape, b, self.t),
-                RecurrentCell::Lstm => lstm_step(self.tape, b, self.t),
+kernel! {
+    /// Step t of all sequences.
+    fn run_step<'s, 'a, R>(cell: RecurrentCell, tape: &'s mut RecurrentTape<'a, R>, t: usize) {
+        for b in 0..tape.x.batch {
+            match cell {
+                RecurrentCell::Rnn => rnn_step(tape, b, t),
+                RecurrentCell::Gru => gru_step(tape, b, t),
+                RecurrentCell::Lstm => lstm_step(tape, b, t),
             }
         }
     }

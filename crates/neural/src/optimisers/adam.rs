@@ -10,8 +10,9 @@
 
 use super::{check_table, parts};
 use crate::error::{Result, expect_len, setting};
+use crate::kernels::kernel;
 use crate::{Real, RowGradients, Slot};
-use sottovoce_core::{SimdKernel, math, simd_dispatch};
+use sottovoce_core::math;
 use std::ops::Range;
 
 /// Steps scaled by running moments of the gradient.
@@ -79,7 +80,7 @@ impl<R: Real> Adam<R> {
         expect_len("parameters", parameters.len(), self.first.len())?;
         let (parameters, gradients) = parts(part.clone(), parameters, gradients)?;
         let (first, second) = (&mut self.first[part.clone()], &mut self.second[part]);
-        simd_dispatch(Step { parameters, gradients, first, second, constants });
+        adam_step(parameters, gradients, first, second, constants);
         gradients.fill(R::ZERO);
         Ok(())
     }
@@ -98,7 +99,7 @@ impl<R: Real> Adam<R> {
         for (row, gradients) in rows.iter() {
             let part = row * width..(row + 1) * width;
             let (first, second) = (&mut first[part.clone()], &mut second[part.clone()]);
-            simd_dispatch(Step { parameters: &mut parameters[part], gradients, first, second, constants });
+            adam_step(&mut parameters[part], gradients, first, second, constants);
         }
         rows.clear();
         Ok(())
@@ -136,23 +137,14 @@ struct Constants<R> {
     epsilon: R,
 }
 
-struct Step<'s, R> {
-    parameters: &'s mut [R],
-    gradients: &'s [R],
-    first: &'s mut [R],
-    second: &'s mut [R],
-    constants: Constants<R>,
-}
-
-impl<R: Real> SimdKernel for Step<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Constants { keep, take, rate, scale, epsilon } = self.constants;
+kernel! {
+    fn adam_step<'s, R>(
+        parameters: &'s mut [R], gradients: &'s [R], first: &'s mut [R], second: &'s mut [R], constants: Constants<R>,
+    ) {
+        let Constants { keep, take, rate, scale, epsilon } = constants;
         let least = R::of(1e-30);
-        let moments = self.first.iter_mut().zip(self.second);
-        for ((p, &g), (m, v)) in self.parameters.iter_mut().zip(self.gradients).zip(moments) {
+        let moments = first.iter_mut().zip(second);
+        for ((p, &g), (m, v)) in parameters.iter_mut().zip(gradients).zip(moments) {
             *m = flushed(keep[0] * *m + take[0] * g, least);
             *v = flushed(keep[1] * *v + take[1] * g * g, least);
             *p -= rate * *m / (R::sqrt(*v) * scale + epsilon);

@@ -6,8 +6,8 @@
 
 use super::{check_table, parts};
 use crate::error::{Result, expect_len, setting};
+use crate::kernels::kernel;
 use crate::{Real, RowGradients, Slot};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 use std::ops::Range;
 
 /// Plain steps, or steps with momentum.
@@ -58,11 +58,11 @@ impl<R: Real> Sgd<R> {
         let (rate, momentum, len) = (R::of(self.learning_rate), R::of(self.momentum), parameters.len());
         let (parameters, gradients) = parts(part.clone(), parameters, gradients)?;
         if self.velocity.is_empty() {
-            simd_dispatch(Plain { parameters, gradients, rate });
+            plain_step(parameters, gradients, rate);
         } else {
             expect_len("parameters", len, self.velocity.len())?;
             let velocity = &mut self.velocity[part];
-            simd_dispatch(WithMomentum { parameters, gradients, velocity, rate, momentum });
+            momentum_step(parameters, gradients, velocity, rate, momentum);
         }
         Ok(())
     }
@@ -88,41 +88,23 @@ impl<R: Real> Sgd<R> {
     }
 }
 
-struct Plain<'s, R> {
-    parameters: &'s mut [R],
-    gradients: &'s mut [R],
-    rate: R,
-}
-
-impl<R: Real> SimdKernel for Plain<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (parameter, gradient) in self.parameters.iter_mut().zip(self.gradients) {
-            *parameter -= self.rate * *gradient;
+kernel! {
+    fn plain_step<'s, R>(parameters: &'s mut [R], gradients: &'s mut [R], rate: R) {
+        for (parameter, gradient) in parameters.iter_mut().zip(gradients) {
+            *parameter -= rate * *gradient;
             *gradient = R::ZERO;
         }
     }
 }
 
-struct WithMomentum<'s, R> {
-    parameters: &'s mut [R],
-    gradients: &'s mut [R],
-    velocity: &'s mut [R],
-    rate: R,
-    momentum: R,
-}
-
-impl<R: Real> SimdKernel for WithMomentum<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let both = self.parameters.iter_mut().zip(self.gradients);
-        for ((parameter, gradient), velocity) in both.zip(self.velocity) {
-            *velocity = self.momentum * *velocity + *gradient;
-            *parameter -= self.rate * *velocity;
+kernel! {
+    fn momentum_step<'s, R>(
+        parameters: &'s mut [R], gradients: &'s mut [R], velocity: &'s mut [R], rate: R, momentum: R,
+    ) {
+        let both = parameters.iter_mut().zip(gradients);
+        for ((parameter, gradient), velocity) in both.zip(velocity) {
+            *velocity = momentum * *velocity + *gradient;
+            *parameter -= rate * *velocity;
             *gradient = R::ZERO;
         }
     }

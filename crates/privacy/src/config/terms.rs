@@ -87,7 +87,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn wrong(&self, key: &'static str, expected: &'static str) -> PrivacyError {
         let found = self.settings.get(key).cloned().unwrap_or_default();
-        PrivacyError::Setting { layer: self.layer, key, found, expected }
+        PrivacyError::Setting(self.layer, key, found, expected)
     }
 
     fn optional<T: FromStr>(
@@ -279,6 +279,6 @@ mod tests {
         assert_eq!(PrivacyConfig::read(&terms), Err(PrivacyError::Unknown("onions".to_owned())));
         let layout = Layout::new(vec![]).unwrap();
         let error = all()[1].quantizer(&layout, 101).unwrap_err();
-        assert_eq!(error, PrivacyError::Cohort { found: 101, most: 100 });
+        assert_eq!(error, PrivacyError::Cohort(101, 100));
     }
 }

@@ -91,7 +91,7 @@ impl AdaptiveClip {
     /// # Errors
     /// If the bytes are not such a state.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DpError> {
-        let wrong = |problem: String| error::DpError::Stored { what: "clipping bound", problem };
+        let wrong = |problem: String| error::DpError::Stored("clipping bound", problem);
         if bytes.len() != Self::BYTES {
             return Err(wrong(format!("{} bytes instead of {}", bytes.len(), Self::BYTES)));
         }

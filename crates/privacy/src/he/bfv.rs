@@ -41,9 +41,9 @@ impl Parameters {
     /// If there are none.
     pub fn choose(clients: u32, range: u32) -> Result<Self, HeError> {
         let why = "the sum and its noise exceed the largest modulus";
-        let none = HeError::Headroom { clients, range: range.into(), why };
+        let none = HeError::Headroom(clients, range.into(), why);
         if clients == 0 || range == 0 {
-            return Err(HeError::Headroom { clients, range: range.into(), why: "both must be above 0" });
+            return Err(HeError::Headroom(clients, range.into(), "both must be above 0"));
         }
         // Sums are from -clients * range to clients * range and must all differ modulo t.
         let sums = 2 * u128::from(clients) * u128::from(range) + 1;
@@ -191,7 +191,7 @@ impl PublicKey {
     pub fn encrypt(&self, values: &[i64], rng: &mut SecureRng) -> Result<Ciphertext, HeError> {
         let range = self.parameters.range;
         if let Some(at) = values.iter().position(|value| value.unsigned_abs() > range.into()) {
-            return Err(HeError::Value { at, value: values[at] as f64, range: range.into() });
+            return Err(HeError::Value(at, values[at] as f64, range.into()));
         }
         check_length(values.len())?;
         let mut encrypt = |part: &[i64]| {

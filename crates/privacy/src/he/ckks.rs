@@ -53,7 +53,7 @@ impl Parameters {
     /// # Errors
     /// If there are none.
     pub fn choose(clients: u32, range: f64, tolerance: f64, publishable: u64) -> Result<Self, HeError> {
-        let none = |why| HeError::Headroom { clients, range, why };
+        let none = |why| HeError::Headroom(clients, range, why);
         let sensible = clients > 0 && publishable > 0 && [range, tolerance].iter().all(|x| x.is_finite() && *x > 0.0);
         if !sensible {
             return Err(none("all must be above 0"));
@@ -165,7 +165,7 @@ impl Decryptor {
     pub fn decrypt(&mut self, ciphertext: &Ciphertext, rng: &mut SecureRng) -> Result<Vec<f64>, HeError> {
         let (published, most) = (self.published + ciphertext.values() as u64, self.parameters.publishable);
         if published > most {
-            return Err(HeError::Published { published, most });
+            return Err(HeError::Published(published, most));
         }
         let phase = self.phase(ciphertext)?;
         self.published = published;
@@ -264,7 +264,7 @@ impl PublicKey {
     pub fn encrypt(&self, values: &[f64], rng: &mut SecureRng) -> Result<Ciphertext, HeError> {
         let range = self.parameters.range;
         if let Some(at) = values.iter().position(|value| !(-range..=range).contains(value)) {
-            return Err(HeError::Value { at, value: values[at], range });
+            return Err(HeError::Value(at, values[at], range));
         }
         check_length(values.len())?;
         let parts = values.chunks(DEGREE).map(|part| self.encrypt_part(part, rng));
@@ -363,7 +363,7 @@ mod tests {
         let mut source = SecureRng::new([2; 32]);
         let ciphertext = decryptor.public_key().unwrap().encrypt(&[0.5; 60], &mut source).unwrap();
         assert!(decryptor.decrypt(&ciphertext, &mut source).is_ok());
-        assert_eq!(decryptor.decrypt(&ciphertext, &mut source), Err(HeError::Published { published: 150, most: 100 }));
+        assert_eq!(decryptor.decrypt(&ciphertext, &mut source), Err(HeError::Published(150, 100)));
         assert_eq!(decryptor.published(), 90);
     }
 }

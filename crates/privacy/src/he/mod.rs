@@ -34,63 +34,29 @@ pub enum HeError {
     /// Bytes that are not a key or ciphertext.
     #[error("not a key or ciphertext of these parameters: {0}")]
     Malformed(#[from] DecodeError),
-    /// Below 128 bit of security.
-    #[error("a modulus of {bits} bits at degree {degree}: 128 bits of security allow {most}")]
-    Insecure {
-        /// Coefficients of a polynomial.
-        degree: usize,
-        /// Of the modulus.
-        bits: u32,
-        /// The most allowed; 0 if the degree is in no table.
-        most: u32,
-    },
-    /// No parameters for so many clients and such values.
-    #[error("no parameters for {clients} clients with values up to {range}: {why}")]
-    Headroom {
-        /// How many are to be added.
-        clients: u32,
-        /// The largest value.
-        range: f64,
-        /// What does not fit.
-        why: &'static str,
-    },
-    /// A value out of range.
-    #[error("value {at} is {value}, out of the range of {range}")]
-    Value {
-        /// Which.
-        at: usize,
-        /// What it is.
-        value: f64,
-        /// The largest that may be.
-        range: f64,
-    },
-    /// More were added than there is room for.
-    #[error("{added} ciphertexts added, but there is room for {clients}")]
-    TooMany {
-        /// How many.
-        added: u64,
-        /// How many may be.
-        clients: u32,
-    },
-    /// Vectors of different lengths.
-    #[error("{found} values, but {expected} before")]
-    Length {
-        /// How many there are.
-        found: usize,
-        /// How many there must be.
-        expected: usize,
-    },
+    /// Below 128 bit of security. Fields: coefficients of a polynomial; of the modulus; the most allowed; 0 if the
+    /// degree is in no table.
+    #[error("a modulus of {1} bits at degree {0}: 128 bits of security allow {2}")]
+    Insecure(usize, u32, u32),
+    /// No parameters for so many clients and such values. Fields: how many are to be added; the largest value; what
+    /// does not fit.
+    #[error("no parameters for {0} clients with values up to {1}: {2}")]
+    Headroom(u32, f64, &'static str),
+    /// A value out of range. Fields: which; what it is; the largest that may be.
+    #[error("value {0} is {1}, out of the range of {2}")]
+    Value(usize, f64, f64),
+    /// More were added than there is room for. Fields: how many; how many may be.
+    #[error("{0} ciphertexts added, but there is room for {1}")]
+    TooMany(u64, u32),
+    /// Vectors of different lengths. Fields: how many there are; how many there must be.
+    #[error("{0} values, but {1} before")]
+    Length(usize, usize),
     /// Encrypted with other parameters.
     #[error("encrypted with other parameters")]
     ParameterMismatch,
-    /// More published than the flooding was chosen for.
-    #[error("{published} values published, but the noise that hides the key was chosen for {most}")]
-    Published {
-        /// How many, with these.
-        published: u64,
-        /// How many may be.
-        most: u64,
-    },
+    /// More published than the flooding was chosen for. Fields: how many, with these; how many may be.
+    #[error("{0} values published, but the noise that hides the key was chosen for {1}")]
+    Published(u64, u64),
     /// This build has no encryption.
     #[error("encryption needs the cargo feature `he`, which this build leaves out")]
     NotBuiltIn,

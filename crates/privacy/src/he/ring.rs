@@ -93,7 +93,7 @@ impl Ring {
         let (at, values) = (from.at(), from.u32("values")? as usize);
         if values == 0 || values > MOST_VALUES {
             let (found, most) = (values as u64, MOST_VALUES as u64);
-            return Err(DecodeError::Limit { field: "values", at, found, most }.into());
+            return Err(DecodeError::Limit("values", at, found, most).into());
         }
         let added = from.u32("added")?;
         let pairs = values.div_ceil(self.degree);
@@ -102,7 +102,7 @@ impl Ring {
         let needed = (2 * pairs * lengths.sum::<usize>()) as u64;
         if from.left() as u64 != needed {
             let left = from.left();
-            return Err(DecodeError::Truncated { field: "polynomials", at: HEAD, needed, left }.into());
+            return Err(DecodeError::Truncated("polynomials", HEAD, needed, left).into());
         }
         let pair = |_| Ok([self.read_polynomial(&mut from)?, self.read_polynomial(&mut from)?]);
         Ok((values, added, (0..pairs).map(pair).collect::<Result<_, HeError>>()?))
@@ -114,7 +114,7 @@ impl Ring {
             let (at, length) = (from.at(), modulus.serialization_length(self.degree));
             let row = modulus.deserialize_vec(from.bytes("coefficients", length as u64)?);
             if let Some(&found) = row.iter().find(|value| **value >= **modulus) {
-                return Err(DecodeError::Limit { field: "coefficient", at, found, most: **modulus - 1 }.into());
+                return Err(DecodeError::Limit("coefficient", at, found, **modulus - 1).into());
             }
             coefficients.extend(row.iter().take(self.degree));
         }
@@ -185,7 +185,7 @@ impl Ciphertext {
         self.check(ring)?;
         other.check(ring)?;
         if other.values != self.values {
-            return Err(HeError::Length { found: other.values, expected: self.values });
+            return Err(HeError::Length(other.values, self.values));
         }
         has_room(u64::from(self.added) + u64::from(other.added), ring.clients)?;
         self.added += other.added;
@@ -214,11 +214,11 @@ impl Ciphertext {
 }
 
 fn has_room(added: u64, clients: u32) -> Result<(), HeError> {
-    if added > clients.into() { Err(HeError::TooMany { added, clients }) } else { Ok(()) }
+    if added > clients.into() { Err(HeError::TooMany(added, clients)) } else { Ok(()) }
 }
 
 /// That a vector can be encrypted.
 pub(crate) fn check_length(values: usize) -> Result<(), HeError> {
     let fits = (1..=MOST_VALUES).contains(&values);
-    if fits { Ok(()) } else { Err(HeError::Length { found: values, expected: 1 }) }
+    if fits { Ok(()) } else { Err(HeError::Length(values, 1)) }
 }

@@ -12,7 +12,7 @@ pub(crate) const VARIANCE: usize = 10;
 /// Refuses a degree that is in no table and a modulus too large for it. Bits are those of the product of all primes.
 pub fn check(degree: usize, bits: u32) -> Result<(), HeError> {
     let most = MOST_BITS.iter().find(|(of, _)| *of == degree).map_or(0, |(_, most)| *most);
-    if bits <= most { Ok(()) } else { Err(HeError::Insecure { degree, bits, most }) }
+    if bits <= most { Ok(()) } else { Err(HeError::Insecure(degree, bits, most)) }
 }
 
 #[cfg(test)]
@@ -23,9 +23,9 @@ mod tests {
     fn accepts_the_tables_limit_and_no_more() {
         for (degree, most) in MOST_BITS {
             assert_eq!(check(degree, most), Ok(()));
-            assert_eq!(check(degree, most + 1), Err(HeError::Insecure { degree, bits: most + 1, most }));
+            assert_eq!(check(degree, most + 1), Err(HeError::Insecure(degree, most + 1, most)));
         }
-        assert_eq!(check(512, 10), Err(HeError::Insecure { degree: 512, bits: 10, most: 0 }));
-        assert_eq!(check(3000, 10), Err(HeError::Insecure { degree: 3000, bits: 10, most: 0 }));
+        assert_eq!(check(512, 10), Err(HeError::Insecure(512, 10, 0)));
+        assert_eq!(check(3000, 10), Err(HeError::Insecure(3000, 10, 0)));
     }
 }

@@ -41,22 +41,12 @@ impl Norm {
 /// Why there is no grid.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum GridError {
-    /// Not a positive number.
-    #[error("{what} = {found}: expected a number above 0")]
-    NotPositive {
-        /// What was given.
-        what: &'static str,
-        /// The number.
-        found: f32,
-    },
-    /// Sums would exceed 32 bits on any grid.
-    #[error("{devices} updates with values up to {range} leave no room in sums of 32 bits")]
-    NoRoom {
-        /// Updates that are added.
-        devices: u64,
-        /// The largest value.
-        range: f32,
-    },
+    /// Not a positive number. Fields: what was given; the number.
+    #[error("{0} = {1}: expected a number above 0")]
+    NotPositive(&'static str, f32),
+    /// Sums would exceed 32 bits on any grid. Fields: updates that are added; the largest value.
+    #[error("{0} updates with values up to {1} leave no room in sums of 32 bits")]
+    NoRoom(u64, f32),
 }
 
 impl Grid {
@@ -67,7 +57,7 @@ impl Grid {
     pub fn choose(range: f32, clip: Option<f32>, devices: u64, reach: f64) -> Result<Self, GridError> {
         for (what, found) in [("range", Some(range)), ("clip", clip)] {
             if let Some(found) = found.filter(|found| !(found.is_finite() && *found > 0.0)) {
-                return Err(GridError::NotPositive { what, found });
+                return Err(GridError::NotPositive(what, found));
             }
         }
         let count = devices.max(1) as f64;
@@ -78,7 +68,7 @@ impl Grid {
             let largest = (f64::from(range) * one).ceil();
             count * largest + reach * one <= ROOM
         };
-        let bits = BITS.rev().find(fits).ok_or(GridError::NoRoom { devices, range })?;
+        let bits = BITS.rev().find(fits).ok_or(GridError::NoRoom(devices, range))?;
         Ok(Self { range, clip, norm: Norm::Euclidean, bits })
     }
 
@@ -170,7 +160,7 @@ mod tests {
         assert!(100.0 * grid.steps() < ROOM && 200.0 * grid.steps() > ROOM);
         let noisy = Grid::choose(1.0, Some(1.0), 100, 120.0).unwrap();
         assert!(noisy.steps() < grid.steps());
-        assert_eq!(Grid::choose(1e6, None, 1 << 31, 0.0), Err(GridError::NoRoom { devices: 1 << 31, range: 1e6 }));
+        assert_eq!(Grid::choose(1e6, None, 1 << 31, 0.0), Err(GridError::NoRoom(1 << 31, 1e6)));
         let error = Grid::choose(f32::NAN, None, 1, 0.0).unwrap_err();
         assert_eq!(error.to_string(), "range = NaN: expected a number above 0");
     }

@@ -43,26 +43,16 @@ pub enum FormError {
     /// Buckets are decoded by their counts.
     #[error("rows in buckets are read by their counts: they do not go with noise, only whole tables (buckets = 0) do")]
     BucketsWithoutCounts,
-    /// Two rows with the same buckets.
+    /// Two rows with the same buckets. Fields: two of them; a number of buckets without such rows.
     #[error(
-        "rows {} and {} would share all of their buckets, and no sum with both could be read: take buckets = {better}",
-        rows[0],
-        rows[1]
+        "rows {one} and {other} would share all of their buckets, and no sum with both could be read: take buckets = {1}",
+        one = .0[0],
+        other = .0[1]
     )]
-    AlikeRows {
-        /// Two of them.
-        rows: [u32; 2],
-        /// A number of buckets without such rows.
-        better: u32,
-    },
-    /// More integers than fit a message.
-    #[error("{words} words an update, at most {most} can be sent")]
-    TooLong {
-        /// Words.
-        words: u64,
-        /// Words at most.
-        most: u64,
-    },
+    AlikeRows([u32; 2], u32),
+    /// More integers than fit a message. Fields: words; words at most.
+    #[error("{0} words an update, at most {1} can be sent")]
+    TooLong(u64, u64),
 }
 
 /// Integers of an update, at most.
@@ -118,7 +108,7 @@ impl Quantizer {
         }
         length += usize::from(form.votes);
         if length as u64 > MOST_WORDS {
-            return Err(FormError::TooLong { words: length as u64, most: MOST_WORDS });
+            return Err(FormError::TooLong(length as u64, MOST_WORDS));
         }
         Ok(Self { form, tables, length })
     }
@@ -159,7 +149,7 @@ impl Quantizer {
         let (near, far) =
             ((1..16).map(|more| cells.saturating_add(3 * more)), (1..16).map(|n| cells.saturating_mul(1 << n)));
         let better = near.chain(far).find(fits).unwrap_or(u32::MAX);
-        Err(FormError::AlikeRows { rows, better })
+        Err(FormError::AlikeRows(rows, better))
     }
 
     /// Quantises an update of this layout: calls `add` with position and integer, to be added there modulo 2^32, for all that are
@@ -297,7 +287,7 @@ mod tests {
         let error = Quantizer::new(&layout(), form(RowLayout::Buckets(30), false)).unwrap_err();
         assert_eq!(error, FormError::BucketsWithoutCounts);
         let large = Layout::new(vec![Shape::new("items", 1 << 22, 60, Keyed::Items)]).unwrap();
-        assert!(matches!(Quantizer::new(&large, form(RowLayout::Dense, true)), Err(FormError::TooLong { .. })));
+        assert!(matches!(Quantizer::new(&large, form(RowLayout::Dense, true)), Err(FormError::TooLong(..))));
         assert_eq!(Quantizer::new(&layout(), form(RowLayout::Dense, true)).unwrap().length(), 40 * 4 + 5);
         assert_eq!(Quantizer::new(&layout(), form(RowLayout::Dense, false)).unwrap().length(), 40 * 3 + 4);
         assert_eq!(Quantizer::new(&layout(), form(RowLayout::Buckets(30), true)).unwrap().length(), 30 * 7 + 5);
@@ -312,7 +302,7 @@ mod tests {
         assert_eq!(quantizer(6000, 3706), Ok(()));
         for (cells, rows) in [(30, 200), (300, 3706), (3, 9)] {
             let error = quantizer(cells, rows).unwrap_err();
-            let FormError::AlikeRows { better, .. } = error else { panic!("{error}") };
+            let FormError::AlikeRows(_, better) = error else { panic!("{error}") };
             assert!(error.to_string().contains("share all of their buckets"), "{error}");
             assert!(better > cells && quantizer(better, rows) == Ok(()), "{error}");
         }

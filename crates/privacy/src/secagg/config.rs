@@ -35,14 +35,9 @@ pub struct Config {
 /// Why a configuration is impossible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
-    /// Too few or too many devices.
-    #[error("{devices} devices, and at least {least} must come: a round has from 3 to {MOST_DEVICES}")]
-    Devices {
-        /// How many were asked.
-        devices: u32,
-        /// How many must come.
-        least: u32,
-    },
+    /// Too few or too many devices. Fields: how many were asked; how many must come.
+    #[error("{0} devices, and at least {1} must come: a round has from 3 to {MOST_DEVICES}")]
+    Devices(u32, u32),
     /// No values, or too many.
     #[error("{0} values: must be 1 to {MOST_VALUES}")]
     Length(u32),
@@ -69,7 +64,7 @@ impl Config {
     pub fn check(&self) -> Result<(), ConfigError> {
         let (devices, least) = (self.devices, self.least);
         if least < 3 || devices < least || devices > MOST_DEVICES {
-            return Err(ConfigError::Devices { devices, least });
+            return Err(ConfigError::Devices(devices, least));
         }
         if self.length == 0 || self.length > MOST_VALUES {
             return Err(ConfigError::Length(self.length));
@@ -81,7 +76,7 @@ impl Config {
     /// Degree and threshold, given how many advertised keys. Devices compute the same and check the server's.
     pub fn parameters(&self, advertised: u32) -> Result<Parameters, ConfigError> {
         if advertised < self.least || advertised > self.devices {
-            return Err(ConfigError::Devices { devices: advertised, least: self.least });
+            return Err(ConfigError::Devices(advertised, self.least));
         }
         Ok(Parameters::choose(advertised, self.dropout, self.colluding, self.threat_model)?)
     }
@@ -112,7 +107,7 @@ impl Config {
                 1 => Some(ThreatModel::SemiHonest),
                 2 => Some(ThreatModel::Malicious),
                 found => {
-                    return Err(DecodeError::Code { field: "threat model", at: from.at() - 1, found });
+                    return Err(DecodeError::Code("threat model", from.at() - 1, found));
                 }
             },
             signed: from.flag("signed")?,

@@ -12,6 +12,9 @@ use super::{ClientIndex, Config, ConfigError, Malformed, Parameters};
 use crate::tokens::to_hex;
 use std::collections::BTreeSet;
 
+/// What a device returns.
+type Result<T, E = DeviceError> = std::result::Result<T, E>;
+
 /// Why a device does not answer. Its state is unchanged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DeviceError {
@@ -21,84 +24,46 @@ pub enum DeviceError {
     /// Bytes that are not a message.
     #[error("not a message: {0}")]
     Malformed(#[from] Malformed),
-    /// A message for another federation, round or device.
-    #[error("a message for {found:?}, but this device is {expected:?}")]
-    WrongRecipient {
-        /// Whom it is for.
-        found: Header,
-        /// Who this is.
-        expected: Header,
-    },
-    /// An index that the round does not have.
-    #[error("client {client} in a round of {devices} devices")]
-    Client {
-        /// Which.
-        client: ClientIndex,
-        /// How many there are.
-        devices: u32,
-    },
+    /// A message for another federation, round or device. Fields: whom it is for; who this is.
+    #[error("a message for {0:?}, but this device is {1:?}")]
+    WrongRecipient(Header, Header),
+    /// An index that the round does not have. Fields: which; how many there are.
+    #[error("client {0} in a round of {1} devices")]
+    Client(ClientIndex, u32),
     /// A step before its predecessor.
     #[error("{0} before the step that comes first")]
     TooEarly(&'static str),
     /// Something other than what was received or sent before.
     #[error("{0} differs from what this device saw before")]
     Changed(&'static str),
-    /// A neighbourhood of the wrong size.
-    #[error("{found} neighbours, but {expected} for {devices} devices")]
-    Neighbours {
-        /// How many there are.
-        found: usize,
-        /// How many devices the server says advertised.
-        devices: u32,
-        /// How many there must be.
-        expected: u32,
-    },
-    /// A list that names this device, a device that is not, or one twice.
-    #[error("client {client} must not be among the {list}")]
-    Unexpected {
-        /// Who.
-        client: ClientIndex,
-        /// Where.
-        list: &'static str,
-    },
+    /// A neighbourhood of the wrong size. Fields: how many there are; how many devices the server says advertised; how
+    /// many there must be.
+    #[error("{0} neighbours, but {2} for {1} devices")]
+    Neighbours(usize, u32, u32),
+    /// A list that names this device, a device that is not, or one twice. Fields: who; where.
+    #[error("client {0} must not be among the {1}")]
+    Unexpected(ClientIndex, &'static str),
     /// A key that two devices share, or a point of small order.
     #[error("the key of client {0} is also another device's, or is not a key")]
     Key(ClientIndex),
     /// Keys without an identity's signature, or with a false one.
     #[error("the keys of client {0} are not signed by the identity that they name for the configuration of this round")]
     Unsigned(ClientIndex),
-    /// An identity that is not in this device's roster.
-    #[error("client {client} has the identity {}, which is not in this device's roster: not listed yet, or invented", to_hex(.identity))]
-    Unknown {
-        /// Whose keys.
-        client: ClientIndex,
-        /// The identity.
-        identity: IdentityKey,
-    },
+    /// An identity that is not in this device's roster. Fields: whose keys; the identity.
+    #[error("client {0} has the identity {identity}, which is not in this device's roster: not listed yet, or invented", identity = to_hex(.1))]
+    Unknown(ClientIndex, IdentityKey),
     /// One identity for two clients.
     #[error("the identity of client {0} is also another client's")]
     DuplicateIdentity(ClientIndex),
     /// Shares that their sender did not encrypt for this device and round.
     #[error("the shares from client {0} do not decrypt")]
     Decryption(ClientIndex),
-    /// Too few neighbours.
-    #[error("{found} neighbours {what}, but {threshold} are needed")]
-    TooFew {
-        /// Who did what.
-        what: &'static str,
-        /// How many.
-        found: usize,
-        /// The threshold.
-        threshold: u32,
-    },
-    /// An input of the wrong length.
-    #[error("{found} values, but the configuration says {expected}")]
-    Length {
-        /// How many there are.
-        found: usize,
-        /// How many there must be.
-        expected: u32,
-    },
+    /// Too few neighbours. Fields: who did what; how many; the threshold.
+    #[error("{1} neighbours {0}, but {2} are needed")]
+    TooFew(&'static str, usize, u32),
+    /// An input of the wrong length. Fields: how many there are; how many there must be.
+    #[error("{0} values, but the configuration says {1}")]
+    Length(usize, u32),
     /// Config with signatures, but no identity was given; or the other way round.
     #[error("the configuration and this device do not agree on signatures")]
     Identity,
@@ -128,10 +93,10 @@ pub struct Device {
 
 impl Device {
     /// A device in a round. The seed must be secret and fresh for every round; all secrets are derived from it.
-    pub fn new(config: Config, client: ClientIndex, seed: [u8; 32]) -> Result<Self, DeviceError> {
+    pub fn new(config: Config, client: ClientIndex, seed: [u8; 32]) -> Result<Self> {
         config.check()?;
         if client >= config.devices {
-            return Err(DeviceError::Client { client, devices: config.devices });
+            return Err(DeviceError::Client(client, config.devices));
         }
         if config.signed {
             return Err(DeviceError::Identity);
@@ -140,12 +105,7 @@ impl Device {
     }
 
     /// The same where the configuration asks for signatures.
-    pub fn with_identity(
-        config: Config,
-        client: ClientIndex,
-        seed: [u8; 32],
-        identity: Identity,
-    ) -> Result<Self, DeviceError> {
+    pub fn with_identity(config: Config, client: ClientIndex, seed: [u8; 32], identity: Identity) -> Result<Self> {
         if !config.signed {
             return Err(DeviceError::Identity);
         }
@@ -167,9 +127,9 @@ impl Device {
         Header::new(&self.config, self.client)
     }
 
-    fn check_recipient(&self, message: &impl Message) -> Result<(), DeviceError> {
+    fn check_recipient(&self, message: &impl Message) -> Result<()> {
         let (found, expected) = (message.header(), self.header());
-        if found == expected { Ok(()) } else { Err(DeviceError::WrongRecipient { found, expected }) }
+        if found == expected { Ok(()) } else { Err(DeviceError::WrongRecipient(found, expected)) }
     }
 
     /// Step 1: its keys.
@@ -185,7 +145,7 @@ impl Device {
     }
 
     /// Step 2: checks its neighbours' keys and shares its secrets among them.
-    pub fn share(&mut self, neighbours: &Neighbours) -> Result<Shares, DeviceError> {
+    pub fn share(&mut self, neighbours: &Neighbours) -> Result<Shares> {
         self.check_recipient(neighbours)?;
         if self.neighbours.as_ref().is_some_and(|before| before != neighbours) {
             return Err(DeviceError::Changed("the list of neighbours"));
@@ -196,11 +156,11 @@ impl Device {
         Ok(shares)
     }
 
-    fn check_neighbours(&self, neighbours: &Neighbours) -> Result<Parameters, DeviceError> {
+    fn check_neighbours(&self, neighbours: &Neighbours) -> Result<Parameters> {
         let parameters = self.config.parameters(neighbours.devices)?;
         let (found, expected) = (neighbours.peers.len(), parameters.neighbours);
         if found != expected as usize {
-            return Err(DeviceError::Neighbours { found, devices: neighbours.devices, expected });
+            return Err(DeviceError::Neighbours(found, neighbours.devices, expected));
         }
         let own = self.advertise().keys;
         let mut seen = BTreeSet::from([own.encryption, own.masks]);
@@ -208,7 +168,7 @@ impl Device {
         let mut last = None;
         for (client, keys) in &neighbours.peers {
             if *client == self.client || *client >= self.config.devices || last.is_some_and(|last| last >= *client) {
-                return Err(DeviceError::Unexpected { client: *client, list: "neighbours" });
+                return Err(DeviceError::Unexpected(*client, "neighbours"));
             }
             last = Some(*client);
             if !seen.insert(keys.encryption) || !seen.insert(keys.masks) {
@@ -220,16 +180,11 @@ impl Device {
     }
 
     /// Without identities, keys are taken as the server gives them.
-    fn check_identity(
-        &self,
-        client: ClientIndex,
-        keys: &PublicKeys,
-        seen: &mut BTreeSet<IdentityKey>,
-    ) -> Result<(), DeviceError> {
+    fn check_identity(&self, client: ClientIndex, keys: &PublicKeys, seen: &mut BTreeSet<IdentityKey>) -> Result<()> {
         let Some(own) = &self.identity else { return Ok(()) };
         let Some((identity, signature)) = keys.signed else { return Err(DeviceError::Unsigned(client)) };
         if !own.trusts(&identity) {
-            return Err(DeviceError::Unknown { client, identity });
+            return Err(DeviceError::Unknown(client, identity));
         }
         if !seen.insert(identity) {
             return Err(DeviceError::DuplicateIdentity(client));
@@ -238,15 +193,11 @@ impl Device {
         if signed(&identity, &text, &signature) { Ok(()) } else { Err(DeviceError::Unsigned(client)) }
     }
 
-    fn encrypt_shares(
-        &self,
-        parameters: &Parameters,
-        peers: &[(ClientIndex, PublicKeys)],
-    ) -> Result<Shares, DeviceError> {
+    fn encrypt_shares(&self, parameters: &Parameters, peers: &[(ClientIndex, PublicKeys)]) -> Result<Shares> {
         let (secrets, header) = (Secrets::new(self.seed), self.header());
         let (threshold, count) = (parameters.threshold as usize, peers.len());
         let split = |secret: &[u8; 32], which| {
-            let wrong = DeviceError::TooFew { what: "are there", found: count, threshold: parameters.threshold };
+            let wrong = DeviceError::TooFew("are there", count, parameters.threshold);
             shamir::split(secret, threshold, count, &mut secrets.polynomial(which)).ok_or(wrong)
         };
         let (self_masks, mask_keys) = (split(&secrets.self_mask, 0)?, split(secrets.masks.as_bytes(), 1)?);
@@ -261,10 +212,10 @@ impl Device {
 
     /// Step 3: decrypts its neighbours' shares and masks its input with every neighbour that shared. Once a round: the same
     /// input gives the same message again, another is refused.
-    pub fn mask(&mut self, received: &EncryptedShares, input: &[u32]) -> Result<Masked, DeviceError> {
+    pub fn mask(&mut self, received: &EncryptedShares, input: &[u32]) -> Result<Masked> {
         self.check_recipient(received)?;
         if input.len() != self.config.length as usize {
-            return Err(DeviceError::Length { found: input.len(), expected: self.config.length });
+            return Err(DeviceError::Length(input.len(), self.config.length));
         }
         let digest = digest(input);
         if self.input.is_some_and(|before| before != digest) {
@@ -279,18 +230,18 @@ impl Device {
         Ok(Masked { header: self.header(), words })
     }
 
-    fn neighbourhood(&self, before: &'static str) -> Result<(&Neighbours, Parameters), DeviceError> {
+    fn neighbourhood(&self, before: &'static str) -> Result<(&Neighbours, Parameters)> {
         let neighbours = self.neighbours.as_ref().ok_or(DeviceError::TooEarly(before))?;
         Ok((neighbours, self.config.parameters(neighbours.devices)?))
     }
 
-    fn peer(&self, client: ClientIndex, list: &'static str) -> Result<&PublicKeys, DeviceError> {
+    fn peer(&self, client: ClientIndex, list: &'static str) -> Result<&PublicKeys> {
         let peers = &self.neighbours.as_ref().ok_or(DeviceError::TooEarly(list))?.peers;
         let found = peers.binary_search_by_key(&client, |(peer, _)| *peer);
-        found.map(|position| &peers[position].1).map_err(|_| DeviceError::Unexpected { client, list })
+        found.map(|position| &peers[position].1).map_err(|_| DeviceError::Unexpected(client, list))
     }
 
-    fn decrypt_shares(&self, received: &EncryptedShares) -> Result<Vec<HeldShares>, DeviceError> {
+    fn decrypt_shares(&self, received: &EncryptedShares) -> Result<Vec<HeldShares>> {
         let threshold = self.neighbourhood("the encrypted shares")?.1.threshold;
         let (secrets, header) = (Secrets::new(self.seed), self.header());
         let decrypt = |&(client, ref encrypted): &(ClientIndex, [u8; keys::CIPHERTEXT])| {
@@ -299,15 +250,15 @@ impl Device {
             let (self_mask, mask_key) = shares.ok_or(DeviceError::Decryption(client))?;
             Ok(HeldShares { client, self_mask, mask_key })
         };
-        let held: Vec<HeldShares> = received.encrypted.iter().map(decrypt).collect::<Result<_, DeviceError>>()?;
+        let held: Vec<HeldShares> = received.encrypted.iter().map(decrypt).collect::<Result<_>>()?;
         if let Some(twice) = held.windows(2).find(|pair| pair[0].client >= pair[1].client) {
-            return Err(DeviceError::Unexpected { client: twice[1].client, list: "encrypted shares" });
+            return Err(DeviceError::Unexpected(twice[1].client, "encrypted shares"));
         }
         enough("shared", held.len(), threshold)?;
         Ok(held)
     }
 
-    fn masked(&self, held: &[HeldShares], input: &[u32]) -> Result<Vec<u32>, DeviceError> {
+    fn masked(&self, held: &[HeldShares], input: &[u32]) -> Result<Vec<u32>> {
         let mut words = input.to_vec();
         for (key, sign) in self.mask_keys(held)? {
             apply(&key, sign, &mut words);
@@ -316,7 +267,7 @@ impl Device {
     }
 
     /// The key of the self mask, then those of the masks shared with each neighbour; the lower index adds, the higher subtracts.
-    pub(crate) fn mask_keys(&self, held: &[HeldShares]) -> Result<Vec<([u8; 32], Sign)>, DeviceError> {
+    pub(crate) fn mask_keys(&self, held: &[HeldShares]) -> Result<Vec<([u8; 32], Sign)>> {
         let (secrets, header) = (Secrets::new(self.seed), self.header());
         let pair = |held: &HeldShares| {
             let (peer, public) = (held.client, &self.peer(held.client, "encrypted shares")?.masks);
@@ -329,7 +280,7 @@ impl Device {
     }
 
     /// Step 4, where the configuration asks for signatures: signs that it counts in the neighbours whose inputs came.
-    pub fn confirm(&mut self, survivors: &Survivors) -> Result<Confirm, DeviceError> {
+    pub fn confirm(&mut self, survivors: &Survivors) -> Result<Confirm> {
         let Some(identity) = self.identity.clone() else { return Err(DeviceError::Identity) };
         self.accept(survivors)?;
         let header = self.header();
@@ -339,7 +290,7 @@ impl Device {
 
     /// The last step: one share of each neighbour, of the self-mask seed if its input came, of the mask key if not. The list is
     /// stored and no other is ever answered, so never both for one neighbour.
-    pub fn unmask(&mut self, survivors: &Survivors) -> Result<Unmask, DeviceError> {
+    pub fn unmask(&mut self, survivors: &Survivors) -> Result<Unmask> {
         if self.identity.is_some() {
             return Err(DeviceError::Identity);
         }
@@ -348,7 +299,7 @@ impl Device {
     }
 
     /// The last step after [`confirm`](Self::confirm): only when enough neighbours have signed that they count this device in.
-    pub fn unmask_confirmed(&mut self, confirmed: &Confirmations) -> Result<Unmask, DeviceError> {
+    pub fn unmask_confirmed(&mut self, confirmed: &Confirmations) -> Result<Unmask> {
         self.check_recipient(confirmed)?;
         if self.identity.is_none() {
             return Err(DeviceError::Identity);
@@ -371,7 +322,7 @@ impl Device {
     }
 
     /// Accepts the only list of survivors, if it agrees with what this device saw.
-    fn accept(&mut self, survivors: &Survivors) -> Result<(), DeviceError> {
+    fn accept(&mut self, survivors: &Survivors) -> Result<()> {
         self.check_recipient(survivors)?;
         let held = self.held.as_ref().ok_or(DeviceError::TooEarly("the list of survivors"))?;
         if self.survivors.as_ref().is_some_and(|before| before != survivors) {
@@ -388,7 +339,7 @@ impl Device {
         Ok(())
     }
 
-    fn reveal(&self) -> Result<Unmask, DeviceError> {
+    fn reveal(&self) -> Result<Unmask> {
         let (Some(held), Some(survivors)) = (&self.held, &self.survivors) else {
             return Err(DeviceError::TooEarly("unmasking"));
         };
@@ -410,6 +361,6 @@ impl std::fmt::Debug for Device {
     }
 }
 
-fn enough(what: &'static str, found: usize, threshold: u32) -> Result<(), DeviceError> {
-    if found >= threshold as usize { Ok(()) } else { Err(DeviceError::TooFew { what, found, threshold }) }
+fn enough(what: &'static str, found: usize, threshold: u32) -> Result<()> {
+    if found >= threshold as usize { Ok(()) } else { Err(DeviceError::TooFew(what, found, threshold)) }
 }

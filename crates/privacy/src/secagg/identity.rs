@@ -13,14 +13,9 @@ pub type Roster = BTreeSet<IdentityKey>;
 /// Why a text is not a roster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RosterError {
-    /// Not a key.
-    #[error("line {line}: {found:?} is not a public key: expected 64 hexadecimal digits")]
-    Line {
-        /// Which, from 1.
-        line: usize,
-        /// The beginning of the line.
-        found: String,
-    },
+    /// Not a key. Fields: which, from 1; the beginning of the line.
+    #[error("line {0}: {1:?} is not a public key: expected 64 hexadecimal digits")]
+    Line(usize, String),
     /// No key at all.
     #[error("there is no public key in it")]
     Empty,
@@ -35,7 +30,7 @@ pub fn read_roster(text: &str) -> Result<Roster, RosterError> {
     for (line, found) in (1..).zip(text.lines()) {
         let found = found.split('#').next().unwrap_or_default().trim();
         if !found.is_empty() {
-            let wrong = || RosterError::Line { line, found: found.chars().take(80).collect() };
+            let wrong = || RosterError::Line(line, found.chars().take(80).collect());
             roster.insert(read_key(found).ok_or_else(wrong)?);
         }
     }
@@ -101,7 +96,7 @@ mod tests {
         let weak = format!("01{}", "0".repeat(62));
         for wrong in ["ab", &one[1..], &"g".repeat(64), &format!("{one} {two}"), &"é".repeat(32), &weak] {
             let error = read_roster(&format!("{one}\n\n{wrong}\n")).unwrap_err();
-            assert!(matches!(error, RosterError::Line { line: 3, .. }), "{error}");
+            assert!(matches!(error, RosterError::Line(3, _)), "{error}");
         }
     }
 }

@@ -98,7 +98,7 @@ pub trait Message: Sized {
 pub(crate) fn expect_byte(from: &mut Reader<'_>, field: &'static str, expected: u8) -> Result<(), DecodeError> {
     let at = from.at();
     let found = from.byte(field)?;
-    if found == expected { Ok(()) } else { Err(DecodeError::Code { field, at, found }) }
+    if found == expected { Ok(()) } else { Err(DecodeError::Code(field, at, found)) }
 }
 
 /// Part of a message.
@@ -161,7 +161,7 @@ impl<T: Field> Field for Vec<(ClientIndex, T)> {
         let entry = |_| {
             let (at, client) = (from.at(), from.u32(field)?);
             if last.replace(client).is_some_and(|last| last >= client) {
-                return Err(DecodeError::Order { field, at });
+                return Err(DecodeError::Order(field, at));
             }
             Ok((client, T::read(field, from)?))
         };

@@ -54,28 +54,13 @@ pub enum ParametersError {
     /// Too few devices for secrets to be shared.
     #[error("secure aggregation needs at least 3 devices, not {0}")]
     TooFew(u32),
-    /// Not a share.
-    #[error("the {name} share is {value}: must be from 0 to below 1")]
-    Share {
-        /// Which.
-        name: &'static str,
-        /// What it is.
-        value: f64,
-    },
-    /// So many may drop out and collude that no threshold lies between.
-    #[error(
-        "no threshold for {n} devices of which {dropped} may drop out and {colluding} collude, against a {threat_model:?} server"
-    )]
-    None {
-        /// Devices.
-        n: u32,
-        /// May drop out.
-        dropped: u32,
-        /// May collude.
-        colluding: u32,
-        /// What server it was to be safe threat_model.
-        threat_model: ThreatModel,
-    },
+    /// Not a share. Fields: which; what it is.
+    #[error("the {0} share is {1}: must be from 0 to below 1")]
+    Share(&'static str, f64),
+    /// So many may drop out and collude that no threshold lies between. Fields: devices; may drop out; may collude;
+    /// what server it was to be safe threat_model.
+    #[error("no threshold for {0} devices of which {1} may drop out and {2} collude, against a {3:?} server")]
+    None(u32, u32, u32, ThreatModel),
 }
 
 /// How many whole devices a share of them is.
@@ -105,12 +90,12 @@ impl Parameters {
         }
         for (name, value) in [("drop-out", dropout), ("colluding", colluding)] {
             if !(0.0..1.0).contains(&value) {
-                return Err(ParametersError::Share { name, value });
+                return Err(ParametersError::Share(name, value));
             }
         }
         let cohort = Cohort { n, dropped: devices_in(dropout, n), colluding: devices_in(colluding, n), threat_model };
         let Cohort { dropped, colluding, .. } = cohort;
-        let none = ParametersError::None { n, dropped, colluding, threat_model };
+        let none = ParametersError::None(n, dropped, colluding, threat_model);
         degrees(n).find_map(|k| cohort.with(k)).ok_or(none)
     }
 
@@ -239,9 +224,9 @@ mod tests {
     #[test]
     fn rejects_impossible_shares() {
         assert_eq!(Parameters::choose(2, 0.0, 0.0, None), Err(ParametersError::TooFew(2)));
-        assert!(matches!(Parameters::choose(9, 1.0, 0.0, None), Err(ParametersError::Share { name: "drop-out", .. })));
-        assert!(matches!(Parameters::choose(9, 0.0, f64::NAN, None), Err(ParametersError::Share { .. })));
-        assert!(matches!(Parameters::choose(100, 0.6, 0.5, None), Err(ParametersError::None { .. })));
+        assert!(matches!(Parameters::choose(9, 1.0, 0.0, None), Err(ParametersError::Share("drop-out", _))));
+        assert!(matches!(Parameters::choose(9, 0.0, f64::NAN, None), Err(ParametersError::Share(..))));
+        assert!(matches!(Parameters::choose(100, 0.6, 0.5, None), Err(ParametersError::None(..))));
     }
 
     proptest! {

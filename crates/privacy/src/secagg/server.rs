@@ -115,7 +115,7 @@ impl Server {
     /// Receives a message of this step from the device that the transport authenticated as this client.
     pub fn receive(&mut self, client: ClientIndex, bytes: &[u8]) -> Result<Receipt, RejectedMessage> {
         if !self.is_participant(client) || self.aborted.is_some() {
-            return Err(RejectedMessage::NotParticipating { client, step: self.step });
+            return Err(RejectedMessage::NotParticipating(client, self.step));
         }
         match self.step {
             Step::Advertise => self.advertise(self.decode(client, bytes)?),
@@ -123,14 +123,14 @@ impl Server {
             Step::Mask => self.mask(&self.decode(client, bytes)?),
             Step::Confirm => self.confirm(self.decode(client, bytes)?),
             Step::Unmask => self.unmask(self.decode(client, bytes)?),
-            Step::Done => Err(RejectedMessage::NotParticipating { client, step: self.step }),
+            Step::Done => Err(RejectedMessage::NotParticipating(client, self.step)),
         }
     }
 
     fn decode<M: Message>(&self, client: ClientIndex, bytes: &[u8]) -> Result<M, RejectedMessage> {
-        let message = M::decode(bytes).map_err(|why| RejectedMessage::Malformed { step: self.step, why })?;
+        let message = M::decode(bytes).map_err(|why| RejectedMessage::Malformed(self.step, why))?;
         let (found, expected) = (message.header(), Header::new(&self.config, client));
-        if found == expected { Ok(message) } else { Err(RejectedMessage::WrongSender { found, client, expected }) }
+        if found == expected { Ok(message) } else { Err(RejectedMessage::WrongSender(found, client, expected)) }
     }
 
     fn advertise(&mut self, message: Advertise) -> Result<Receipt, RejectedMessage> {
@@ -154,7 +154,7 @@ impl Server {
     fn check_identity(&self, client: ClientIndex, keys: &PublicKeys) -> Result<(), RejectedMessage> {
         let Some((identity, signature)) = &keys.signed else { return Ok(()) };
         if !signed(identity, &keys::keys_text(&self.config, client, keys), signature) {
-            return Err(RejectedMessage::Signature { client, list: "keys" });
+            return Err(RejectedMessage::Signature(client, "keys"));
         }
         match self.owners.get(identity) {
             Some(owner) if *owner != client => Err(RejectedMessage::DuplicateIdentity(client)),
@@ -165,7 +165,7 @@ impl Server {
     fn share(&mut self, message: Shares) -> Result<Receipt, RejectedMessage> {
         let client = message.header.client;
         if !message.encrypted.iter().map(|(to, _)| to).eq(self.neighbours(client)) {
-            return Err(RejectedMessage::List { client, list: "encrypted shares" });
+            return Err(RejectedMessage::List(client, "encrypted shares"));
         }
         put(&mut self.shares, client, message, self.step)
     }
@@ -173,7 +173,7 @@ impl Server {
     fn mask(&mut self, message: &Masked) -> Result<Receipt, RejectedMessage> {
         let (client, found, expected) = (message.header.client, message.words.len(), self.config.length);
         if found != expected as usize {
-            return Err(RejectedMessage::Length { client, found, expected });
+            return Err(RejectedMessage::Length(client, found, expected));
         }
         let received = put(&mut self.masked, client, digest(&message.words), self.step)?;
         if received == Receipt::New {
@@ -186,14 +186,14 @@ impl Server {
         let client = message.header.client;
         let about = self.neighbours_in(client, &self.masked);
         if !message.signatures.iter().map(|(about, _)| about).eq(&about) {
-            return Err(RejectedMessage::List { client, list: "confirmations" });
+            return Err(RejectedMessage::List(client, "confirmations"));
         }
         let (header, by) = (message.header, self.keys.get(&client).and_then(|keys| keys.signed));
         let own = |(about, signature): &(ClientIndex, [u8; 64])| {
             by.is_some_and(|(by, _)| signed(&by, &keys::included_text(&header, client, *about), signature))
         };
         if !message.signatures.iter().all(own) {
-            return Err(RejectedMessage::Signature { client, list: "confirmations" });
+            return Err(RejectedMessage::Signature(client, "confirmations"));
         }
         put(&mut self.confirmed, client, message, self.step)
     }
@@ -205,7 +205,7 @@ impl Server {
             matches!(share, RevealedShare::SelfMask(_)) == self.masked.contains_key(of)
         };
         if !message.shares.iter().map(|(of, _)| of).eq(&of) || !message.shares.iter().all(fitting) {
-            return Err(RejectedMessage::List { client, list: "shares" });
+            return Err(RejectedMessage::List(client, "shares"));
         }
         put(&mut self.unmasked, client, message, self.step)
     }
@@ -257,7 +257,7 @@ impl Server {
 
     fn build_graph(&mut self) -> Result<Step, AbortReason> {
         let clients: Vec<ClientIndex> = self.keys.keys().copied().collect();
-        let error = |why| AbortReason::Config { step: Step::Advertise, why };
+        let error = |why| AbortReason::Config(Step::Advertise, why);
         let parameters = self.config.parameters(clients.len() as u32).map_err(error)?;
         self.graph = Some(Graph::new(&clients, &parameters, SecureRng::new(self.seed).stream("secagg ring", 0)));
         self.parameters = Some(parameters);
@@ -275,7 +275,7 @@ impl Server {
         let poor = whose.keys().map(|&client| (client, count(client))).find(|(_, left)| *left < threshold as usize);
         // With nobody in `whose` no neighbourhood is too small, but there is no sum either.
         match poor.or(left.is_empty().then_some((0, 0))) {
-            Some((client, left)) => Err(AbortReason::TooFew { step: self.step, client, left, threshold }),
+            Some((client, left)) => Err(AbortReason::TooFew(self.step, client, left, threshold)),
             None => Ok(()),
         }
     }
@@ -358,7 +358,7 @@ fn put<T: PartialEq>(
 ) -> Result<Receipt, RejectedMessage> {
     match into.get(&client) {
         Some(before) if *before == message => Ok(Receipt::Duplicate),
-        Some(_) => Err(RejectedMessage::Changed { client, step }),
+        Some(_) => Err(RejectedMessage::Changed(client, step)),
         None => {
             into.insert(client, message);
             Ok(Receipt::New)

@@ -32,100 +32,49 @@ pub enum Receipt {
 /// Why a message is rejected; the round goes on.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RejectedMessage {
-    /// Bytes that are not a message of this step.
-    #[error("not a message of the step {step:?}: {why}")]
-    Malformed {
-        /// What the server is waiting for.
-        step: Step,
-        /// What is wrong.
-        why: Malformed,
-    },
-    /// For another federation or round, or in another device's name.
-    #[error("a message of {found:?} from client {client} of {expected:?}")]
-    WrongSender {
-        /// Its header.
-        found: Header,
-        /// Who sent it.
-        client: ClientIndex,
-        /// Which round this is.
-        expected: Header,
-    },
-    /// From a device that is not, or no longer, in this step.
-    #[error("client {client} is not in the step {step:?}")]
-    NotParticipating {
-        /// Who.
-        client: ClientIndex,
-        /// Where.
-        step: Step,
-    },
-    /// Another message after the first.
-    #[error("client {client} sent another message before in the step {step:?}")]
-    Changed {
-        /// Who.
-        client: ClientIndex,
-        /// Where.
-        step: Step,
-    },
+    /// Bytes that are not a message of this step. Fields: what the server is waiting for; what is wrong.
+    #[error("not a message of the step {0:?}: {1}")]
+    Malformed(Step, Malformed),
+    /// For another federation or round, or in another device's name. Fields: its header; who sent it; which round this
+    /// is.
+    #[error("a message of {0:?} from client {1} of {2:?}")]
+    WrongSender(Header, ClientIndex, Header),
+    /// From a device that is not, or no longer, in this step. Fields: who; where.
+    #[error("client {0} is not in the step {1:?}")]
+    NotParticipating(ClientIndex, Step),
+    /// Another message after the first. Fields: who; where.
+    #[error("client {0} sent another message before in the step {1:?}")]
+    Changed(ClientIndex, Step),
     /// A key that another device advertised.
     #[error("client {0} advertises a key of another device")]
     Key(ClientIndex),
     /// Signed keys where none are asked for, or the reverse.
     #[error("the keys of client {0} are signed although the configuration asks for none, or the reverse")]
     Identity(ClientIndex),
-    /// Keys or confirmations that the device's identity has not signed.
-    #[error("client {client}: its identity did not sign its {list}")]
-    Signature {
-        /// Who.
-        client: ClientIndex,
-        /// Of what.
-        list: &'static str,
-    },
+    /// Keys or confirmations that the device's identity has not signed. Fields: who; of what.
+    #[error("client {0}: its identity did not sign its {1}")]
+    Signature(ClientIndex, &'static str),
     /// One identity for two clients.
     #[error("the identity of client {0} is also another client's")]
     DuplicateIdentity(ClientIndex),
-    /// A list that is not of exactly the expected devices, in order.
-    #[error("client {client}: its {list} are not those of the expected devices")]
-    List {
-        /// Who.
-        client: ClientIndex,
-        /// Which list.
-        list: &'static str,
-    },
-    /// An input of the wrong length.
-    #[error("client {client}: {found} values, but the configuration says {expected}")]
-    Length {
-        /// Who.
-        client: ClientIndex,
-        /// How many there are.
-        found: usize,
-        /// How many there must be.
-        expected: u32,
-    },
+    /// A list that is not of exactly the expected devices, in order. Fields: who; which list.
+    #[error("client {0}: its {1} are not those of the expected devices")]
+    List(ClientIndex, &'static str),
+    /// An input of the wrong length. Fields: who; how many there are; how many there must be.
+    #[error("client {0}: {1} values, but the configuration says {2}")]
+    Length(ClientIndex, usize, u32),
 }
 
 /// Why a round ends without a sum. No input is revealed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AbortReason {
-    /// Too few devices advertised, or no parameters for so many.
-    #[error("after the step {step:?}: {why}")]
-    Config {
-        /// Which step was closed.
-        step: Step,
-        /// What is wrong.
-        why: ConfigError,
-    },
-    /// A device has too few neighbours left.
-    #[error("after the step {step:?}, {left} neighbours of client {client} are left, but {threshold} are needed")]
-    TooFew {
-        /// Which step was closed.
-        step: Step,
-        /// Whose neighbourhood.
-        client: ClientIndex,
-        /// How many are left.
-        left: usize,
-        /// The threshold.
-        threshold: u32,
-    },
+    /// Too few devices advertised, or no parameters for so many. Fields: which step was closed; what is wrong.
+    #[error("after the step {0:?}: {1}")]
+    Config(Step, ConfigError),
+    /// A device has too few neighbours left. Fields: which step was closed; whose neighbourhood; how many are left; the
+    /// threshold.
+    #[error("after the step {0:?}, {2} neighbours of client {1} are left, but {3} are needed")]
+    TooFew(Step, ClientIndex, usize, u32),
     /// Shares that do not reconstruct the secret that its owner committed to.
     #[error("the shares of client {0} do not reconstruct its secret: some are false")]
     Shares(ClientIndex),

@@ -38,7 +38,7 @@ fn mask_key(server: &Server, client: ClientIndex) -> Result<StaticSecret, AbortR
 fn recover(server: &Server, client: ClientIndex, fits: impl Fn(&[u8; 32]) -> bool) -> Result<[u8; 32], AbortReason> {
     let (shares, threshold) = (shares_of(server, client), server.threshold());
     if shares.len() < threshold as usize {
-        return Err(AbortReason::TooFew { step: Step::Unmask, client, left: shares.len(), threshold });
+        return Err(AbortReason::TooFew(Step::Unmask, client, shares.len(), threshold));
     }
     shamir::recover(&shares, threshold as usize, fits).ok_or(AbortReason::Shares(client))
 }

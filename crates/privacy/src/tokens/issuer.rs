@@ -45,7 +45,7 @@ impl Issuer {
     /// If it is of another round, or forged.
     pub fn check(&self, token: &Token) -> Result<(), TokenError> {
         if token.scope != self.scope {
-            return Err(TokenError::WrongScope { found: token.scope, expected: self.scope });
+            return Err(TokenError::WrongScope(token.scope, self.scope));
         }
         let input = self.scope.input(&token.nonce);
         let expected = voprf::finalize(&input, &(self.secret * voprf::to_element(&input)));

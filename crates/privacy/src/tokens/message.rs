@@ -11,39 +11,21 @@ pub(super) const NONCE: usize = 32;
 /// Why a token was not obtained or not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Bytes of another length.
-    #[error("{what} has {found} bytes instead of {expected}")]
-    Length {
-        /// Of what.
-        what: &'static str,
-        /// How many there are.
-        found: usize,
-        /// How many there should be.
-        expected: usize,
-    },
-    /// Bytes that encode no element of the group, or its identity.
-    #[error("{what} is not an element of the group")]
-    Element {
-        /// Of which message.
-        what: &'static str,
-    },
-    /// Bytes that encode no scalar.
-    #[error("{what} is not a number below the order of the group")]
-    Scalar {
-        /// Which.
-        what: &'static str,
-    },
+    /// Bytes of another length. Fields: of what; how many there are; how many there should be.
+    #[error("{0} has {1} bytes instead of {2}")]
+    Length(&'static str, usize, usize),
+    /// Bytes that encode no element of the group, or its identity. Fields: of which message.
+    #[error("{0} is not an element of the group")]
+    Element(&'static str),
+    /// Bytes that encode no scalar. Fields: which.
+    #[error("{0} is not a number below the order of the group")]
+    Scalar(&'static str),
     /// The server did not use the key that is in the round's terms; the device should not go on.
     #[error("the token was not made with the key that the round's terms name")]
     WrongKey,
-    /// A token of another federation or round.
-    #[error("the token is for {} of {}, not for {} of {}", found.round, found.federation, expected.round, expected.federation)]
-    WrongScope {
-        /// What the token is for.
-        found: Scope,
-        /// What it should be for.
-        expected: Scope,
-    },
+    /// A token of another federation or round. Fields: what the token is for; what it should be for.
+    #[error("the token is for {} of {}, not for {} of {}", .0.round, .0.federation, .1.round, .1.federation)]
+    WrongScope(Scope, Scope),
     /// Not a token of this issuer, or changed.
     #[error("the token was not issued for this round")]
     Forged,
@@ -193,13 +175,13 @@ impl Token {
 }
 
 fn exact<const N: usize>(what: &'static str, bytes: &[u8]) -> Result<[u8; N], TokenError> {
-    bytes.try_into().map_err(|_| TokenError::Length { what, found: bytes.len(), expected: N })
+    bytes.try_into().map_err(|_| TokenError::Length(what, bytes.len(), N))
 }
 
 fn element(what: &'static str, bytes: [u8; ELEMENT]) -> Result<RistrettoPoint, TokenError> {
-    voprf::element(&bytes).ok_or(TokenError::Element { what })
+    voprf::element(&bytes).ok_or(TokenError::Element(what))
 }
 
 fn scalar(what: &'static str, bytes: &[u8]) -> Result<Scalar, TokenError> {
-    Option::from(Scalar::from_canonical_bytes(exact(what, bytes)?)).ok_or(TokenError::Scalar { what })
+    Option::from(Scalar::from_canonical_bytes(exact(what, bytes)?)).ok_or(TokenError::Scalar(what))
 }

@@ -34,7 +34,7 @@ pub fn anonymous_key(terms: &PrivacyTerms) -> Result<Option<PublicKey>, PrivacyE
     let text = layer.settings.get(KEY).cloned().unwrap_or_default();
     let key = from_hex(&text).and_then(|bytes| PublicKey::from_bytes(&bytes).ok());
     let expected = "64 hexadecimal digits of an element of the group";
-    key.map(Some).ok_or(PrivacyError::Setting { layer: ANONYMOUS, key: KEY, found: text, expected })
+    key.map(Some).ok_or(PrivacyError::Setting(ANONYMOUS, KEY, text, expected))
 }
 
 #[cfg(test)]

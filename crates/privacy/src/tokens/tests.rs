@@ -156,6 +156,6 @@ fn rejects_malformed_messages() {
             .starts_with("the challenge of the proof is not a number")
     );
     answer[32..].fill(0);
-    assert!(matches!(TokenResponse::from_bytes(&answer), Err(TokenError::Element { .. })));
+    assert!(matches!(TokenResponse::from_bytes(&answer), Err(TokenError::Element(..))));
     assert_eq!(message(Token::from_bytes(&[0; 111]).unwrap_err()), "the token has 111 bytes instead of 112");
 }

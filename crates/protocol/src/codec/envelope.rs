@@ -1,7 +1,7 @@
 //! The frame around every message.
 
 use super::primitives::Reader;
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Result};
 use crate::limits;
 
 const MAGIC: [u8; 4] = *b"SOTV";
@@ -34,16 +34,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 8] = [
-        Kind::Update,
-        Kind::Model,
-        Kind::Difference,
-        Kind::Terms,
-        Kind::Refusal,
-        Kind::LedgerEntry,
-        Kind::LedgerSummary,
-        Kind::Quantized,
-    ];
+    const ALL: [Kind; 8] = {
+        use Kind::*;
+        [Update, Model, Difference, Terms, Refusal, LedgerEntry, LedgerSummary, Quantized]
+    };
 
     /// The version of this kind of message that this build reads and writes.
     pub fn version(self) -> u8 {
@@ -71,37 +65,37 @@ pub(crate) fn seal(kind: Kind, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8
 }
 
 /// Checks an envelope that may be followed by others and gives kind, payload and the message's whole length.
-pub(crate) fn next(bytes: &[u8]) -> Result<(Kind, &[u8], usize), DecodeError> {
+pub(crate) fn next(bytes: &[u8]) -> Result<(Kind, &[u8], usize)> {
     let mut head = Reader::new(bytes);
     let found = head.array("magic")?;
     if found != MAGIC {
-        return Err(DecodeError::Magic { found });
+        return Err(DecodeError::Magic(found));
     }
     let version = head.byte("version")?;
     let kind = head.code("kind", |code| Kind::ALL.into_iter().find(|&kind| kind as u8 == code))?;
     if version != kind.version() {
-        return Err(DecodeError::Version { found: version, spoken: kind.version() });
+        return Err(DecodeError::Version(version, kind.version()));
     }
     let at = head.at();
     let stated = u64::from(head.u32("length")?);
     let most = limits::MESSAGE_BYTES - ENVELOPE_BYTES;
     if stated > most {
-        return Err(DecodeError::Limit { field: "length", at, found: stated, most });
+        return Err(DecodeError::Limit("length", at, stated, most));
     }
     let payload = head.bytes("payload", stated)?;
     let computed = crc32fast::hash(&bytes[..head.at()]);
     let stated = head.u32("checksum")?;
     if stated != computed {
-        return Err(DecodeError::Checksum { stated, computed });
+        return Err(DecodeError::Checksum(stated, computed));
     }
     Ok((kind, payload, head.at()))
 }
 
-fn whole(bytes: &[u8]) -> Result<(Kind, &[u8]), DecodeError> {
+fn whole(bytes: &[u8]) -> Result<(Kind, &[u8])> {
     let (kind, payload, length) = next(bytes)?;
     if length != bytes.len() {
         let found = bytes.len() as u64 - ENVELOPE_BYTES;
-        return Err(DecodeError::Length { stated: payload.len() as u64, found });
+        return Err(DecodeError::Length(payload.len() as u64, found));
     }
     Ok((kind, payload))
 }
@@ -110,15 +104,15 @@ fn whole(bytes: &[u8]) -> Result<(Kind, &[u8]), DecodeError> {
 ///
 /// # Errors
 /// If it is not a message of a version that this build reads, or was damaged.
-pub fn kind_of(bytes: &[u8]) -> Result<Kind, DecodeError> {
+pub fn kind_of(bytes: &[u8]) -> Result<Kind> {
     Ok(whole(bytes)?.0)
 }
 
 /// The payload of one whole message of the kind expected.
-pub(crate) fn open(bytes: &[u8], expected: Kind) -> Result<Reader<'_>, DecodeError> {
+pub(crate) fn open(bytes: &[u8], expected: Kind) -> Result<Reader<'_>> {
     let (kind, payload) = whole(bytes)?;
     if kind != expected {
-        return Err(DecodeError::Kind { found: kind as u8, expected: expected as u8 });
+        return Err(DecodeError::Kind(kind as u8, expected as u8));
     }
     Ok(Reader::new(payload))
 }

@@ -4,7 +4,7 @@ use super::envelope::{ENVELOPE_BYTES, Kind, open, seal};
 use super::primitives::{Reader, number_bytes, write_number, write_text};
 use super::update::check_layout;
 use crate::difference::{Difference, DifferenceKind};
-use crate::error::{DecodeError, ModelError, ValueError};
+use crate::error::{DecodeError, ModelError, Result, ValueError};
 use crate::parameters::{Keyed, Layout, Parameters, Shape, SharedModel, Table};
 use crate::rows::{self, Rows};
 use crate::{FederationId, ModelVersion, ValueEncoding, limits};
@@ -17,7 +17,7 @@ pub(crate) fn write_shape(shape: &Shape, out: &mut Vec<u8>) {
     out.push(shape.keyed as u8);
 }
 
-fn read_shape(from: &mut Reader<'_>) -> Result<Shape, DecodeError> {
+fn read_shape(from: &mut Reader<'_>) -> Result<Shape> {
     let name = from.name("table's name")?;
     let rows = from.number_to("rows", limits::ROWS)? as u32;
     let cols = from.number_to("cols", limits::COLS)? as u32;
@@ -68,7 +68,7 @@ pub fn encode_model(model: &SharedModel, encoding: ValueEncoding, out: &mut Vec<
 
 fn check_size(found: u64) -> Result<(), ModelError> {
     let most = limits::MESSAGE_BYTES;
-    let wrong = || ModelError::Limit { table: String::new(), field: "message bytes", found, most };
+    let wrong = || ModelError::Limit(String::new(), "message bytes", found, most);
     if found > most { Err(wrong()) } else { Ok(()) }
 }
 
@@ -76,7 +76,7 @@ fn check_size(found: u64) -> Result<(), ModelError> {
 ///
 /// # Errors
 /// Says what is wrong and where.
-pub fn decode_model(bytes: &[u8]) -> Result<SharedModel, DecodeError> {
+pub fn decode_model(bytes: &[u8]) -> Result<SharedModel> {
     let mut from = open(bytes, Kind::Model)?;
     let federation = FederationId(from.number("federation")?);
     let version = ModelVersion(from.number("version")?);
@@ -87,7 +87,7 @@ pub fn decode_model(bytes: &[u8]) -> Result<SharedModel, DecodeError> {
     Ok(SharedModel { federation, version, parameters })
 }
 
-fn read_table(from: &mut Reader<'_>, encoding: ValueEncoding) -> Result<Table, DecodeError> {
+fn read_table(from: &mut Reader<'_>, encoding: ValueEncoding) -> Result<Table> {
     let shape = read_shape(from)?;
     let content = |error: ModelError| DecodeError::Content(error.to_string());
     shape.check().map_err(content)?;
@@ -127,7 +127,7 @@ pub fn encode_difference(difference: &Difference, out: &mut Vec<u8>) -> Result<(
 ///
 /// # Errors
 /// Says what is wrong and where.
-pub fn decode_difference(bytes: &[u8], layout: &Layout) -> Result<Difference, DecodeError> {
+pub fn decode_difference(bytes: &[u8], layout: &Layout) -> Result<Difference> {
     let mut from = open(bytes, Kind::Difference)?;
     let federation = FederationId(from.number("federation")?);
     let base = ModelVersion(from.number("base")?);
@@ -147,7 +147,7 @@ pub fn decode_difference(bytes: &[u8], layout: &Layout) -> Result<Difference, De
 ///
 /// # Errors
 /// If the bytes are wrong or made for another version or content; the model is unchanged then.
-pub fn apply_difference(bytes: &[u8], held: &mut SharedModel) -> Result<(), DecodeError> {
+pub fn apply_difference(bytes: &[u8], held: &mut SharedModel) -> Result<()> {
     let difference = decode_difference(bytes, &held.parameters.layout())?;
     difference.apply(held).map_err(|error| DecodeError::Content(error.to_string()))
 }

@@ -1,6 +1,6 @@
 //! Reading and writing the smallest pieces: bytes, variable-length numbers, texts.
 
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Result};
 use crate::limits;
 use sottovoce_core::{SimdKernel, simd_dispatch};
 
@@ -32,10 +32,10 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If there are fewer.
-    pub fn bytes(&mut self, field: &'static str, count: u64) -> Result<&'a [u8], DecodeError> {
+    pub fn bytes(&mut self, field: &'static str, count: u64) -> Result<&'a [u8]> {
         let (at, left) = (self.at, self.left());
         if count > left as u64 {
-            return Err(DecodeError::Truncated { field, at, needed: count, left });
+            return Err(DecodeError::Truncated(field, at, count, left));
         }
         self.at += count as usize;
         Ok(&self.all[at..self.at])
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If there are fewer.
-    pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
+    pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N]> {
         let mut array = [0; N];
         array.copy_from_slice(self.bytes(field, N as u64)?);
         Ok(array)
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If there is none.
-    pub fn byte(&mut self, field: &'static str) -> Result<u8, DecodeError> {
+    pub fn byte(&mut self, field: &'static str) -> Result<u8> {
         Ok(self.array::<1>(field)?[0])
     }
 
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If there are fewer.
-    pub fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+    pub fn u32(&mut self, field: &'static str) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array(field)?))
     }
 
@@ -71,22 +71,22 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If there are fewer.
-    pub fn u64(&mut self, field: &'static str) -> Result<u64, DecodeError> {
+    pub fn u64(&mut self, field: &'static str) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array(field)?))
     }
 
     /// A finite f64.
-    pub(crate) fn f64(&mut self, field: &'static str) -> Result<f64, DecodeError> {
+    pub(crate) fn f64(&mut self, field: &'static str) -> Result<f64> {
         let at = self.at;
         let value = f64::from_bits(self.u64(field)?);
-        if value.is_finite() { Ok(value) } else { Err(DecodeError::Value { field, at }) }
+        if value.is_finite() { Ok(value) } else { Err(DecodeError::Value(field, at)) }
     }
 
     /// A byte of 0 or 1.
     ///
     /// # Errors
     /// If it is another.
-    pub fn flag(&mut self, field: &'static str) -> Result<bool, DecodeError> {
+    pub fn flag(&mut self, field: &'static str) -> Result<bool> {
         self.code(field, |code| (code < 2).then_some(code == 1))
     }
 
@@ -94,22 +94,22 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If there are more than `most`, or fewer bytes than that many entries take.
-    pub fn count(&mut self, field: &'static str, most: usize, size: usize) -> Result<usize, DecodeError> {
+    pub fn count(&mut self, field: &'static str, most: usize, size: usize) -> Result<usize> {
         let at = self.at;
         let (found, most) = (u64::from(self.u32(field)?), most as u64);
         if found > most {
-            return Err(DecodeError::Limit { field, at, found, most });
+            return Err(DecodeError::Limit(field, at, found, most));
         }
         let (at, needed, left) = (self.at, found * size as u64, self.left());
         if needed > left as u64 {
-            return Err(DecodeError::Truncated { field, at, needed, left });
+            return Err(DecodeError::Truncated(field, at, needed, left));
         }
         Ok(found as usize)
     }
 
     /// LEB128, in its shortest form only.
     #[inline]
-    pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, DecodeError> {
+    pub(crate) fn number(&mut self, field: &'static str) -> Result<u64> {
         match self.all.get(self.at) {
             Some(&byte) if byte < 0x80 => {
                 self.at += 1;
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn long_number(&mut self, field: &'static str) -> Result<u64, DecodeError> {
+    fn long_number(&mut self, field: &'static str) -> Result<u64> {
         let at = self.at;
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -128,33 +128,33 @@ impl<'a> Reader<'a> {
             if byte < 0x80 {
                 let overlong = byte == 0 && shift > 0;
                 let overflow = shift == 63 && byte > 1;
-                return if overlong || overflow { Err(DecodeError::Number { field, at }) } else { Ok(value) };
+                return if overlong || overflow { Err(DecodeError::Number(field, at)) } else { Ok(value) };
             }
         }
-        Err(DecodeError::Number { field, at })
+        Err(DecodeError::Number(field, at))
     }
 
     /// A number of at most `most`.
     #[inline]
-    pub(crate) fn number_to(&mut self, field: &'static str, most: u64) -> Result<u64, DecodeError> {
+    pub(crate) fn number_to(&mut self, field: &'static str, most: u64) -> Result<u64> {
         let at = self.at;
         let found = self.number(field)?;
-        if found > most { Err(DecodeError::Limit { field, at, found, most }) } else { Ok(found) }
+        if found > most { Err(DecodeError::Limit(field, at, found, most)) } else { Ok(found) }
     }
 
     /// A number that fits 32 bits.
-    pub(crate) fn number_u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+    pub(crate) fn number_u32(&mut self, field: &'static str) -> Result<u32> {
         self.number_to(field, u32::MAX.into()).map(|number| number as u32)
     }
 
     /// A text of at most `most` bytes.
-    pub(crate) fn text(&mut self, field: &'static str, most: u64) -> Result<&'a str, DecodeError> {
+    pub(crate) fn text(&mut self, field: &'static str, most: u64) -> Result<&'a str> {
         let length = self.number_to(field, most)?;
         let at = self.at;
-        std::str::from_utf8(self.bytes(field, length)?).map_err(|_| DecodeError::Text { field, at })
+        std::str::from_utf8(self.bytes(field, length)?).map_err(|_| DecodeError::Text(field, at))
     }
 
-    pub(crate) fn name(&mut self, field: &'static str) -> Result<String, DecodeError> {
+    pub(crate) fn name(&mut self, field: &'static str) -> Result<String> {
         self.text(field, limits::NAME_BYTES).map(str::to_owned)
     }
 
@@ -163,24 +163,24 @@ impl<'a> Reader<'a> {
         &mut self,
         field: &'static str,
         most: u64,
-        mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>,
-    ) -> Result<Vec<T>, DecodeError> {
+        mut read: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
         let count = self.number_to(field, most)?;
         (0..count).map(|_| read(self)).collect()
     }
 
     /// A code that `known` understands.
-    pub(crate) fn code<T>(&mut self, field: &'static str, known: impl Fn(u8) -> Option<T>) -> Result<T, DecodeError> {
+    pub(crate) fn code<T>(&mut self, field: &'static str, known: impl Fn(u8) -> Option<T>) -> Result<T> {
         let at = self.at;
         let found = self.byte(field)?;
-        known(found).ok_or(DecodeError::Code { field, at, found })
+        known(found).ok_or(DecodeError::Code(field, at, found))
     }
 
     /// That nothing follows.
     ///
     /// # Errors
     /// With the number of bytes that do.
-    pub fn end(self) -> Result<(), DecodeError> {
+    pub fn end(self) -> Result<()> {
         match self.left() {
             0 => Ok(()),
             bytes => Err(DecodeError::Trailing(bytes)),
@@ -251,14 +251,14 @@ pub(crate) fn read_ascending(
     count: u64,
     end: u64,
     into: &mut Vec<u32>,
-) -> Result<(), DecodeError> {
+) -> Result<()> {
     let mut next = 0;
     for _ in 0..count {
         let at = from.at();
         let gap = from.number(field)?;
         let found = gap.saturating_add(next);
         if found >= end {
-            return Err(DecodeError::Limit { field, at, found, most: end.saturating_sub(1) });
+            return Err(DecodeError::Limit(field, at, found, end.saturating_sub(1)));
         }
         into.push(found as u32);
         next = found + 1;
@@ -289,10 +289,10 @@ mod tests {
         let read = |bytes: &[u8]| Reader::new(bytes).number("n");
         assert_eq!(read(&[0x80, 0x01]), Ok(128));
         assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]), Ok(u64::MAX));
-        let wrong = Err(DecodeError::Number { field: "n", at: 0 });
+        let wrong = Err(DecodeError::Number("n", 0));
         assert_eq!(read(&[0x80, 0x00]), wrong);
         assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]), wrong);
         assert_eq!(read(&[0xff; 11]), wrong);
-        assert_eq!(read(&[0x80]), Err(DecodeError::Truncated { field: "n", at: 1, needed: 1, left: 0 }));
+        assert_eq!(read(&[0x80]), Err(DecodeError::Truncated("n", 1, 1, 0)));
     }
 }

@@ -3,7 +3,7 @@
 use super::envelope::{Kind, open, seal};
 use super::primitives::{number_bytes, write_number};
 use super::update::{address_bytes, read_address, write_address};
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Result};
 use crate::{Disclosed, FederationId, RoundId, limits};
 
 /// A quantised update as it came in: only its length is checked.
@@ -35,7 +35,7 @@ pub fn quantized_bytes(federation: FederationId, round: RoundId, words: usize) -
 ///
 /// # Errors
 /// Says what is wrong and where.
-pub fn decode_quantized(bytes: &[u8], layout: u32, expected: usize) -> Result<QuantizedUpdate, DecodeError> {
+pub fn decode_quantized(bytes: &[u8], layout: u32, expected: usize) -> Result<QuantizedUpdate> {
     let mut from = open(bytes, Kind::Quantized)?;
     let (federation, round) = read_address(&mut from, layout)?;
     let found = from.number_to("words", limits::MESSAGE_BYTES / 4)?;
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(found, QuantizedUpdate { federation: FederationId(7), round: RoundId(300), words: words.to_vec() });
         let error = decode_quantized(&bytes, layout, 5).unwrap_err().to_string();
         assert!(error.contains("4 words, expected 5"), "{error}");
-        assert!(matches!(decode_quantized(&bytes, layout ^ 1, 4), Err(DecodeError::Layout { .. })));
+        assert!(matches!(decode_quantized(&bytes, layout ^ 1, 4), Err(DecodeError::Layout(..))));
         for length in 0..bytes.len() {
             assert!(decode_quantized(&bytes[..length], layout, 4).is_err(), "{length}");
         }

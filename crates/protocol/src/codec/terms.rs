@@ -2,7 +2,7 @@
 
 use super::envelope::{Kind, open, seal};
 use super::primitives::{Reader, write_number, write_text};
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Result};
 use crate::terms::{
     CriterionRequest, ModelSpec, PrivacyLayer, PrivacyTerms, Refusal, RoundTerms, Settings, TermsDraft,
 };
@@ -43,7 +43,7 @@ fn write_named(name: &str, settings: &Settings, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// Says what is wrong and where.
-pub fn decode_terms(bytes: &[u8]) -> Result<RoundTerms, DecodeError> {
+pub fn decode_terms(bytes: &[u8]) -> Result<RoundTerms> {
     let mut from = open(bytes, Kind::Terms)?;
     // Fields are read in the order in which they are written here.
     let terms = TermsDraft {
@@ -70,14 +70,14 @@ pub fn decode_terms(bytes: &[u8]) -> Result<RoundTerms, DecodeError> {
     RoundTerms::freeze(terms).map_err(|error| DecodeError::Content(error.to_string()))
 }
 
-fn read_named(from: &mut Reader<'_>) -> Result<(String, Settings), DecodeError> {
+fn read_named(from: &mut Reader<'_>) -> Result<(String, Settings)> {
     let name = from.name("name")?;
     let mut last = None;
     let settings = from.list("settings", limits::SETTINGS, |from| {
         let at = from.at();
         let key = from.name("setting's name")?;
         if last.as_ref().is_some_and(|last| *last >= key) {
-            return Err(DecodeError::Order { field: "setting's name", at });
+            return Err(DecodeError::Order("setting's name", at));
         }
         last = Some(key.clone());
         Ok((key, from.text("setting's value", limits::TEXT_BYTES)?.to_owned()))
@@ -104,12 +104,12 @@ fn write_reason(refusal: &Refusal, out: &mut Vec<u8>) {
         Refusal::NoReason => (0, None),
         Refusal::Paused => (1, None),
         Refusal::Withdrawn => (2, None),
-        Refusal::CohortTooSmall { least } => return number(3, *least),
-        Refusal::LayerMissing { layer } => (4, Some(layer)),
-        Refusal::UnknownModel { name } => (5, Some(name)),
-        Refusal::DeadlineTooShort { needed } => return number(6, *needed),
+        Refusal::CohortTooSmall(least) => return number(3, *least),
+        Refusal::LayerMissing(layer) => (4, Some(layer)),
+        Refusal::UnknownModel(name) => (5, Some(name)),
+        Refusal::DeadlineTooShort(needed) => return number(6, *needed),
         Refusal::NoHistory => (7, None),
-        Refusal::LayerRefused { layer } => (8, Some(layer)),
+        Refusal::LayerRefused(layer) => (8, Some(layer)),
     };
     out.push(code);
     if let Some(text) = text {
@@ -121,7 +121,7 @@ fn write_reason(refusal: &Refusal, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// Says what is wrong and where.
-pub fn decode_refusal(bytes: &[u8]) -> Result<(FederationId, RoundId, Refusal), DecodeError> {
+pub fn decode_refusal(bytes: &[u8]) -> Result<(FederationId, RoundId, Refusal)> {
     let mut from = open(bytes, Kind::Refusal)?;
     let federation = FederationId(from.number("federation")?);
     let round = RoundId(from.number("round")?);
@@ -130,13 +130,13 @@ pub fn decode_refusal(bytes: &[u8]) -> Result<(FederationId, RoundId, Refusal), 
         0 => Refusal::NoReason,
         1 => Refusal::Paused,
         2 => Refusal::Withdrawn,
-        3 => Refusal::CohortTooSmall { least: from.number_u32("cohort size")? },
-        4 => Refusal::LayerMissing { layer: from.name("privacy layer")? },
-        5 => Refusal::UnknownModel { name: from.name("model")? },
-        6 => Refusal::DeadlineTooShort { needed: from.number_u32("seconds")? },
+        3 => Refusal::CohortTooSmall(from.number_u32("cohort size")?),
+        4 => Refusal::LayerMissing(from.name("privacy layer")?),
+        5 => Refusal::UnknownModel(from.name("model")?),
+        6 => Refusal::DeadlineTooShort(from.number_u32("seconds")?),
         7 => Refusal::NoHistory,
-        8 => Refusal::LayerRefused { layer: from.name("layer")? },
-        found => return Err(DecodeError::Code { field: "reason", at, found }),
+        8 => Refusal::LayerRefused(from.name("layer")?),
+        found => return Err(DecodeError::Code("reason", at, found)),
     };
     from.end()?;
     Ok((federation, round, refusal))

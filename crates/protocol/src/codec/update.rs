@@ -2,7 +2,7 @@
 
 use super::envelope::{ENVELOPE_BYTES, Kind, open, seal};
 use super::primitives::{Reader, number_bytes, write_number};
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Result};
 use crate::update::Update;
 use crate::{Disclosed, FederationId, Received, RoundId, ValueEncoding, limits, rows};
 
@@ -35,7 +35,7 @@ pub(super) fn address_bytes(federation: FederationId, round: RoundId) -> u64 {
 }
 
 /// Reads what [`write_address`] wrote for a layout.
-pub(super) fn read_address(from: &mut Reader<'_>, layout: u32) -> Result<(FederationId, RoundId), DecodeError> {
+pub(super) fn read_address(from: &mut Reader<'_>, layout: u32) -> Result<(FederationId, RoundId)> {
     let address = (FederationId(from.number("federation")?), RoundId(from.number("round")?));
     check_layout(from, layout)?;
     Ok(address)
@@ -53,7 +53,7 @@ pub fn update_bytes(disclosed: &Disclosed) -> u64 {
 ///
 /// # Errors
 /// Says what is wrong and where; the buffers' content means nothing then.
-pub fn decode_update(bytes: &[u8], into: &mut Received) -> Result<(), DecodeError> {
+pub fn decode_update(bytes: &[u8], into: &mut Received) -> Result<()> {
     let mut from = open(bytes, Kind::Update)?;
     (into.federation, into.round) = read_address(&mut from, into.update.layout)?;
     into.encoding = from.code("encoding", ValueEncoding::from_code)?;
@@ -63,19 +63,19 @@ pub fn decode_update(bytes: &[u8], into: &mut Received) -> Result<(), DecodeErro
     from.end()
 }
 
-pub(super) fn check_layout(from: &mut Reader<'_>, expected: u32) -> Result<(), DecodeError> {
+pub(super) fn check_layout(from: &mut Reader<'_>, expected: u32) -> Result<()> {
     let stated = from.u32("layout")?;
-    if stated == expected { Ok(()) } else { Err(DecodeError::Layout { stated, expected }) }
+    if stated == expected { Ok(()) } else { Err(DecodeError::Layout(stated, expected)) }
 }
 
-fn read_criteria(from: &mut Reader<'_>, into: &mut Vec<(u32, f64)>) -> Result<(), DecodeError> {
+fn read_criteria(from: &mut Reader<'_>, into: &mut Vec<(u32, f64)>) -> Result<()> {
     into.clear();
     let count = from.number_to("criteria", limits::CRITERIA)?;
     for _ in 0..count {
         let at = from.at();
         let index = from.number_to("criterion", limits::CRITERIA - 1)? as u32;
         if into.last().is_some_and(|&(last, _)| last >= index) {
-            return Err(DecodeError::Order { field: "criterion", at });
+            return Err(DecodeError::Order("criterion", at));
         }
         into.push((index, from.f64("criterion's value")?));
     }

@@ -1,7 +1,7 @@
 //! One update in a ledger.
 
 use crate::codec::primitives::{Reader, read_ascending, write_ascending, write_number, write_text};
-use crate::error::DecodeError;
+use crate::error::Result;
 use crate::{Disclosed, FederationId, RoundId, RoundTerms, limits};
 
 /// One update that left.
@@ -80,7 +80,7 @@ impl LedgerEntry {
         self.tables.iter().map(|left| left.rows).sum()
     }
 
-    pub(super) fn read(mut from: Reader<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn read(mut from: Reader<'_>) -> Result<Self> {
         let entry = Self {
             federation: FederationId(from.number("federation")?),
             round: RoundId(from.number("round")?),
@@ -102,7 +102,7 @@ impl LedgerEntry {
     }
 }
 
-fn read_table(from: &mut Reader<'_>) -> Result<DisclosedTable, DecodeError> {
+fn read_table(from: &mut Reader<'_>) -> Result<DisclosedTable> {
     let name = from.name("table's name")?;
     let rows = from.number_to("rows", limits::ROWS)?;
     let mut listed = from.flag("listed")?.then(Vec::new);

@@ -5,7 +5,7 @@ mod summary;
 
 use crate::codec::primitives::Reader;
 use crate::codec::{Kind, next, seal};
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Result};
 use crate::{Disclosed, FederationId, RoundId, RoundTerms};
 pub use entry::{DisclosedTable, LedgerEntry};
 use summary::Summary;
@@ -160,7 +160,7 @@ impl Ledger {
     ///
     /// # Errors
     /// Says what is wrong and where in the message it is in.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut ledger = Self::new();
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -177,7 +177,7 @@ impl Ledger {
                 }
                 _ => {
                     let (found, expected) = (kind as u8, Kind::LedgerEntry as u8);
-                    return Err(DecodeError::Kind { found, expected });
+                    return Err(DecodeError::Kind(found, expected));
                 }
             }
             rest = &rest[length..];

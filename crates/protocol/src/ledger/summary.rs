@@ -3,7 +3,7 @@
 use super::{LedgerEntry, Totals};
 use crate::FederationId;
 use crate::codec::primitives::{Reader, read_ascending, write_ascending, write_number, write_text};
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Result};
 use crate::limits;
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Summary {
         }
     }
 
-    pub(super) fn read(mut from: Reader<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn read(mut from: Reader<'_>) -> Result<Self> {
         let updates = from.number("updates")?;
         let rows = from.number("rows")?;
         let bytes = from.number("bytes")?;
@@ -71,7 +71,7 @@ impl Summary {
             let at = from.at();
             let key = (FederationId(from.number("federation")?), from.name("table's name")?);
             if summary.tables.last_key_value().is_some_and(|(last, _)| *last >= key) {
-                return Err(DecodeError::Order { field: "table", at });
+                return Err(DecodeError::Order("table", at));
             }
             let times = read_counts(&mut from, updates)?;
             summary.tables.insert(key, times);
@@ -82,7 +82,7 @@ impl Summary {
 }
 
 /// No row can have left more often than there were updates.
-fn read_counts(from: &mut Reader<'_>, updates: u64) -> Result<RowCounts, DecodeError> {
+fn read_counts(from: &mut Reader<'_>, updates: u64) -> Result<RowCounts> {
     let whole = from.number_to("times", updates)?;
     let count = from.number_to("rows", limits::ROWS)?;
     let mut rows = Vec::new();

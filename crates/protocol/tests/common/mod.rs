@@ -94,10 +94,10 @@ pub fn messages() -> Vec<Vec<u8>> {
     let mut bytes = Vec::new();
     codec::encode_terms(&terms(ValueEncoding::F16), &mut bytes);
     all.push(std::mem::take(&mut bytes));
-    let refusal = Refusal::LayerMissing { layer: "secagg".to_owned() };
+    let refusal = Refusal::LayerMissing("secagg".to_owned());
     codec::encode_refusal(FederationId(7), RoundId(300), &refusal, &mut bytes);
     all.push(std::mem::take(&mut bytes));
-    let refusal = Refusal::LayerRefused { layer: "kept-uploads".to_owned() };
+    let refusal = Refusal::LayerRefused("kept-uploads".to_owned());
     codec::encode_refusal(FederationId(7), RoundId(300), &refusal, &mut bytes);
     all.push(std::mem::take(&mut bytes));
     ledger.encode(&mut bytes);

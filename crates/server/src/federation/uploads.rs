@@ -281,8 +281,8 @@ fn check_addressee((federation, round): (FederationId, RoundId), terms: &RoundTe
 fn decode_error(error: &DecodeError) -> UploadError {
     let text = error.to_string();
     match error {
-        DecodeError::Layout { .. } => UploadError::WrongShape(text),
-        DecodeError::Value { .. } => UploadError::NotFinite(text),
+        DecodeError::Layout(..) => UploadError::WrongShape(text),
+        DecodeError::Value(..) => UploadError::NotFinite(text),
         _ => UploadError::Malformed(text),
     }
 }

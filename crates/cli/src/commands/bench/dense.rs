@@ -91,7 +91,7 @@ impl ClientModel for Network {
     ) -> Result<TrainStats, UpdateError> {
         let (Some(memory), [given]) = (memory, input.shared.tables()) else { return Ok(TrainStats::default()) };
         let (expected, found) = (self.layout.len(), given.values().len());
-        let wrong = |_: NeuralError| UpdateError::Values { table: 0, found, expected };
+        let wrong = |_: NeuralError| UpdateError::Values(0, found, expected);
         memory.parameters.clear();
         memory.parameters.extend_from_slice(given.values());
         let mut loss = 0.0;

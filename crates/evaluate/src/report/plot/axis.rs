@@ -52,28 +52,15 @@ impl Axis {
         Axis { title: title.into(), ..Axis::default() }
     }
 
-    /// Uses a logarithmic scale.
-    pub fn log(mut self) -> Axis {
-        self.scale = Scale::Log;
-        self
-    }
-
-    /// Sets the unit.
-    pub fn unit(mut self, unit: Unit) -> Axis {
-        self.unit = unit;
-        self
-    }
-
-    /// Includes zero.
-    pub fn from_zero(mut self) -> Axis {
-        self.zero = true;
-        self
-    }
-
-    /// Fixes the ends of the axis.
-    pub fn range(mut self, low: f64, high: f64) -> Axis {
-        self.range = Some((low, high));
-        self
+    setters! {
+        /// Uses a logarithmic scale.
+        fn log(self) { self.scale = Scale::Log }
+        /// Sets the unit.
+        fn unit(self, unit: Unit) { self.unit = unit }
+        /// Includes zero.
+        fn from_zero(self) { self.zero = true }
+        /// Fixes the ends of the axis.
+        fn range(self, low: f64, high: f64) { self.range = Some((low, high)) }
     }
 
     /// Whether a value can be shown: finite, not too large, and above zero on a logarithmic scale.

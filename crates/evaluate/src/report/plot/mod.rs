@@ -127,22 +127,15 @@ impl Plot {
         Plot::new(title, value, Axis::new(""), Shape::Boxes(boxes))
     }
 
-    /// Adds a sentence on how to read the plot.
-    pub fn caption(mut self, caption: impl Into<String>) -> Plot {
-        self.caption = caption.into();
-        self
-    }
-
-    /// Adds a line across the plot at a height.
-    pub fn reference(mut self, value: f64, label: impl Into<String>) -> Plot {
-        self.references.push(Reference { value, label: label.into() });
-        self
-    }
-
-    /// Lets the plot take the full width of the page.
-    pub fn full_width(mut self) -> Plot {
-        self.full_width = true;
-        self
+    setters! {
+        /// Adds a sentence on how to read the plot.
+        fn caption(self, caption: impl Into<String>) { self.caption = caption.into() }
+        /// Adds a line across the plot at a height.
+        fn reference(self, value: f64, label: impl Into<String>) {
+            self.references.push(Reference { value, label: label.into() })
+        }
+        /// Lets the plot take the full width of the page.
+        fn full_width(self) { self.full_width = true }
     }
 
     /// Sets which way bars run; other plots stay as they are.

@@ -47,10 +47,9 @@ impl Series {
         Series { name: name.into(), points, style: Style::Named }
     }
 
-    /// Sets how it is told from others.
-    pub fn style(mut self, style: Style) -> Series {
-        self.style = style;
-        self
+    setters! {
+        /// Sets how it is told from others.
+        fn style(self, style: Style) { self.style = style }
     }
 }
 
@@ -77,16 +76,11 @@ impl Point {
         Point { x, y, bounds: None, label: None }
     }
 
-    /// Adds bounds of y.
-    pub fn bounds(mut self, low: f64, high: f64) -> Point {
-        self.bounds = Some((low, high));
-        self
-    }
-
-    /// Adds words beside the point.
-    pub fn label(mut self, label: impl Into<String>) -> Point {
-        self.label = Some(label.into());
-        self
+    setters! {
+        /// Adds bounds of y.
+        fn bounds(self, low: f64, high: f64) { self.bounds = Some((low, high)) }
+        /// Adds words beside the point.
+        fn label(self, label: impl Into<String>) { self.label = Some(label.into()) }
     }
 }
 
@@ -139,16 +133,11 @@ impl Bars {
         Bars { name: name.into(), values, bounds: Vec::new(), style: Style::Named }
     }
 
-    /// Sets how it is told from others.
-    pub fn style(mut self, style: Style) -> Bars {
-        self.style = style;
-        self
-    }
-
-    /// Adds lower and upper bounds.
-    pub fn bounds(mut self, bounds: impl IntoIterator<Item = (f64, f64)>) -> Bars {
-        self.bounds = bounds.into_iter().collect();
-        self
+    setters! {
+        /// Sets how it is told from others.
+        fn style(self, style: Style) { self.style = style }
+        /// Adds lower and upper bounds.
+        fn bounds(self, bounds: impl IntoIterator<Item = (f64, f64)>) { self.bounds = bounds.into_iter().collect() }
     }
 }
 

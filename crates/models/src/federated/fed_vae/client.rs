@@ -108,11 +108,7 @@ impl Client {
         into: &mut Trained,
     ) -> Result<f64, UpdateError> {
         let [encoder, output, middle] = shared.tables() else { return Ok(0.0) };
-        let wrong = |_: NeuralError| UpdateError::Values {
-            table: 2,
-            found: middle.values().len(),
-            expected: self.network.between(),
-        };
+        let wrong = |_: NeuralError| UpdateError::Values(2, middle.values().len(), self.network.between());
         scratch.middle.clear();
         scratch.middle.extend_from_slice(middle.values());
         scratch.gradients.resize(middle.values().len(), 0.0);

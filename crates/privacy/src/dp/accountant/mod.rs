@@ -116,7 +116,7 @@ impl Accountant {
         if after.rdp(delta)? > epsilon {
             let asked = after.epsilon(delta)?.tight;
             if asked > epsilon {
-                return Err(DpError::OverBudget { spent: self.epsilon(delta)?, asked, budget: *budget });
+                return Err(DpError::OverBudget(self.epsilon(delta)?, asked, *budget));
             }
         }
         *self = after;
@@ -182,9 +182,7 @@ impl Accountant {
         round.check()?;
         let accounts = self.runs.iter().find_map(|run| run.round.neighbours());
         match (accounts, round.neighbours()) {
-            (Some(accounts), Some(new)) if accounts != new => {
-                Err(DpError::Neighbours { round: new.name(), accounts: accounts.name() })
-            }
+            (Some(accounts), Some(new)) if accounts != new => Err(DpError::Neighbours(new.name(), accounts.name())),
             _ => Ok(()),
         }
     }
@@ -262,7 +260,7 @@ pub fn noise_for(budget: &Budget, round: Round, rounds: u64) -> Result<f64, DpEr
         Ok::<_, DpError>(accountant)
     };
     if after(MOST_NOISE)?.rdp(delta)? > epsilon {
-        return Err(DpError::OutOfReach { epsilon, delta, most: MOST_NOISE });
+        return Err(DpError::OutOfReach(epsilon, delta, MOST_NOISE));
     }
     // The quick bound first; the tight one needs less noise, and more than a quarter of it.
     let too_little = |found: Result<f64, DpError>| found.is_ok_and(|found| found > epsilon);

@@ -54,7 +54,7 @@ impl Accountant {
 }
 
 fn wrong(problem: impl ToString) -> DpError {
-    DpError::Stored { what: "privacy accounts", problem: problem.to_string() }
+    DpError::Stored("privacy accounts", problem.to_string())
 }
 
 fn digest(bytes: &[u8]) -> [u8; CHECK] {
@@ -79,7 +79,7 @@ fn read(from: &mut Reader<'_>) -> Result<(Round, u64), DecodeError> {
         0 => Round::Poisson { rate: float(0), multiplier: float(1) },
         1 => Round::FixedCohort { cohort: numbers[0], population: numbers[1], multiplier: float(2) },
         2 => Round::Laplace { rate: float(0), scale: float(1) },
-        found => return Err(DecodeError::Code { field: "kind", at, found }),
+        found => return Err(DecodeError::Code("kind", at, found)),
     };
     Ok((round, from.u64("count")?))
 }
