@@ -20,6 +20,11 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// Fails with a [`Usage`] error.
+pub(crate) fn usage<T>(message: impl Into<String>) -> Result<T> {
+    Err(Usage(message.into()).into())
+}
+
 /// Whether an error is a usage error.
 pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
@@ -90,8 +95,8 @@ fn terminal_width() -> usize {
 }
 
 /// A number with groups of thousands: 1,000,209.
-pub(crate) fn grouped(number: impl Into<u128>) -> String {
-    let digits = number.into().to_string();
+pub(crate) fn grouped(number: impl TryInto<u128>) -> String {
+    let digits = number.try_into().unwrap_or_default().to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index) % 3 == 0 {

@@ -31,6 +31,7 @@
 
 pub mod commit_queue;
 mod config;
+mod error;
 pub mod federation;
 pub mod http;
 mod metrics;
@@ -42,10 +43,11 @@ pub mod storage;
 pub mod versions;
 
 pub use config::{Config, ConfigFileError, Tls};
+pub use error::ServerError;
 pub use federation::FederationConfig;
 pub use run::{RunError, RunningServer, run};
 pub use secret::NoRandomness;
-pub use server::{CreateError, EnrolError, Enrolled, OpenError, Role, Server, TokenError, TokenView, WithdrawError};
+pub use server::{CreateError, EnrolError, Enrolled, Role, Server, TokenView};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,10 +1,11 @@
 //! A whole server, from its configuration to its shutdown.
 
 use crate::config::{Config, ConfigFileError};
+use crate::error::ServerError;
 use crate::http::serve::{self, ListenOptions};
 use crate::http::tls::{self, TlsError};
 use crate::private_file;
-use crate::server::{OpenError, Role, Server, TokenError};
+use crate::server::{Role, Server};
 use crate::storage::{self, TokenPurpose};
 use crate::versions::VersionStore;
 use std::io;
@@ -27,10 +28,10 @@ pub enum RunError {
     Tls(#[from] TlsError),
     /// What is stored.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] ServerError),
     /// The first token.
-    #[error("the first admin's token: {0}")]
-    Token(#[from] TokenError),
+    #[error("the first admin's token cannot be stored: {0}")]
+    Token(ServerError),
     /// The system.
     #[error("{what}: {error}")]
     System {
@@ -78,8 +79,8 @@ impl RunningServer {
         let url = config.database();
         let opened = tokio::task::spawn_blocking(move || storage::open(&url)).await;
         let storage = opened.map_err(|error| system("a worker stopped")(io::Error::other(error)))?;
-        let storage = Arc::from(storage.map_err(OpenError::from)?);
-        let versions = VersionStore::open(&config.models()).map_err(OpenError::from)?;
+        let storage = Arc::from(storage.map_err(ServerError::from)?);
+        let versions = VersionStore::open(&config.models()).map_err(ServerError::from)?;
         let server = Server::open(storage, versions, Some(data.join("uploads"))).await?;
         let admin_token = match server.has_no_admin() {
             true => Some(first_token(&server, data).await?),
@@ -149,7 +150,7 @@ fn interrupt() -> io::Result<impl Future<Output = ()>> {
 /// Creates the first admin's token, in a file that only its owner can read.
 async fn first_token(server: &Server, folder: &Path) -> Result<PathBuf, RunError> {
     let purpose = TokenPurpose::Operator { role: Role::Admin.to_string() };
-    let (token, _) = server.add_token(purpose, "first", None).await?;
+    let (token, _) = server.add_token(purpose, "first", None).await.map_err(RunError::Token)?;
     let path = folder.join("admin.token");
     let written = private_file::write(&path, &format!("{token}\n"));
     written.map_err(system(format!("the file {}", path.display())))?;

@@ -95,19 +95,13 @@ pub(crate) enum Device {
     },
     /// Show the state of the device
     #[command(after_help = "Example:\n  sottovoce device status --json")]
-    Status {
-        #[command(flatten)]
-        location: Location,
-    },
+    Status(Location),
     /// Leave the federation, and have the server delete this device's data
     #[command(
         after_help = "Example:\n  sottovoce device withdraw\n\nHistory, ledger and models stay on this device; `recommend` \
         still works. To come back, enrol again."
     )]
-    Withdraw {
-        #[command(flatten)]
-        location: Location,
-    },
+    Withdraw(Location),
 }
 
 /// The folder and key of the device.

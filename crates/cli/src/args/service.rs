@@ -86,30 +86,15 @@ Give the file to devices, not to the server. Whoever has it can decrypt the upda
         out: PathBuf,
     },
     /// List all federations
-    List {
-        #[command(flatten)]
-        server: ServerArgs,
-    },
+    List(ServerArgs),
     /// Show a federation and its open round
-    Show {
-        #[command(flatten)]
-        of: FederationArgs,
-    },
+    Show(FederationArgs),
     /// Open no new rounds until `resume`
-    Pause {
-        #[command(flatten)]
-        of: FederationArgs,
-    },
+    Pause(FederationArgs),
     /// Open rounds again
-    Resume {
-        #[command(flatten)]
-        of: FederationArgs,
-    },
+    Resume(FederationArgs),
     /// End training; the model can still be downloaded
-    Finish {
-        #[command(flatten)]
-        of: FederationArgs,
-    },
+    Finish(FederationArgs),
     /// List closed rounds, the latest first
     Rounds {
         #[command(flatten)]

@@ -3,7 +3,7 @@
 mod stored;
 
 use crate::args::{Audit, Common, Sweep};
-use crate::commands::train::test_question;
+use crate::commands::train::{Bytes, test_question};
 use crate::output::Usage;
 use crate::prepared::from_arguments;
 use crate::progress::Bar;
@@ -55,12 +55,6 @@ struct Audited {
     /// Traffic of the training.
     bytes: Bytes,
     seconds: f64,
-}
-
-#[derive(Serialize)]
-struct Bytes {
-    down: u64,
-    up: u64,
 }
 
 /// A setting at several values.
@@ -220,14 +214,11 @@ const ACCURACY: &str = "nDCG@10";
 
 fn show(args: &Audit, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
     let findings = &outcome.base.findings;
+    let [rounds, uploads] = [findings.rounds, findings.uploads].map(output::grouped);
+    let accuracy = outcome.base.ndcg().map_or_else(String::new, |ndcg| format!("; {ACCURACY} {ndcg:.4}"));
+    let (model, data, people) = (outcome.model, &data.name, output::grouped(outcome.people));
     output::print_line(&format!(
-        "{} on {}: {} rounds, {} uploads of {} attacked users{}",
-        outcome.model,
-        data.name,
-        output::grouped(findings.rounds),
-        output::grouped(findings.uploads),
-        output::grouped(outcome.people as u128),
-        outcome.base.ndcg().map_or_else(String::new, |ndcg| format!("; {ACCURACY} {ndcg:.4}")),
+        "{model} on {data}: {rounds} rounds, {uploads} uploads of {people} attacked users{accuracy}"
     ))?;
     output::print(&output::table(&report::attacks_table(findings)))?;
     output::print_line(&in_words(findings))?;

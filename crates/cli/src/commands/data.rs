@@ -4,7 +4,7 @@ mod histories;
 mod images;
 
 use crate::args::{CleaningArgs, Common, Data, FileKind, GraphArgs, Source, SplitArgs};
-use crate::output::{self, Usage, grouped};
+use crate::output::{self, Usage, grouped, usage};
 use crate::progress::Bar;
 use crate::{folder, prepared};
 use anyhow::Result;
@@ -37,8 +37,7 @@ fn history(source: &Source, user: &str, out: Option<&Path>, cleaning: &CleaningA
     let all = &dataset.interactions;
     let Some(number) = all.users.iter().position(|id| id == user) else {
         let some: Vec<&str> = all.users.iter().take(3).collect();
-        let message = format!("{} has no user `{user}`; it has {}, ...", dataset.name, some.join(", "));
-        return Err(Usage(message).into());
+        return usage(format!("{} has no user `{user}`; it has {}, ...", dataset.name, some.join(", ")));
     };
     let mut own: Vec<usize> = (0..all.user.len()).filter(|&row| all.user[row] as usize == number).collect();
     let time = |row: usize| all.time.get(row).copied();
@@ -98,15 +97,15 @@ fn graph_page(facts: &FactsDescription) -> String {
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:14} {value}");
     };
-    line("linked items", format!("{} of {}", grouped(facts.linked as u128), grouped(facts.items as u128)));
+    line("linked items", format!("{} of {}", grouped(facts.linked), grouped(facts.items)));
     let hops: Vec<String> =
-        (1..).zip(&facts.by_hops).map(|(hops, &count)| format!("{} of {hops}", grouped(count as u128))).collect();
-    line("features", format!("{} ({} hops)", grouped(facts.features as u128), hops.join(", ")));
+        (1..).zip(&facts.by_hops).map(|(hops, &count)| format!("{} of {hops}", grouped(count))).collect();
+    line("features", format!("{} ({} hops)", grouped(facts.features), hops.join(", ")));
     line(
         "facts",
         format!(
             "{}; median {} and at most {} per item",
-            grouped(facts.facts as u128),
+            grouped(facts.facts),
             facts.median_of_item,
             facts.most_of_item
         ),
@@ -114,7 +113,7 @@ fn graph_page(facts: &FactsDescription) -> String {
     let [least, median, most] = facts.items_of_feature;
     line("feature size", format!("{least} to {most} items, median {median}"));
     for frequent in &facts.frequent {
-        line("frequent", format!("{} ({})", frequent.feature, grouped(frequent.items as u128)));
+        line("frequent", format!("{} ({})", frequent.feature, grouped(frequent.items)));
     }
     text
 }
@@ -124,11 +123,11 @@ fn page(d: &Description) -> String {
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:14} {value}");
     };
-    line("users", grouped(d.users as u128));
-    line("items", grouped(d.items as u128));
-    line("interactions", grouped(d.interactions as u128));
+    line("users", grouped(d.users));
+    line("items", grouped(d.items));
+    line("interactions", grouped(d.interactions));
     line("density", format!("{:.3} %", d.density * 100.0));
-    line("repeated pairs", grouped(d.repeats as u128));
+    line("repeated pairs", grouped(d.repeats));
     match (&d.first_date, &d.last_date) {
         (Some(first), Some(last)) => line("time", format!("{first} to {last}")),
         _ => line("time", "no timestamps".to_owned()),
@@ -157,11 +156,11 @@ fn page(d: &Description) -> String {
             share(p.top_10_percent),
             share(p.top_20_percent),
             p.gini,
-            grouped(p.head as u128)
+            grouped(p.head)
         ),
     );
-    line("categories", format!("{} on {} items", d.categories, grouped(d.items_with_category as u128)));
-    line("titles", format!("on {} items", grouped(d.items_with_title as u128)));
+    line("categories", format!("{} on {} items", d.categories, grouped(d.items_with_category)));
+    line("titles", format!("on {} items", grouped(d.items_with_title)));
     line("fingerprint", d.fingerprint.clone());
     text
 }
@@ -175,11 +174,10 @@ fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common
         plain if plain.ends_with(".tsv") => write_tsv,
         plain if plain.ends_with(".parquet") && plain == name => write_parquet,
         _ => {
-            let message = format!(
+            return usage(format!(
                 "{}: expected a name that ends in .tsv, .tsv.gz, .tsv.zst, .parquet or .histories",
                 out.display()
-            );
-            return Err(Usage(message).into());
+            ));
         }
     };
     let dataset = read(source, None, &as_is(cleaning), common)?;
@@ -188,7 +186,7 @@ fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common
     if common.json {
         return output::print_json(&json!({"file": out, "interactions": rows}));
     }
-    output::print_line(&format!("{} interactions written to {}", grouped(rows as u128), out.display()))
+    output::print_line(&format!("{} interactions written to {}", grouped(rows), out.display()))
 }
 
 fn generate(town: &str, out: &Path, common: &Common) -> Result<()> {
@@ -213,13 +211,9 @@ fn generate(town: &str, out: &Path, common: &Common) -> Result<()> {
             "town": spec.to_string(), "folder": out, "checkins": checkins, "views": views, "statements": statements
         }));
     }
-    output::print_line(&format!(
-        "{spec}: {} check-ins, {} page views and {} triples written to {}",
-        grouped(checkins as u128),
-        grouped(views as u128),
-        grouped(statements as u128),
-        out.display()
-    ))
+    let (checkins, views, statements, out) = (grouped(checkins), grouped(views), grouped(statements), out.display());
+    let text = format!("{spec}: {checkins} check-ins, {views} page views and {statements} triples written to {out}");
+    output::print_line(&text)
 }
 
 fn split_into_parts(
@@ -258,14 +252,11 @@ fn split_into_parts(
         return output::print_json(&sizes);
     }
     let validation = parts.validation.as_ref();
-    let held_out =
-        validation.map_or_else(String::new, |part| format!(", {} validation", grouped(part.interactions() as u128)));
+    let held_out = validation.map_or_else(String::new, |part| format!(", {} validation", grouped(part.interactions())));
+    let [train, test] = [&parts.train, &parts.test].map(|part| grouped(part.interactions()));
+    let (users, out) = (grouped(parts.users.len()), out.display());
     output::print_line(&format!(
-        "{} training{held_out}, {} test interactions of {} users ({chosen}) written to {}",
-        grouped(parts.train.interactions() as u128),
-        grouped(parts.test.interactions() as u128),
-        grouped(parts.users.len() as u128),
-        out.display()
+        "{train} training{held_out}, {test} test interactions of {users} users ({chosen}) written to {out}"
     ))?;
     if parts.without_test > 0 && !common.quiet {
         output::note(&format!("{} users have a single interaction and no test part", parts.without_test));

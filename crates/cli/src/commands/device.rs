@@ -30,8 +30,8 @@ pub(crate) fn run(args: &Args, common: &Common) -> Result<()> {
             identity::run(roster.as_deref(), *no_roster, location, common)
         }
         Args::Ledger { item, location } => ledger::show(&location::open(location)?, item.as_deref(), common),
-        Args::Status { location } => status::run(location, common),
-        Args::Withdraw { location } => run::withdraw(location, common),
+        Args::Status(location) => status::run(location, common),
+        Args::Withdraw(location) => run::withdraw(location, common),
     }
 }
 
@@ -56,17 +56,13 @@ fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
             &json!({"added": added, "repeated": repeated, "unknown": unknown, "interactions": total}),
         );
     }
-    let mut text =
-        format!("{} added; the history has {} interactions now\n", grouped(added as u128), grouped(total as u128));
+    let mut text = format!("{} added; the history has {} interactions now\n", grouped(added), grouped(total));
     if repeated > 0 {
-        let _ = writeln!(text, "{} with items that were in it already", grouped(repeated as u128));
+        let _ = writeln!(text, "{} with items that were in it already", grouped(repeated));
     }
     if unknown > 0 {
-        let _ = writeln!(
-            text,
-            "{} with items that are not in the catalog; they are used once they are",
-            grouped(unknown as u128)
-        );
+        let _ =
+            writeln!(text, "{} with items that are not in the catalog; they are used once they are", grouped(unknown));
     }
     output::print(&text)
 }

@@ -140,12 +140,8 @@ fn index<'a>(first: &Names, names: impl Iterator<Item = &'a str>) -> (Names, Has
 }
 
 fn show(outcome: &Outcome<'_>, common: &Common) -> Result<()> {
-    output::print_line(&format!(
-        "{} users ({} with test items), {} items",
-        output::grouped(outcome.users as u128),
-        output::grouped(outcome.users_with_test as u128),
-        output::grouped(outcome.items as u128)
-    ))?;
+    let [users, tested, items] = [outcome.users, outcome.users_with_test, outcome.items].map(output::grouped);
+    output::print_line(&format!("{users} users ({tested} with test items), {items} items"))?;
     if !common.quiet {
         outcome.notes.iter().for_each(|note| output::note(note));
     }

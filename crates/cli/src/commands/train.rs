@@ -4,7 +4,7 @@ mod from_histories;
 
 use crate::args::{Common, Train};
 use crate::model_dir::{self, About};
-use crate::output::Usage;
+use crate::output::usage;
 use crate::prepared::from_arguments;
 use crate::progress::Bar;
 use crate::{folder, measure, metrics_table, output};
@@ -19,9 +19,9 @@ use sottovoce_experiment::outcome::CurvePoint;
 use sottovoce_experiment::prepare::Prepared;
 use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluations, ModelPlan, Trained};
 use sottovoce_federation::{HistoryFile, registry};
-use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Domain, Settings};
+use sottovoce_models::{Flow, Summary};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -31,17 +31,25 @@ const MONITORED: MetricAt = MetricAt { key: Metric::Ndcg, cutoff: 10 };
 
 /// What `train --json` prints. Seconds and memory are the only fields that two runs with the same seed may differ in.
 #[derive(Serialize)]
-pub(crate) struct Outcome<'a> {
+pub(crate) struct Outcome<'a, Data, Seconds> {
     model: &'static str,
     settings: &'a Settings,
     seed: u64,
-    data: DataFacts<'a>,
-    candidates: String,
-    metrics: &'a BTreeMap<usize, Metrics>,
+    data: Data,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidates: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<&'a BTreeMap<usize, Metrics>>,
+    /// Of a history file: whether it was streamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streamed: Option<bool>,
     epochs: usize,
     triples: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     best_epoch: Option<usize>,
+    /// Of a history file: mean loss of the last epoch's triples, where the model has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<f64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     curve: &'a [CurvePoint],
     /// Traffic of a federated model; a centralised one has none.
@@ -59,6 +67,35 @@ pub(crate) struct Outcome<'a> {
     peak_rss_bytes: Option<u64>,
 }
 
+impl<'a, Data, Seconds> Outcome<'a, Data, Seconds> {
+    /// What every training has: the rest is left out.
+    fn new(plan: (&'static Model, &'a Settings, u64), data: Data, summary: &Summary, seconds: Seconds) -> Self {
+        let (model, settings, seed) = plan;
+        Self {
+            model: model.name,
+            settings,
+            seed,
+            data,
+            candidates: None,
+            metrics: None,
+            streamed: None,
+            epochs: summary.epochs,
+            triples: summary.triples,
+            best_epoch: None,
+            loss: None,
+            curve: &[],
+            bytes: Bytes { down: summary.traffic.down, up: summary.traffic.up },
+            vectors: None,
+            turnout: Turnout::of(&summary.turnout),
+            privacy: summary.privacy.as_ref().map(Privacy::of),
+            seconds,
+            peak_rss_bytes: measure::peak_rss_bytes(),
+        }
+    }
+}
+
+type DataSetOutcome<'a> = Outcome<'a, DataFacts<'a>, Seconds>;
+
 #[derive(Serialize)]
 struct DataFacts<'a> {
     name: &'a str,
@@ -74,9 +111,9 @@ struct DataFacts<'a> {
 }
 
 #[derive(Clone, Copy, Serialize)]
-struct Bytes {
-    down: u64,
-    up: u64,
+pub(super) struct Bytes {
+    pub(super) down: u64,
+    pub(super) up: u64,
 }
 
 #[derive(Serialize)]
@@ -98,12 +135,10 @@ impl Turnout {
     }
 
     fn describe(&self) -> String {
+        let [rounds, asked, received] = [self.rounds, self.asked, self.received].map(output::grouped);
+        let hours = self.virtual_seconds / 3600.0;
         let mut text = format!(
-            "{} rounds in {:.1} simulated hours: {} devices selected, {} updates received",
-            output::grouped(self.rounds),
-            self.virtual_seconds / 3600.0,
-            output::grouped(self.asked),
-            output::grouped(self.received),
+            "{rounds} rounds in {hours:.1} simulated hours: {asked} devices selected, {received} updates received"
         );
         for (what, devices) in [("late", self.late), ("lost", self.dropped), ("devices unavailable", self.unavailable)]
         {
@@ -191,24 +226,14 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let protocol = job.protocol();
     let evaluation = job.evaluate(&protocol, &trained)?;
     let seconds = Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
-    let traffic = trained.summary.traffic;
+    let vectors = trained.summary.traffic.vectors;
     let outcome = Outcome {
-        model: model.name,
-        settings: &settings,
-        seed: common.seed,
-        data: DataFacts::of(&data),
-        candidates: protocol.candidates.to_string(),
-        metrics: &evaluation.at,
-        epochs: trained.summary.epochs,
-        triples: trained.summary.triples,
+        candidates: Some(protocol.candidates.to_string()),
+        metrics: Some(&evaluation.at),
         best_epoch: trained.best_epoch,
         curve: &trained.curve,
-        bytes: Bytes { down: traffic.down, up: traffic.up },
-        vectors: (traffic.vectors > 0.0).then_some(traffic.vectors),
-        turnout: Turnout::of(&trained.summary.turnout),
-        privacy: trained.summary.privacy.as_ref().map(Privacy::of),
-        seconds,
-        peak_rss_bytes: measure::peak_rss_bytes(),
+        vectors: (vectors > 0.0).then_some(vectors),
+        ..Outcome::new((model, &settings, common.seed), DataFacts::of(&data), &trained.summary, seconds)
     };
     if let Some(out) = &args.out {
         job.store(out, &trained, &outcome)?;
@@ -258,8 +283,7 @@ impl Job<'_> {
         let (args, name) = (self.args, self.model.name);
         let Some(folder) = &args.checkpoint else { return Ok(None) };
         if !registry::federated().iter().any(|each| each.name == name) {
-            let message = format!("{name} has no checkpoints; models that have: {}", federated_names());
-            return Err(Usage(message).into());
+            return usage(format!("{name} has no checkpoints; models that have: {}", federated_names()));
         }
         let begin = match (args.resume, args.fresh) {
             (true, _) => Begin::MustResume,
@@ -312,7 +336,7 @@ impl Job<'_> {
         training::evaluate(&test_question(self.data), protocol, trained.recommender.as_ref())
     }
 
-    fn store(&self, out: &Path, trained: &Trained, outcome: &Outcome<'_>) -> Result<()> {
+    fn store(&self, out: &Path, trained: &Trained, outcome: &DataSetOutcome<'_>) -> Result<()> {
         let (data, settings) = (self.data, self.settings.iter());
         let settings = settings.map(|(key, value)| (key.to_owned(), value.clone())).collect();
         let fingerprint = &data.description.fingerprint;
@@ -387,40 +411,34 @@ fn store_updates(path: &Path, catalog: &Catalog, updates: &[u64]) -> Result<()> 
     std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
-fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
+fn show(args: &Train, model: &Model, outcome: &DataSetOutcome<'_>) -> Result<()> {
     let data = &outcome.data;
+    let [users, items, train, test] = [data.users, data.items, data.train, data.test].map(output::grouped);
     output::print_line(&format!(
-        "{} on {}: {} users, {} items, {} training and {} test interactions ({})",
-        model.title,
-        data.name,
-        output::grouped(data.users as u128),
-        output::grouped(data.items as u128),
-        output::grouped(data.train as u128),
-        output::grouped(data.test as u128),
-        data.split,
+        "{} on {}: {users} users, {items} items, {train} training and {test} test interactions ({})",
+        model.title, data.name, data.split
     ))?;
-    output::print(&metrics_table::by_cutoff(outcome.metrics, &outcome.candidates))?;
+    if let (Some(metrics), Some(candidates)) = (outcome.metrics, &outcome.candidates) {
+        output::print(&metrics_table::by_cutoff(metrics, candidates))?;
+    }
     output::print_line(&format!(
         "{:.1} s loading, {:.1} s training ({} epochs), {:.2} s evaluation",
         outcome.seconds.load, outcome.seconds.train, outcome.epochs, outcome.seconds.evaluate
     ))?;
     if outcome.bytes.down > 0 {
-        output::print_line(&format!(
-            "{} bytes sent to devices, {} bytes received from them",
-            output::grouped(outcome.bytes.down),
-            output::grouped(outcome.bytes.up)
-        ))?;
+        let [down, up] = [outcome.bytes.down, outcome.bytes.up].map(output::grouped);
+        output::print_line(&format!("{down} bytes sent to devices, {up} bytes received from them"))?;
     }
-    show_federated(outcome.turnout.as_ref(), outcome.privacy.as_ref())?;
+    show_federated(outcome)?;
     show_written(args)
 }
 
 /// Participation and differential privacy of a federated model.
-fn show_federated(turnout: Option<&Turnout>, privacy: Option<&Privacy>) -> Result<()> {
-    if let Some(turnout) = turnout {
+fn show_federated<D, S>(outcome: &Outcome<'_, D, S>) -> Result<()> {
+    if let Some(turnout) = &outcome.turnout {
         output::print_line(&turnout.describe())?;
     }
-    privacy.map_or(Ok(()), |privacy| output::print_line(&privacy.describe()))
+    outcome.privacy.as_ref().map_or(Ok(()), |privacy| output::print_line(&privacy.describe()))
 }
 
 fn show_written(args: &Train) -> Result<()> {

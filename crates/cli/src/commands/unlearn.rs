@@ -54,14 +54,11 @@ fn document(args: &Unlearn, common: &Common, data: &str, found: &Findings) -> Va
 }
 
 fn table(args: &Unlearn, data: &str, found: &Findings) -> String {
+    let (stayed, withdrew, rounds) = (grouped(found.stayed), grouped(found.withdrew), grouped(found.rounds));
     let mut text = format!(
-        "{} on {data}: {} users stayed, {} withdrew after {} epochs ({} rounds), {} never took part\n\n",
-        args.model,
-        grouped(found.stayed as u128),
-        grouped(found.withdrew as u128),
-        found.epochs,
-        grouped(found.rounds),
-        grouped(found.withdrew as u128),
+        "{} on {data}: {stayed} users stayed, {withdrew} withdrew after {} epochs ({rounds} rounds), {withdrew} never \
+         took part\n\n",
+        args.model, found.epochs
     );
     let _ = writeln!(
         text,
@@ -70,16 +67,10 @@ fn table(args: &Unlearn, data: &str, found: &Findings) -> String {
     );
     let shown = |found: &Separation| format!("{:.3} [{:.3}, {:.3}]", found.auc, found.low, found.high);
     for outcome in &found.outcomes {
-        let _ = writeln!(
-            text,
-            "{:<10} {:>7} {:>8} {:>8.4}   {:<22} {:<22}",
-            outcome.method.name(),
-            outcome.epochs,
-            grouped(outcome.rounds),
-            outcome.ndcg,
-            shown(&outcome.outsider),
-            shown(&outcome.informed),
-        );
+        let Outcome { epochs, ndcg, .. } = outcome;
+        let (method, rounds) = (outcome.method.name(), grouped(outcome.rounds));
+        let (outsider, informed) = (shown(&outcome.outsider), shown(&outcome.informed));
+        let _ = writeln!(text, "{method:<10} {epochs:>7} {rounds:>8} {ndcg:>8.4}   {outsider:<22} {informed:<22}");
     }
     text
 }

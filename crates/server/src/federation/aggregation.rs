@@ -1,7 +1,7 @@
 //! Aggregation of the updates of a round.
 
 use super::Federation;
-use super::round_driver::Error;
+use crate::error::ServerError;
 use crate::storage::{Sender, Storage, StorageError};
 use sottovoce_federation::{Aggregate, OrderedAggregator, OrderedAggregatorError};
 use sottovoce_protocol::{RoundTerms, Update, codec};
@@ -50,7 +50,7 @@ impl Sum<'_> {
 
 impl Federation {
     /// Aggregates the stored updates of the open round; the inner error says why there is no aggregate.
-    pub(super) fn aggregate(&self, storage: &dyn Storage) -> Result<Result<Aggregation, String>, Error> {
+    pub(super) fn aggregate(&self, storage: &dyn Storage) -> Result<Result<Aggregation, String>, ServerError> {
         let (round, cohort, terms, sealed) = {
             let state = self.state();
             let Some(round) = &state.round else { return Ok(Err("no round is open".to_owned())) };
@@ -75,7 +75,12 @@ impl Federation {
         Ok(Aggregation::without_criteria(sum))
     }
 
-    fn aggregate_quantized(&self, storage: &dyn Storage, round: u64, length: usize) -> Result<Aggregation, Error> {
+    fn aggregate_quantized(
+        &self,
+        storage: &dyn Storage,
+        round: u64,
+        length: usize,
+    ) -> Result<Aggregation, ServerError> {
         let (layout, mut sum) = (self.layout.fingerprint(), self.coordinator().empty_aggregate());
         storage.updates(self.id, round, &mut |_, bytes| {
             let words = codec::decode_quantized(bytes, layout, length);
@@ -91,7 +96,7 @@ impl Federation {
         round: u64,
         cohort: &[u32],
         terms: &RoundTerms,
-    ) -> Result<Aggregation, Error> {
+    ) -> Result<Aggregation, ServerError> {
         let mut sum = match self.anonymous {
             true => Sum::Unordered(Box::new(self.coordinator().empty_aggregate())),
             false => Sum::Ordered(Box::new(self.coordinator().ordered_aggregator(cohort))),

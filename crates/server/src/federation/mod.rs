@@ -21,7 +21,6 @@ mod view;
 pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
 pub use published::{Published, digest};
-pub use retention::RetentionError;
 pub use seal::SealReply;
 pub use uploads::{UploadError, UploadOutcome};
 pub use view::{FederationView, PrivacyView, PublicView, RoundView};

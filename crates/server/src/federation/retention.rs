@@ -5,10 +5,10 @@
 //! round is written in between.
 
 use super::Federation;
-use super::round_driver::Error;
-use crate::storage::{Sender, Storage, StorageError};
+use crate::error::ServerError;
+use crate::storage::{Sender, Storage};
 use bytes::Bytes;
-use sottovoce_federation::{FederationError, UploadWriter, UploadsError};
+use sottovoce_federation::{FederationError, UploadWriter};
 use sottovoce_privacy::UPLOAD_RETENTION;
 use sottovoce_protocol::{PrivacyLayer, RoundTerms};
 use std::path::PathBuf;
@@ -20,20 +20,6 @@ pub(super) struct Retention {
     writer: UploadWriter,
     /// Held while a file is written, and from the deletion of a device's uploads until its withdrawal is stored.
     lock: Arc<Mutex<()>>,
-}
-
-/// Why uploads were not retained or not deleted.
-#[derive(Debug, thiserror::Error)]
-pub enum RetentionError {
-    /// The folder.
-    #[error("retained uploads: {0}")]
-    Uploads(#[from] UploadsError),
-    /// The database.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// A thread.
-    #[error("a worker stopped: {0}")]
-    Worker(#[from] tokio::task::JoinError),
 }
 
 /// While it exists, no upload is retained.
@@ -54,7 +40,7 @@ pub(super) fn with_notice(terms: RoundTerms) -> Result<RoundTerms, FederationErr
 
 impl Federation {
     /// Retains the uploads of the open round if they were aggregated; otherwise deletes them. Idempotent.
-    pub(super) async fn retain_uploads(&self, storage: &Arc<dyn Storage>, aggregated: bool) -> Result<(), Error> {
+    pub(super) async fn retain_uploads(&self, storage: &Arc<dyn Storage>, aggregated: bool) -> Result<(), ServerError> {
         let Some(retention) = &self.retention else { return Ok(()) };
         let of_round = self.state().round.as_ref().map(|round| (round.opening.round, Arc::clone(&round.terms)));
         let Some((round, terms)) = of_round else { return Ok(()) };
@@ -66,11 +52,11 @@ impl Federation {
             true => write(&writer, storage.as_ref(), (id, round), &terms, &model),
             false => Ok(writer.remove(round)?),
         });
-        Ok(written.await.map_err(RetentionError::from)??)
+        written.await?
     }
 
     /// Deletes the retained uploads of a device. Until the lock returned is dropped, nothing is retained.
-    pub(crate) async fn delete_uploads(&self, device: u32) -> Result<Option<RetentionLock>, RetentionError> {
+    pub(crate) async fn delete_uploads(&self, device: u32) -> Result<Option<RetentionLock>, ServerError> {
         let Some(retention) = &self.retention else { return Ok(None) };
         let lock = Arc::clone(&retention.lock).lock_owned().await;
         let writer = retention.writer.clone();
@@ -85,7 +71,7 @@ fn write(
     (federation, round): (u64, u64),
     terms: &RoundTerms,
     model: &Bytes,
-) -> Result<(), RetentionError> {
+) -> Result<(), ServerError> {
     let mut file = writer.round(round, terms, model)?;
     let mut failed = None;
     storage.updates(federation, round, &mut |sender, bytes| {

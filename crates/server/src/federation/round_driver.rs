@@ -4,11 +4,12 @@ use super::aggregation::Aggregation;
 use super::anonymous::{self, OneTimeTokens};
 use super::round::Round;
 use super::unlearning::{self, Rollback};
-use super::{Federation, Published, RetentionError, decline_departed, retention};
-use crate::commit_queue::{CommitError, CommitQueue};
+use super::{Federation, Published, decline_departed, retention};
+use crate::commit_queue::CommitQueue;
+use crate::error::ServerError;
 use crate::now;
-use crate::storage::{Change, Millis, RoundOpening, RoundRecord, Status, Storage, StorageError, VersionRecord};
-use crate::versions::{VersionState, VersionStore, VersionStoreError};
+use crate::storage::{Change, Millis, RoundOpening, RoundRecord, Status, Storage, VersionRecord};
+use crate::versions::{VersionState, VersionStore};
 use sottovoce_federation::{Aggregate, Coordinator, FederationError};
 use sottovoce_protocol::RoundTerms;
 use std::collections::HashSet;
@@ -35,25 +36,6 @@ pub(crate) struct Dependencies {
 /// Is notified of closed rounds.
 pub(crate) trait RoundObserver: Send + Sync {
     fn closed(&self, federation: &str, record: &RoundRecord);
-}
-
-/// Why a step failed; it is tried again.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    #[error(transparent)]
-    Versions(#[from] VersionStoreError),
-    #[error(transparent)]
-    Federation(#[from] FederationError),
-    #[error("a worker stopped: {0}")]
-    Worker(#[from] tokio::task::JoinError),
-    #[error("the coordinator's state cannot be written or read: {0}")]
-    CoordinatorState(#[from] std::io::Error),
-    #[error(transparent)]
-    Retention(#[from] RetentionError),
 }
 
 /// The next step of a federation.
@@ -107,7 +89,7 @@ pub(crate) async fn drive(federation: Arc<Federation>, dependencies: Dependencie
 
 impl Federation {
     /// Takes the next step; returns whether there was one.
-    async fn step(self: &Arc<Self>, dependencies: &Dependencies) -> Result<bool, Error> {
+    async fn step(self: &Arc<Self>, dependencies: &Dependencies) -> Result<bool, ServerError> {
         match self.next_step(now()) {
             NextStep::Open => return self.open(dependencies).await,
             NextStep::CloseSealStep => self.close_seal_step(&dependencies.queue).await?,
@@ -146,7 +128,7 @@ impl Federation {
     }
 
     /// Opens a round if enough devices are present; returns whether it did.
-    async fn open(&self, dependencies: &Dependencies) -> Result<bool, Error> {
+    async fn open(&self, dependencies: &Dependencies) -> Result<bool, ServerError> {
         let opened = now();
         let (active, present) = self.candidates(opened);
         let selected = match self.select_cohort(active, present.as_ref(), opened) {
@@ -220,7 +202,7 @@ impl Federation {
     }
 
     /// Closes a round: aggregates its updates, or abandons it.
-    async fn close(self: &Arc<Self>, dependencies: &Dependencies) -> Result<(), Error> {
+    async fn close(self: &Arc<Self>, dependencies: &Dependencies) -> Result<(), ServerError> {
         let Some(mut record) = self.stop_uploads(dependencies).await? else { return Ok(()) };
         let mut published = None;
         let outcome = self.outcome(dependencies).await?;
@@ -243,7 +225,7 @@ impl Federation {
     }
 
     /// The result of a round that accepts no more updates; idempotent.
-    async fn outcome(self: &Arc<Self>, dependencies: &Dependencies) -> Result<Outcome, Error> {
+    async fn outcome(self: &Arc<Self>, dependencies: &Dependencies) -> Result<Outcome, ServerError> {
         let enough = |round: &Round| round.seal.is_some() || round.stored >= round.opening.minimum;
         if !self.state().round.as_ref().is_some_and(enough) {
             return Ok(Outcome::Abandoned("too few updates came".to_owned()));
@@ -258,8 +240,10 @@ impl Federation {
         let counted = sum.updates as u32;
         match self.next_version(dependencies, &mut sum).await {
             Ok((version, model)) => Ok(Outcome::Next { version, counted, criteria, model }),
-            Err(Error::Federation(error @ FederationError::Diverged { .. })) => Ok(Outcome::Diverged(error)),
-            Err(Error::Federation(error @ FederationError::Sealed { .. })) => Ok(Outcome::Abandoned(error.to_string())),
+            Err(ServerError::Federation(error @ FederationError::Diverged { .. })) => Ok(Outcome::Diverged(error)),
+            Err(ServerError::Federation(error @ FederationError::Sealed { .. })) => {
+                Ok(Outcome::Abandoned(error.to_string()))
+            }
             Err(error) => Err(error),
         }
     }
@@ -276,7 +260,7 @@ impl Federation {
     }
 
     /// Stops accepting updates; returns the start of the round's record.
-    async fn stop_uploads(&self, dependencies: &Dependencies) -> Result<Option<RoundRecord>, Error> {
+    async fn stop_uploads(&self, dependencies: &Dependencies) -> Result<Option<RoundRecord>, ServerError> {
         let of_round = self.state().round.as_ref().map(|round| (round.opening.round, round.uploads_stopped));
         let Some((round, stopped)) = of_round else { return Ok(None) };
         if !stopped {
@@ -294,7 +278,7 @@ impl Federation {
         &self,
         dependencies: &Dependencies,
         sum: &mut Aggregate,
-    ) -> Result<(VersionRecord, Arc<Published>), Error> {
+    ) -> Result<(VersionRecord, Arc<Published>), ServerError> {
         let (state, published) = self.apply_aggregate(sum)?;
         let bytes = dependencies.versions.put(&state, Some(self.current().version.0)).await?;
         let published = Arc::new(published);
@@ -312,7 +296,7 @@ impl Federation {
     }
 
     /// The next version. If storing it failed before, the coordinator is at it already.
-    fn apply_aggregate(&self, sum: &mut Aggregate) -> Result<(VersionState, Published), Error> {
+    fn apply_aggregate(&self, sum: &mut Aggregate) -> Result<(VersionState, Published), ServerError> {
         let current = self.current().version;
         let cohort = self.state().round.as_ref().map(|round| round.opening.cohort.clone()).unwrap_or_default();
         let mut coordinator = self.coordinator();
@@ -347,7 +331,7 @@ impl Federation {
         dependencies: &Dependencies,
         mut record: RoundRecord,
         error: &FederationError,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ServerError> {
         let why = format!("{error}; {}", self.coordinator().advice());
         error!(federation = %self.name, round = record.round, %why, "training diverged");
         (record.remark, record.counted) = (why.clone(), 0);
@@ -361,7 +345,7 @@ impl Federation {
         Ok(())
     }
 
-    async fn finish(&self, dependencies: &Dependencies) -> Result<(), Error> {
+    async fn finish(&self, dependencies: &Dependencies) -> Result<(), ServerError> {
         let status = Status::Finished;
         let change = Change::SetStatus { federation: self.id, status: status.clone() };
         dependencies.queue.commit(vec![change]).await?;
@@ -371,7 +355,7 @@ impl Federation {
         Ok(())
     }
 
-    pub(super) async fn delete_obsolete_versions(&self, dependencies: &Dependencies) -> Result<(), Error> {
+    pub(super) async fn delete_obsolete_versions(&self, dependencies: &Dependencies) -> Result<(), ServerError> {
         let obsolete = unlearning::obsolete_versions(&self.state(), self.config.keep_versions, self.config.unlearn);
         for version in obsolete {
             dependencies.versions.delete(self.id, version).await?;

@@ -4,8 +4,9 @@
 //! interrupted, the latest version from before that time becomes current under a new number, the rounds since are held again
 //! without the device, and the versions in between are deleted.
 
-use super::round_driver::{Dependencies, Error};
+use super::round_driver::Dependencies;
 use super::{Federation, Published, State, Unlearn};
+use crate::error::ServerError;
 use crate::storage::{Change, Millis, RECEIPT_ROUNDS, RoundRecord, Status, VersionRecord};
 use crate::versions::VersionState;
 use sottovoce_protocol::ModelVersion;
@@ -102,7 +103,7 @@ pub(super) fn obsolete_versions(state: &State, keep: u32, unlearn: Unlearn) -> V
 
 impl Federation {
     /// Rolls back for devices that withdrew.
-    pub(super) async fn unlearn(&self, dependencies: &Dependencies) -> Result<(), Error> {
+    pub(super) async fn unlearn(&self, dependencies: &Dependencies) -> Result<(), ServerError> {
         let (from, plan) = {
             let state = self.state();
             let Some(from) = state.unlearn else { return Ok(()) };
@@ -125,7 +126,7 @@ impl Federation {
         dependencies: &Dependencies,
         from: Millis,
         RollbackPlan { current, target }: RollbackPlan,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ServerError> {
         let stored = dependencies.versions.get(self.id, target.version).await?;
         let (state, published) = self.restore_version(stored, current.version + 1)?;
         let bytes = dependencies.versions.put(&state, Some(current.version)).await?;
@@ -156,7 +157,7 @@ impl Federation {
     }
 
     /// Brings the coordinator to a stored version, under a new number; idempotent.
-    fn restore_version(&self, stored: VersionState, number: u64) -> Result<(VersionState, Published), Error> {
+    fn restore_version(&self, stored: VersionState, number: u64) -> Result<(VersionState, Published), ServerError> {
         let mut coordinator = self.coordinator();
         let VersionState { shared, state, .. } = stored;
         coordinator.go_back(ModelVersion(number), shared, &mut &state[..])?;

@@ -121,10 +121,10 @@ impl NewToken {
         let expires = self.expires_in_seconds.map(|seconds| now().saturating_add(seconds.saturating_mul(1000)));
         // Databases store signed numbers.
         let expires = expires.map(|at| at.min(i64::MAX as u64));
-        let (token, view) = server.add_token(purpose, &self.label, expires).await.map_err(|error| {
-            tracing::error!(%error, "a token cannot be created");
-            Problem::of("not-stored").retry_after(10)
-        })?;
+        let (token, view) = server
+            .add_token(purpose, &self.label, expires)
+            .await
+            .map_err(Problem::unexpected("a token cannot be created"))?;
         let mut body = serde_json::to_value(view).unwrap_or_default();
         body["token"] = token.into();
         Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(body)).into_response())

@@ -1,8 +1,9 @@
 //! Error responses: a status, a stable code, and a description.
 
 use crate::commit_queue::CommitError;
+use crate::error::ServerError;
 use crate::federation::UploadError;
-use crate::server::{CreateError, EnrolError, WithdrawError};
+use crate::server::{CreateError, EnrolError};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
@@ -70,6 +71,14 @@ impl Problem {
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }
+    }
+
+    /// An error that only the log explains.
+    pub(super) fn unexpected<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| {
+            tracing::error!(%error, "{what}");
+            Self::of("not-stored").retry_after(10)
+        }
     }
 
     /// Its code.
@@ -150,14 +159,11 @@ impl From<CommitError> for Problem {
     }
 }
 
-impl From<WithdrawError> for Problem {
-    fn from(error: WithdrawError) -> Self {
+impl From<ServerError> for Problem {
+    fn from(error: ServerError) -> Self {
         match error {
-            WithdrawError::Commit(error) => error.into(),
-            WithdrawError::Retention(error) => {
-                tracing::error!(%error, "uploads of a device that withdraws cannot be deleted");
-                Self::of("not-stored").retry_after(10)
-            }
+            ServerError::Commit(error) => error.into(),
+            _ => Self::unexpected("the server failed")(error),
         }
     }
 }
@@ -168,10 +174,7 @@ impl From<CreateError> for Problem {
             CreateError::NameTaken(_) => Self::new("name-taken", error.to_string()),
             CreateError::Config(_) => Self::new("wrong-config", error.to_string()),
             CreateError::Commit(error) => error.into(),
-            CreateError::Open(_) => {
-                tracing::error!(%error, "a federation cannot be created");
-                Self::of("not-stored").retry_after(10)
-            }
+            CreateError::Open(_) => Self::unexpected("a federation cannot be created")(error),
         }
     }
 }

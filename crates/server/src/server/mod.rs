@@ -5,19 +5,20 @@ mod tokens;
 pub use tokens::{Role, TokenView};
 
 use crate::commit_queue::{CommitError, CommitQueue};
+use crate::error::ServerError;
 use crate::federation::round_driver::{Dependencies, drive};
 use crate::federation::{
-    ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError, RetentionError,
-    StoredFederation, Unlearn, catalog, check_name,
+    ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError, StoredFederation, Unlearn,
+    catalog, check_name,
 };
 use crate::metrics::Metrics;
 use crate::now;
-use crate::secret::{self, Kind, NoRandomness};
+use crate::secret::{self, Kind};
 use crate::storage::{
     Change, DeviceRecord, FederationRecord, Hash, Millis, RoundRecord, Status, Storage, StorageError, Stored,
     TokenPurpose, TokenRecord, VersionRecord,
 };
-use crate::versions::{VersionState, VersionStore, VersionStoreError};
+use crate::versions::{VersionState, VersionStore};
 use sottovoce_federation::HostedFederation;
 use sottovoce_protocol::ModelVersion;
 use std::collections::{BTreeMap, HashSet};
@@ -25,23 +26,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokens::Tokens;
 use tokio::task::JoinSet;
-
-/// Why a server cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The database.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// The shared models.
-    #[error(transparent)]
-    Versions(#[from] VersionStoreError),
-    /// A federation.
-    #[error(transparent)]
-    Federation(#[from] ResumeError),
-    /// The system.
-    #[error("a thread or a file failed: {0}")]
-    System(#[from] std::io::Error),
-}
 
 /// Why a federation was not created.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +41,7 @@ pub enum CreateError {
     Commit(#[from] CommitError),
     /// It cannot be started.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] ServerError),
 }
 
 /// Why a device was not enrolled.
@@ -75,28 +59,6 @@ pub enum EnrolError {
     /// The database.
     #[error("the enrolment could not be stored; retry later with the same key")]
     NotStored,
-}
-
-/// Why a device has not withdrawn.
-#[derive(Debug, thiserror::Error)]
-pub enum WithdrawError {
-    /// The database.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    /// Its retained uploads could not be deleted.
-    #[error(transparent)]
-    Retention(#[from] RetentionError),
-}
-
-/// Why a token was not created.
-#[derive(Debug, thiserror::Error)]
-pub enum TokenError {
-    /// The database.
-    #[error("the token cannot be stored: {0}")]
-    Commit(#[from] CommitError),
-    /// The system.
-    #[error(transparent)]
-    Randomness(#[from] NoRandomness),
 }
 
 /// An enrolled device.
@@ -141,11 +103,11 @@ impl Server {
         storage: Arc<dyn Storage>,
         versions: VersionStore,
         uploads: Option<PathBuf>,
-    ) -> Result<Arc<Self>, OpenError> {
+    ) -> Result<Arc<Self>, ServerError> {
         let reader = Arc::clone(&storage);
         let load = move || Ok::<_, StorageError>((reader.load()?, reader.secret()?));
         let loaded = tokio::task::spawn_blocking(load).await;
-        let (mut stored, secret) = loaded.map_err(std::io::Error::other)??;
+        let (mut stored, secret) = loaded??;
         let metrics = Arc::new(Metrics::new());
         let server = Arc::new(Self {
             queue: CommitQueue::start(Arc::clone(&storage), Arc::clone(&metrics) as Arc<_>)?,
@@ -172,7 +134,7 @@ impl Server {
     }
 
     /// Resumes a stored federation.
-    async fn resume(self: &Arc<Self>, stored: StoredFederation) -> Result<(), OpenError> {
+    async fn resume(self: &Arc<Self>, stored: StoredFederation) -> Result<(), ServerError> {
         let record = &stored.record;
         let name = record.name.clone();
         let config: FederationConfig = serde_json::from_str(&record.config).map_err(ResumeError::of(&name))?;
@@ -189,7 +151,7 @@ impl Server {
         let replayed = tokio::task::spawn_blocking(move || {
             federation.replay_seal(&messages, storage.as_ref()).map(|()| federation)
         });
-        self.start(replayed.await.map_err(std::io::Error::other)??);
+        self.start(replayed.await??);
         Ok(())
     }
 
@@ -239,7 +201,7 @@ impl Server {
         let (devices, receipts, versions) = (Vec::new(), Vec::new(), vec![version]);
         let stored = StoredFederation { record, devices, round: None, receipts, versions };
         let federation = Federation::new(stored, config, hosted, self.secret, self.uploads_of(name));
-        Ok(self.start(federation.map_err(OpenError::from)?))
+        Ok(self.start(federation.map_err(ServerError::from)?))
     }
 
     async fn first_version(
@@ -250,8 +212,8 @@ impl Server {
         hosted: &HostedFederation,
     ) -> Result<VersionRecord, CreateError> {
         let state = VersionState::of(&hosted.coordinator, federation, name, &config.model);
-        let state = state.map_err(OpenError::from)?;
-        let bytes = self.versions.put(&state, None).await.map_err(OpenError::from)?;
+        let state = state.map_err(ServerError::from)?;
+        let bytes = self.versions.put(&state, None).await.map_err(ServerError::from)?;
         let digest = Published::of(&hosted.coordinator).map_err(ConfigError::from)?.digest;
         Ok(VersionRecord { federation, version: 0, digest, bytes, created: now(), rounds: 0 })
     }
@@ -342,7 +304,7 @@ impl Server {
     ///
     /// # Errors
     /// If its retained uploads could not be deleted, or the withdrawal could not be stored.
-    pub async fn withdraw(&self, federation: &Federation, device: u32) -> Result<(), WithdrawError> {
+    pub async fn withdraw(&self, federation: &Federation, device: u32) -> Result<(), ServerError> {
         let _lock = federation.delete_uploads(device).await?;
         let unlearn = federation.config.unlearn == Unlearn::Retrain;
         self.queue.commit(vec![Change::Withdraw { federation: federation.id, device, unlearn }]).await?;
@@ -369,7 +331,7 @@ impl Server {
         purpose: TokenPurpose,
         label: &str,
         expires: Option<Millis>,
-    ) -> Result<(String, TokenView), TokenError> {
+    ) -> Result<(String, TokenView), ServerError> {
         let token = secret::new(match purpose {
             TokenPurpose::Enrolment { .. } => Kind::Enrolment,
             TokenPurpose::Operator { .. } => Kind::Operator,

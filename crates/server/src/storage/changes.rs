@@ -4,7 +4,7 @@
 //! is no contradiction.
 
 use super::round_changes as rounds;
-use super::sql::{Batch, Sql, SqlError, Value};
+use super::sql::{Batch, Sql, SqlError, Value, parameters};
 use super::{
     Change, DeviceRecord, FederationRecord, Millis, RECEIPT_ROUNDS, Sender, Status, TokenPurpose, TokenRecord,
     VersionRecord,
@@ -116,23 +116,26 @@ fn create_federation(
     if sql.integer(named, &[federation.name.as_str().into()])?.is_some() {
         return rejected(format!("there is a federation named {:?}", federation.name));
     }
+    let FederationRecord { id, name, config, catalog, created, status, next_device, next_round, .. } = federation;
+    let FederationRecord { version: current, undone, rolled_back, unlearn, .. } = federation;
+    let status = &status_text(status);
     sql.execute(
         "INSERT INTO federation (id, name, config, catalog, created, standing, next_device, next_round, version,
                                  undone, went_back, unlearn)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
-        &[
+        parameters![
             id,
-            federation.name.as_str().into(),
-            federation.config.as_str().into(),
-            federation.catalog.as_slice().into(),
-            federation.created.into(),
-            status_text(&federation.status).as_str().into(),
-            federation.next_device.into(),
-            federation.next_round.into(),
-            federation.version.into(),
-            federation.undone.into(),
-            federation.rolled_back.into(),
-            federation.unlearn.into(),
+            name,
+            config,
+            catalog,
+            created,
+            status,
+            next_device,
+            next_round,
+            current,
+            undone,
+            rolled_back,
+            unlearn
         ],
     )?;
     add_version(sql, version)
@@ -164,11 +167,10 @@ fn enrol(sql: &mut dyn Sql, device: &DeviceRecord, token: u64) -> Result<(), Sql
         &[number, federation],
     )?;
     one_row(taken, || "the number was used before".into())?;
-    let DeviceRecord { credential, enrolled, seen, revoked, .. } = device;
+    let DeviceRecord { federation, number, credential, enrolled, seen, revoked } = device;
     let insert = "INSERT INTO device (federation, number, credential, enrolled, seen, revoked)
                   VALUES ($1, $2, $3, $4, $5, $6)";
-    let values = [federation, number, credential.into(), (*enrolled).into(), (*seen).into(), (*revoked).into()];
-    sql.execute(insert, &values).map(drop)
+    sql.execute(insert, parameters![federation, number, credential, enrolled, seen, revoked]).map(drop)
 }
 
 fn revoke(sql: &mut dyn Sql, federation: u64, device: u32) -> Result<(), SqlError> {
@@ -255,31 +257,17 @@ fn add_token(sql: &mut dyn Sql, token: &TokenRecord) -> Result<(), SqlError> {
         TokenPurpose::Enrolment { federation, uses } => (Some(*federation), *uses, None),
         TokenPurpose::Operator { role } => (None, None, Some(role.as_str())),
     };
-    let TokenRecord { hash, label, created, expires, .. } = token;
-    sql.execute(
-        "INSERT INTO token (id, federation, uses, role, hash, label, created, expires)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        &[
-            id,
-            federation.into(),
-            uses.into(),
-            role.into(),
-            hash.into(),
-            label.as_str().into(),
-            (*created).into(),
-            (*expires).into(),
-        ],
-    )
-    .map(drop)
+    let TokenRecord { id, hash, label, created, expires, .. } = token;
+    let insert = "INSERT INTO token (id, federation, uses, role, hash, label, created, expires)
+                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    sql.execute(insert, parameters![id, federation, uses, role, hash, label, created, expires]).map(drop)
 }
 
 pub(super) fn add_version(sql: &mut dyn Sql, record: &VersionRecord) -> Result<(), SqlError> {
-    let VersionRecord { federation, version, digest, bytes, created, rounds } = *record;
-    sql.execute(
-        "INSERT INTO version (federation, version, digest, bytes, created, rounds) VALUES ($1, $2, $3, $4, $5, $6)",
-        &[federation.into(), version.into(), (&digest).into(), bytes.into(), created.into(), rounds.into()],
-    )
-    .map(drop)
+    let VersionRecord { federation, version, digest, bytes, created, rounds } = record;
+    let insert =
+        "INSERT INTO version (federation, version, digest, bytes, created, rounds) VALUES ($1, $2, $3, $4, $5, $6)";
+    sql.execute(insert, parameters![federation, version, digest, bytes, created, rounds]).map(drop)
 }
 
 fn remove_version(sql: &mut dyn Sql, federation: u64, version: u64) -> Result<(), SqlError> {

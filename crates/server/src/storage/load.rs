@@ -21,7 +21,7 @@ pub(super) fn load(sql: &mut dyn Sql) -> Result<Stored, SqlError> {
     let mut receipts =
         all(sql, RECEIPTS, &[], |row| Ok((row.get()?, row.get()?, receipt(Sender::Device(row.get()?), row)?)))?;
     receipts.extend(all(sql, TOKEN_RECEIPTS, &[], |row| {
-        Ok((row.get()?, row.get()?, receipt(Sender::Token(row.hash()?), row)?))
+        Ok((row.get()?, row.get()?, receipt(Sender::Token(row.get()?), row)?))
     })?);
     for (federation, round, receipt) in receipts {
         match open_round_of(&mut stored.rounds, federation) {
@@ -33,7 +33,7 @@ pub(super) fn load(sql: &mut dyn Sql) -> Result<Stored, SqlError> {
     let rounds = &mut stored.rounds;
     attach(sql, rounds, DECLINED, |row| row.get(), |round, device| round.declined.push(device))?;
     attach(sql, rounds, SEAL_MESSAGES, seal_message, |round, message| round.messages.push(message))?;
-    attach(sql, rounds, ISSUED, |row| Ok((row.get()?, row.hash()?)), |round, each| round.issued.push(each))?;
+    attach(sql, rounds, ISSUED, |row| Ok((row.get()?, row.get()?)), |round, each| round.issued.push(each))?;
     Ok(stored)
 }
 
@@ -60,7 +60,7 @@ fn attach<T>(
 
 /// The server's secret.
 pub(super) fn secret(sql: &mut dyn Sql) -> Result<Hash, SqlError> {
-    let found = all(sql, "SELECT secret FROM server", &[], |row| row.hash())?;
+    let found = all(sql, "SELECT secret FROM server", &[], |row| row.get::<Hash>())?;
     found.first().copied().ok_or_else(|| SqlError::Corrupt("the server's secret is missing".into()))
 }
 
@@ -77,7 +77,7 @@ pub(super) fn updates(
     sql.query(of_devices, &key, &mut |row| visit(Sender::Device(Columns::of(row).get()?), row.blob(1)?))?;
     let of_tokens = "SELECT nullifier, bytes FROM anonymous_body WHERE federation = $1 AND round = $2
                      ORDER BY nullifier";
-    sql.query(of_tokens, &key, &mut |row| visit(Sender::Token(Columns::of(row).hash()?), row.blob(1)?))
+    sql.query(of_tokens, &key, &mut |row| visit(Sender::Token(Columns::of(row).get()?), row.blob(1)?))
 }
 
 /// Closed rounds, the latest first.
@@ -154,57 +154,58 @@ impl<'a> Columns<'a> {
         self.next - 1
     }
 
-    fn required<T>(&self, value: Option<T>) -> Result<T, SqlError> {
+    fn required<T>(&mut self, read: fn(&mut Self) -> Result<Option<T>, SqlError>) -> Result<T, SqlError> {
+        let value = read(self)?;
         value.ok_or_else(|| SqlError::Corrupt(format!("column {} of a result is NULL", self.next)))
     }
 
-    fn get<T: TryFrom<i64>>(&mut self) -> Result<T, SqlError> {
-        let value = self.optional()?;
-        self.required(value)
-    }
-
-    fn flag(&mut self) -> Result<bool, SqlError> {
-        Ok(self.get::<i64>()? != 0)
-    }
-
-    fn optional<T: TryFrom<i64>>(&mut self) -> Result<Option<T>, SqlError> {
+    fn integer<T: TryFrom<i64>>(&mut self) -> Result<Option<T>, SqlError> {
         self.row.int(self.step())?.map(checked).transpose()
     }
 
-    fn optional_text(&mut self) -> Result<Option<String>, SqlError> {
+    fn text(&mut self) -> Result<Option<String>, SqlError> {
         Ok(self.row.text(self.step())?.map(str::to_owned))
-    }
-
-    fn text(&mut self) -> Result<String, SqlError> {
-        let value = self.optional_text()?;
-        self.required(value)
     }
 
     fn blob(&mut self) -> Result<&'a [u8], SqlError> {
         self.row.blob(self.step())
     }
 
-    fn hash(&mut self) -> Result<Hash, SqlError> {
-        let found = self.blob()?;
-        found.try_into().map_err(|_| SqlError::Corrupt(format!("a hash has {} bytes, expected 32", found.len())))
+    fn get<T: Column>(&mut self) -> Result<T, SqlError> {
+        T::read(self)
     }
 }
 
-fn federation(row: &mut Columns<'_>) -> Result<FederationRecord, SqlError> {
-    Ok(FederationRecord {
-        id: row.get()?,
-        name: row.text()?,
-        config: row.text()?,
-        catalog: row.blob()?.to_vec(),
-        created: row.get()?,
-        status: read_status(&row.text()?)?,
-        next_device: row.get()?,
-        next_round: row.get()?,
-        version: row.get()?,
-        undone: row.get()?,
-        rolled_back: row.optional()?,
-        unlearn: row.optional()?,
-    })
+/// A type that a column can be read as.
+trait Column: Sized {
+    fn read(row: &mut Columns<'_>) -> Result<Self, SqlError>;
+}
+
+macro_rules! columns {
+    ($($kind:ty: |$row:ident| $read:expr,)*) => {
+        $(impl Column for $kind {
+            fn read($row: &mut Columns<'_>) -> Result<Self, SqlError> {
+                $read
+            }
+        })*
+    };
+}
+
+columns! {
+    u64: |row| row.required(Columns::integer),
+    u32: |row| row.required(Columns::integer),
+    bool: |row| Ok(row.required(Columns::integer::<i64>)? != 0),
+    Option<u64>: |row| row.integer(),
+    Option<u32>: |row| row.integer(),
+    String: |row| row.required(Columns::text),
+    Option<String>: |row| row.text(),
+    Vec<u8>: |row| Ok(row.blob()?.to_vec()),
+    Hash: |row| hash(row.blob()?),
+    Status: |row| read_status(&row.required(Columns::text)?),
+}
+
+fn hash(found: &[u8]) -> Result<Hash, SqlError> {
+    found.try_into().map_err(|_| SqlError::Corrupt(format!("a hash has {} bytes, expected 32", found.len())))
 }
 
 /// The inverse of [`status_text`](super::changes::status_text).
@@ -214,32 +215,36 @@ fn read_status(text: &str) -> Result<Status, SqlError> {
     known.or_else(failed).ok_or_else(|| SqlError::Corrupt(format!("a federation cannot be {text:?}")))
 }
 
-fn device(row: &mut Columns<'_>) -> Result<DeviceRecord, SqlError> {
-    Ok(DeviceRecord {
-        federation: row.get()?,
-        number: row.get()?,
-        credential: row.hash()?,
-        enrolled: row.get()?,
-        seen: row.get()?,
-        revoked: row.flag()?,
-    })
+/// Functions that read records whose fields are the columns of a query, in its order.
+macro_rules! records {
+    ($($name:ident: $kind:ident { $($field:ident),* },)*) => {
+        $(fn $name(row: &mut Columns<'_>) -> Result<$kind, SqlError> {
+            Ok($kind { $($field: row.get()?),* })
+        })*
+    };
+}
+
+records! {
+    federation: FederationRecord {
+        id, name, config, catalog, created, status, next_device, next_round, version, undone, rolled_back, unlearn
+    },
+    device: DeviceRecord { federation, number, credential, enrolled, seen, revoked },
+    version: VersionRecord { federation, version, digest, bytes, created, rounds },
+    round_record: RoundRecord {
+        federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down, opened, closed, criteria,
+        remark
+    },
 }
 
 fn token(row: &mut Columns<'_>) -> Result<TokenRecord, SqlError> {
-    let (id, federation, role, uses) = (row.get()?, row.optional()?, row.optional_text()?, row.optional()?);
+    let (id, federation, role, uses) = (row.get()?, row.get()?, row.get()?, row.get()?);
     let purpose = match (federation, role) {
         (Some(federation), None) => TokenPurpose::Enrolment { federation, uses },
         (None, Some(role)) => TokenPurpose::Operator { role },
         _ => return Err(SqlError::Corrupt("a token has no purpose, or two".into())),
     };
-    Ok(TokenRecord {
-        id,
-        purpose,
-        hash: row.hash()?,
-        label: row.text()?,
-        created: row.get()?,
-        expires: row.optional()?,
-    })
+    let (hash, label, created, expires) = (row.get()?, row.get()?, row.get()?, row.get()?);
+    Ok(TokenRecord { id, purpose, hash, label, created, expires })
 }
 
 fn open_round(row: &mut Columns<'_>) -> Result<OpenRound, SqlError> {
@@ -248,52 +253,16 @@ fn open_round(row: &mut Columns<'_>) -> Result<OpenRound, SqlError> {
     if !rest.is_empty() {
         return Err(SqlError::Corrupt("a cohort ends within a number".into()));
     }
-    let opening = RoundOpening {
-        federation,
-        round,
-        version,
-        cohort: cohort.iter().map(|number| u32::from_le_bytes(*number)).collect(),
-        wanted: row.get()?,
-        minimum: row.get()?,
-        opened: row.get()?,
-        deadline: row.optional()?,
-    };
-    Ok(OpenRound { closing: row.flag()?, ..OpenRound::new(opening) })
+    let cohort = cohort.iter().map(|number| u32::from_le_bytes(*number)).collect();
+    let (wanted, minimum, opened, deadline) = (row.get()?, row.get()?, row.get()?, row.get()?);
+    let opening = RoundOpening { federation, round, version, cohort, wanted, minimum, opened, deadline };
+    Ok(OpenRound { closing: row.get()?, ..OpenRound::new(opening) })
 }
 
 fn receipt(sender: Sender, row: &mut Columns<'_>) -> Result<Receipt, SqlError> {
-    Ok(Receipt { sender, key: row.text()?, digest: row.hash()?, bytes: row.get()? })
+    Ok(Receipt { sender, key: row.get()?, digest: row.get()?, bytes: row.get()? })
 }
 
 fn seal_message(row: &mut Columns<'_>) -> Result<SealMessage, SqlError> {
-    Ok(SealMessage { device: row.optional()?, bytes: row.blob()?.to_vec().into() })
-}
-
-fn version(row: &mut Columns<'_>) -> Result<VersionRecord, SqlError> {
-    Ok(VersionRecord {
-        federation: row.get()?,
-        version: row.get()?,
-        digest: row.hash()?,
-        bytes: row.get()?,
-        created: row.get()?,
-        rounds: row.get()?,
-    })
-}
-
-fn round_record(row: &mut Columns<'_>) -> Result<RoundRecord, SqlError> {
-    Ok(RoundRecord {
-        federation: row.get()?,
-        round: row.get()?,
-        version: row.optional()?,
-        asked: row.get()?,
-        counted: row.get()?,
-        declined: row.get()?,
-        refused: row.get()?,
-        bytes_up: row.get()?,
-        bytes_down: row.get()?,
-        opened: row.get()?,
-        closed: row.get()?,
-        criteria: row.text()?,
-        remark: row.text()?,
-    })
+    Ok(SealMessage { device: row.get()?, bytes: row.blob()?.to_vec().into() })
 }

@@ -1,7 +1,7 @@
 //! The SQL of changes to rounds.
 
 use super::changes::{add_version, one_row, rejected};
-use super::sql::{Batch, Sql, SqlError, Value};
+use super::sql::{Batch, Sql, SqlError, Value, parameters};
 use super::{Change, Hash, RECEIPT_ROUNDS, Receipt, RoundOpening, RoundRecord, SealMessage, Sender, VersionRecord};
 
 /// Uploads per statement, to bound what the database holds at once.
@@ -18,22 +18,12 @@ pub(super) fn open(sql: &mut dyn Sql, opening: &RoundOpening) -> Result<(), SqlE
         return rejected("it is open already");
     }
     let cohort: Vec<u8> = opening.cohort.iter().flat_map(|device| device.to_le_bytes()).collect();
-    let RoundOpening { version, wanted, minimum, opened, deadline, .. } = *opening;
-    sql.execute(
+    let (cohort, RoundOpening { version, wanted, minimum, opened, deadline, .. }) = (&cohort, opening);
+    let insert =
         "INSERT INTO open_round (federation, round, version, cohort, wanted, minimum, opened, deadline, closing)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)",
-        &[
-            federation,
-            round,
-            version.into(),
-            cohort.as_slice().into(),
-            wanted.into(),
-            minimum.into(),
-            opened.into(),
-            deadline.into(),
-        ],
-    )
-    .map(drop)
+                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)";
+    let values = parameters![federation, round, version, cohort, wanted, minimum, opened, deadline];
+    sql.execute(insert, values).map(drop)
 }
 
 /// A receipt is written only if the round accepts updates and the device exists: for one row because a NULL would violate a
@@ -208,24 +198,16 @@ pub(super) fn close(sql: &mut dyn Sql, record: &RoundRecord, version: Option<&Ve
 }
 
 fn insert_record(sql: &mut dyn Sql, record: &RoundRecord) -> Result<(), SqlError> {
+    let RoundRecord { federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down, .. } =
+        record;
+    let RoundRecord { opened, closed, criteria, remark, .. } = record;
     sql.execute(
         "INSERT INTO round_record (federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down,
                                    opened, closed, criteria, remark)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
-        &[
-            record.federation.into(),
-            record.round.into(),
-            record.version.into(),
-            record.asked.into(),
-            record.counted.into(),
-            record.declined.into(),
-            record.refused.into(),
-            record.bytes_up.into(),
-            record.bytes_down.into(),
-            record.opened.into(),
-            record.closed.into(),
-            record.criteria.as_str().into(),
-            record.remark.as_str().into(),
+        parameters![
+            federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down, opened, closed,
+            criteria, remark
         ],
     )
     .map(drop)

@@ -41,7 +41,21 @@ values! {
     Option<&'a str>: |value| Value::Text(value),
     &'a [u8]: |value| Value::Blob(value),
     &'a Hash: |value| Value::Blob(value),
+    &'a u64: |value| (*value).into(),
+    &'a u32: |value| (*value).into(),
+    &'a bool: |value| (*value).into(),
+    &'a Option<u64>: |value| (*value).into(),
+    &'a String: |value| Value::Text(Some(value)),
+    &'a Vec<u8>: |value| Value::Blob(value),
 }
+
+/// The parameters of a statement, converted.
+macro_rules! parameters {
+    ($($value:expr),* $(,)?) => {
+        &[$($crate::storage::sql::Value::from($value)),*]
+    };
+}
+pub(super) use parameters;
 
 /// Why a statement failed.
 #[derive(Clone, Debug, PartialEq)]

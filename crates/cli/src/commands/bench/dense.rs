@@ -154,11 +154,11 @@ fn round(seed: u64, cohort: usize, threads: usize) -> Result<(f64, f64)> {
 
 /// FedAvg, weighed by samples, over devices that make five local steps each.
 pub(super) fn dense_fleet(bench: &Workbench) -> Result<Vec<Figure>> {
-    let seed = bench.seed();
+    let seed = bench.seed;
     round(seed, FEW, 2)?;
     let few = peak_rss_bytes();
     let (mut one, mut two, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..bench.repeats() {
+    for _ in 0..bench.repeats {
         let (clock, seconds) = round(seed, DEVICES, 1)?;
         one.push(clock);
         cpu.push(seconds);

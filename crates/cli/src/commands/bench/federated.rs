@@ -1,7 +1,7 @@
 //! Federated training: FPL's configurations, and a fleet whose devices do nearly nothing.
 
 use super::work::{FACTORS, Workbench};
-use super::{Figure, Peer, median};
+use super::{Figure, median};
 use crate::measure::cpu_seconds;
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
@@ -25,10 +25,7 @@ pub(super) fn fpl(bench: &Workbench) -> Result<Vec<Figure>> {
     let (seconds, trained, answer) =
         bench.measure(|| bench.train("fpl", &settings("pfpl+", EPOCHS)), Some(("implicit-bpr", PEER_EPOCHS)))?;
     let speed = trained.summary.triples as f64 / seconds / 1e6;
-    let peer = answer.map(|answer| {
-        let value = answer.triples_per_cpu_s / 1e6;
-        Peer { name: answer.peer, value, ratio: speed / value }
-    });
+    let peer = answer.map(|a| a.compare(a.triples_per_cpu_s / 1e6, speed / (a.triples_per_cpu_s / 1e6)));
     let what = format!("pFPL+, {FACTORS} factors, {EPOCHS} epochs");
     let all = Figure::new("fpl", what, speed, "million triples per CPU-second").bound("at least 5 x").peer(peer);
     let (seconds, trained, _) = bench.measure(|| bench.train("fpl", &settings("sfpl", 1)), None)?;
@@ -54,7 +51,7 @@ fn threads(bench: &Workbench) -> Result<Figure> {
     let [one, two] = pools.map(|pool| pool.context("starting threads"));
     let pools = [one?, two?];
     let mut seconds = [const { Vec::new() }; 2];
-    for _ in 0..bench.repeats() {
+    for _ in 0..bench.repeats {
         for (pool, seconds) in pools.iter().zip(&mut seconds) {
             let started = Instant::now();
             pool.install(|| bench.train("fpl", &settings("pfpl+", EPOCHS)))?;
@@ -110,11 +107,11 @@ impl ClientModel for Trivial {
 
 /// A round with everything but training: policy, disclosure, ledger, delivery, the sum and the server's step.
 pub(super) fn fleet(bench: &Workbench) -> Result<Vec<Figure>> {
-    let mut federation = trivial_federation(bench.seed())?;
+    let mut federation = trivial_federation(bench.seed)?;
     // Buffers grow in the first rounds.
     federation.epoch()?;
     let mut seconds = Vec::new();
-    for _ in 0..bench.repeats() {
+    for _ in 0..bench.repeats {
         let before = cpu_seconds();
         let report = federation.epoch()?;
         seconds.push((cpu_seconds() - before) / report.participation.received() as f64);

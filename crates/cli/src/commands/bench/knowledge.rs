@@ -19,11 +19,11 @@ const RATE: f64 = 0.001;
 
 /// KGFlex next to FPL on the same data, and a single client.
 pub(super) fn kgflex(bench: &Workbench) -> Result<Vec<Figure>> {
-    let facts = match &bench.catalog().facts {
+    let facts = match &bench.data.parts.catalog.facts {
         Some(facts) => Arc::clone(facts),
-        None => Arc::new(synthetic([bench.catalog().len(), 3000, 25], bench.seed())),
+        None => Arc::new(synthetic([bench.data.parts.catalog.len(), 3000, 25], bench.seed)),
     };
-    let known = sottovoce_core::Catalog { facts: Some(Arc::clone(&facts)), ..bench.catalog().clone() };
+    let known = sottovoce_core::Catalog { facts: Some(Arc::clone(&facts)), ..bench.data.parts.catalog.clone() };
     let settings = [
         ("factors", Value::Integer(FACTORS)),
         ("learning_rate", Value::Real(RATE)),
@@ -31,7 +31,7 @@ pub(super) fn kgflex(bench: &Workbench) -> Result<Vec<Figure>> {
         ("epochs", Value::Integer(EPOCHS)),
     ];
     let (seconds, trained, _) = bench.measure(|| bench.train_with_catalog("kgflex", &settings, &known), None)?;
-    let met = features_a_triple(&facts, bench.histories(), bench.seed())?;
+    let met = features_a_triple(&facts, &bench.data.parts.train, bench.seed)?;
     let triples = trained.summary.triples as f64;
     let a_feature = seconds / (triples * met) * 1e9;
     let (seconds, trained, _) = bench.measure(|| bench.train("fpl", &settings), None)?;
@@ -40,7 +40,7 @@ pub(super) fn kgflex(bench: &Workbench) -> Result<Vec<Figure>> {
     let bound = format!("no more than FPL's {a_triple:.1} ns a triple");
     let speed = Figure::new("kgflex", what, a_feature, "CPU ns a feature").bound(bound);
     let mut figures = vec![speed];
-    figures.extend(phone(bench.repeats(), bench.seed())?);
+    figures.extend(phone(bench.repeats, bench.seed)?);
     Ok(figures)
 }
 

@@ -21,17 +21,13 @@ pub(super) fn step(bench: &Workbench) -> Result<Vec<Figure>> {
 
 fn step_of(bench: &Workbench, rows: usize, arithmetic: Arithmetic) -> Result<Figure> {
     let (mut ours, mut peers) = (Vec::new(), Vec::new());
-    for _ in 0..bench.repeats() {
-        ours.push(time_steps(rows, arithmetic, bench.seed())?);
+    for _ in 0..bench.repeats {
+        ours.push(time_steps(rows, arithmetic, bench.seed)?);
         peers.extend(bench.ask("torch-step", false, &[("batch", rows), ("threads", 1)])?);
     }
     let value = median(ours);
     peers.sort_by(|a, b| a.cpu_us_per_step.total_cmp(&b.cpu_us_per_step));
-    let peer = peers.get(peers.len() / 2).map(|answer| Peer {
-        name: answer.peer.clone(),
-        value: answer.cpu_us_per_step,
-        ratio: answer.cpu_us_per_step / value,
-    });
+    let peer = peers.get(peers.len() / 2).map(|a| a.compare(a.cpu_us_per_step, a.cpu_us_per_step / value));
     let what = format!("reference step, 66,743 parameters, batch {rows}, {arithmetic:?}");
     let figure = Figure::new("neural-step", what, value, "CPU-microseconds").peer(peer);
     Ok(if rows == 1 { figure.bound("at most 40 to 55, at least 10 x") } else { figure })
@@ -78,7 +74,7 @@ fn epochs(bench: &Workbench, threads: usize) -> Result<Figure> {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().context("starting threads")?;
     let settings = [("epochs", Value::Integer(EPOCHS as i64))];
     let (mut ours, mut peers, mut name) = (Vec::new(), Vec::new(), String::new());
-    for _ in 0..bench.repeats() {
+    for _ in 0..bench.repeats {
         let (started, before) = (Instant::now(), cpu_seconds());
         pool.install(|| bench.train("multivae", &settings))?;
         let seconds = if threads == 1 { cpu_seconds() - before } else { started.elapsed().as_secs_f64() };

@@ -1,5 +1,6 @@
 //! Runs a peer program on the same work.
 
+use super::Peer;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::path::Path;
@@ -19,6 +20,13 @@ pub(super) struct Answer {
     pub(super) triples_per_cpu_s: f64,
     #[serde(default)]
     pub(super) ndcg: f64,
+}
+
+impl Answer {
+    /// The peer's figure next to ours.
+    pub(super) fn compare(&self, value: f64, ratio: f64) -> Peer {
+        Peer { name: self.peer.clone(), value, ratio }
+    }
 }
 
 /// Calls `command PEER FILE --key value ...`; without the file where the peer needs none.

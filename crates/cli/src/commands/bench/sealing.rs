@@ -70,6 +70,6 @@ pub(super) fn noise(bench: &Workbench) -> Result<Vec<Figure>> {
 
 fn seed(bench: &Workbench) -> [u8; 32] {
     let mut seed = [0; 32];
-    seed[..8].copy_from_slice(&bench.seed().to_le_bytes());
+    seed[..8].copy_from_slice(&bench.seed.to_le_bytes());
     seed
 }

@@ -1,12 +1,12 @@
 //! The benchmarks of centralised models, and what all benchmarks share.
 
 use super::peer::{self, Answer};
-use super::{Figure, Peer, median};
+use super::{Figure, median};
 use crate::args::{Bench, Common};
 use crate::measure::cpu_seconds;
 use crate::output;
 use anyhow::{Context, Result, ensure};
-use sottovoce_core::{Catalog, Histories};
+use sottovoce_core::Catalog;
 use sottovoce_data::{Cleaning, LoadOptions, Split};
 use sottovoce_evaluate::{EvaluationInput, Protocol};
 use sottovoce_experiment::prepare::{DataPlan, Prepared, prepare};
@@ -27,11 +27,11 @@ const STAND_IN: &str = "synth:town:users=30000";
 pub(super) struct Workbench {
     source: String,
     load: LoadOptions,
-    data: Prepared,
+    pub(super) data: Prepared,
     file: PathBuf,
     peers: Option<String>,
-    repeats: usize,
-    seed: u64,
+    pub(super) repeats: usize,
+    pub(super) seed: u64,
     _scratch: tempfile::TempDir,
 }
 
@@ -63,13 +63,9 @@ impl Workbench {
 
     pub(super) fn describe(&self) -> String {
         let parts = &self.data.parts;
-        format!(
-            "{} ({} users, {} items, {} training interactions)",
-            self.data.name,
-            output::grouped(parts.users.len() as u128),
-            output::grouped(parts.catalog.len() as u128),
-            output::grouped(parts.train.interactions() as u128)
-        )
+        let sizes = [parts.users.len(), parts.catalog.len(), parts.train.interactions()];
+        let [users, items, interactions] = sizes.map(output::grouped);
+        format!("{} ({users} users, {items} items, {interactions} training interactions)", self.data.name)
     }
 
     /// Alternates our work with the peer's; the median CPU seconds of ours, and the peer's median answer.
@@ -101,24 +97,8 @@ impl Workbench {
         self.peers.as_ref().map(|command| peer::call(command, peer, file, options)).transpose()
     }
 
-    pub(super) fn repeats(&self) -> usize {
-        self.repeats
-    }
-
-    pub(super) fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    pub(super) fn catalog(&self) -> &Catalog {
-        &self.data.parts.catalog
-    }
-
-    pub(super) fn histories(&self) -> &Histories {
-        &self.data.parts.train
-    }
-
     pub(super) fn train(&self, name: &str, settings: &[(&str, Value)]) -> Result<Trained> {
-        self.train_with_catalog(name, settings, self.catalog())
+        self.train_with_catalog(name, settings, &self.data.parts.catalog)
     }
 
     /// The same with another catalog.
@@ -132,7 +112,7 @@ impl Workbench {
         let settings = model.settings(settings.iter().cloned())?;
         let plan = ModelPlan { model, settings: &settings, seed: self.seed, evaluations: None };
         let context = TrainingContext { catalog: Some(catalog), ..TrainingContext::default() };
-        Ok(training::train(&plan, self.histories(), &mut |_, _| Flow::Continue, context)?)
+        Ok(training::train(&plan, &self.data.parts.train, &mut |_, _| Flow::Continue, context)?)
     }
 
     fn ndcg(&self, trained: &Trained, protocol: &Protocol) -> Result<f64> {
@@ -173,7 +153,7 @@ pub(super) fn bpr(bench: &Workbench) -> Result<Vec<Figure>> {
         bench.measure(|| bench.train("bpr-mf", &settings), Some(("implicit-bpr", BPR_EPOCHS)))?;
     let speed = trained.summary.triples as f64 / seconds / 1e6;
     let ndcg = bench.ndcg(&trained, &Protocol::all_unrated([10]))?;
-    let peer = |value: f64, ours: f64, answer: &Answer| Peer { name: answer.peer.clone(), value, ratio: ours / value };
+    let peer = |value: f64, ours: f64, answer: &Answer| answer.compare(value, ours / value);
     let what = format!("training, {FACTORS} factors, {BPR_EPOCHS} epochs");
     Ok(vec![
         Figure::new("bpr", what, speed, "million triples per CPU-second")
@@ -192,16 +172,12 @@ pub(super) fn ials(bench: &Workbench) -> Result<Vec<Figure>> {
         bench.measure(|| bench.train("ials", &settings), Some(("implicit-als", ALS_ITERATIONS)))?;
     let each = seconds / ALS_ITERATIONS as f64;
     let ndcg = bench.ndcg(&trained, &Protocol::all_unrated([10]))?;
-    let peer = answer.as_ref().map(|a| Peer {
-        name: a.peer.clone(),
-        value: a.cpu_s_per_epoch,
-        ratio: a.cpu_s_per_epoch / each,
-    });
-    let accuracy = answer.as_ref().map(|a| Peer { name: a.peer.clone(), value: a.ndcg, ratio: ndcg / a.ndcg });
+    let speed = answer.as_ref().map(|a| a.compare(a.cpu_s_per_epoch, a.cpu_s_per_epoch / each));
+    let accuracy = answer.as_ref().map(|a| a.compare(a.ndcg, ndcg / a.ndcg));
     Ok(vec![
         Figure::new("ials", format!("one iteration, {FACTORS} factors"), each, "CPU-seconds")
             .bound("at least 1 x")
-            .peer(peer),
+            .peer(speed),
         Figure::new("ials", "accuracy of that model", ndcg, "nDCG@10").peer(accuracy),
     ])
 }
@@ -211,7 +187,7 @@ pub(super) fn evaluate(bench: &Workbench) -> Result<Vec<Figure>> {
     let trained = bench.train("bpr-mf", &[("factors", Value::Integer(FACTORS)), ("epochs", Value::Integer(1))])?;
     let protocol = Protocol::all_unrated([1, 5, 10, 20, 50]);
     let (seconds, _, _) = bench.measure(|| bench.ndcg(&trained, &protocol), None)?;
-    let what = format!("full ranking, all metrics, {} users", output::grouped(bench.data.parts.users.len() as u128));
+    let what = format!("full ranking, all metrics, {} users", output::grouped(bench.data.parts.users.len()));
     Ok(vec![Figure::new("evaluate", what, seconds, "CPU-seconds").bound("under 0.5 on ml-1m")])
 }
 

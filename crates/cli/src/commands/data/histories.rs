@@ -2,7 +2,7 @@
 
 use super::read;
 use crate::args::{CleaningArgs, Common, Source};
-use crate::output::{self, Usage, grouped};
+use crate::output::{self, Usage, grouped, usage};
 use crate::progress::Bar;
 use anyhow::Result;
 use serde_json::json;
@@ -20,8 +20,7 @@ struct Written {
 
 pub(super) fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
     if cleaning.keep_repeats {
-        let message = "a history file has each item once: --keep-repeats does not apply";
-        return Err(Usage(message.to_owned()).into());
+        return usage("a history file has each item once: --keep-repeats does not apply");
     }
     let written = if source.data.starts_with(PREFIX) && cleaning.is_default() {
         from_town(&source.data, out, common)?
@@ -33,13 +32,9 @@ pub(super) fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, comm
         let facts = json!({"file": out, "users": users, "items": items, "interactions": interactions});
         return output::print_json(&facts);
     }
-    output::print_line(&format!(
-        "{} interactions of {} users with {} items written to {}",
-        grouped(interactions),
-        grouped(users as u128),
-        grouped(items as u128),
-        out.display()
-    ))
+    let (interactions, users, items) = (grouped(interactions), grouped(users), grouped(items));
+    let text = format!("{interactions} interactions of {users} users with {items} items written to {}", out.display());
+    output::print_line(&text)
 }
 
 /// In one pass: memory does not grow with the residents.

@@ -33,10 +33,10 @@ pub(super) fn show(folder: &Path, common: &Common) -> Result<()> {
             "width": width, "classes": classes, "fingerprint": fingerprint
         }));
     }
-    let counts: Vec<String> = classes.iter().map(|&count| grouped(count as u128)).collect();
+    let counts: Vec<String> = classes.iter().map(|&count| grouped(count)).collect();
     output::print_line(&format!("{} (images in idx files, as MNIST)", folder.display()))?;
-    output::print_line(&format!("  training       {}", grouped(train as u128)))?;
-    output::print_line(&format!("  test           {}", grouped((images.len() - train) as u128)))?;
+    output::print_line(&format!("  training       {}", grouped(train)))?;
+    output::print_line(&format!("  test           {}", grouped(images.len() - train)))?;
     output::print_line(&format!("  image          {height} x {width} grey values"))?;
     output::print_line(&format!("  classes        {}", counts.join(", ")))?;
     output::print_line(&format!("  fingerprint    {fingerprint}"))

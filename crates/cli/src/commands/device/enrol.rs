@@ -94,11 +94,11 @@ fn report(
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:12} {value}");
     };
-    line("history", format!("{} interactions; they stay on this device", grouped(interactions as u128)));
+    line("history", format!("{} interactions; they stay on this device", grouped(interactions)));
     if unknown > 0 {
-        line("", format!("{} with items that are not in the catalog (yet)", grouped(unknown as u128)));
+        line("", format!("{} with items that are not in the catalog (yet)", grouped(unknown)));
     }
-    line("catalog", format!("{} items", grouped(items as u128)));
+    line("catalog", format!("{} items", grouped(items)));
     let policy = device.policy();
     let when = match policy.disclosure {
         DisclosureMode::Fixed => "always the same items",

@@ -29,7 +29,7 @@ pub(super) fn read(file: &Path) -> Result<Roster> {
 
 /// The number of keys, and whether devices with this roster would accept this one.
 pub(super) fn summary(device: &Device, roster: &Roster) -> String {
-    let count = grouped(roster.len() as u128);
+    let count = grouped(roster.len());
     match roster.contains(&device.identity()) {
         true => format!("{count} public keys, this device's among them"),
         false => {

@@ -77,12 +77,8 @@ fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> Str
     if totals.updates == 0 {
         return "Nothing has left this device yet.\n".to_owned();
     }
-    let mut text = format!(
-        "{} updates left this device: {} rows in {} bytes.\n",
-        grouped(totals.updates),
-        grouped(totals.rows),
-        grouped(totals.bytes)
-    );
+    let [updates, rows, bytes] = [totals.updates, totals.rows, totals.bytes].map(grouped);
+    let mut text = format!("{updates} updates left this device: {rows} rows in {bytes} bytes.\n");
     let _ = writeln!(
         text,
         "\nLast rounds:\n  {:>8}  {:20} {:>8} {:>10}  criteria and layers",
@@ -92,15 +88,8 @@ fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> Str
         let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
         let figures = told.criteria.iter().map(|(name, value)| format!("{name} {value:.3}"));
         let figures: Vec<String> = figures.chain(told.layers.iter().cloned()).collect();
-        let _ = writeln!(
-            text,
-            "  {:>8}  {:20} {:>8} {:>10}  {}",
-            told.round.0,
-            moment(told.when),
-            grouped(rows),
-            grouped(told.bytes),
-            figures.join(", ")
-        );
+        let (when, rows, bytes, figures) = (moment(told.when), grouped(rows), grouped(told.bytes), figures.join(", "));
+        let _ = writeln!(text, "  {:>8}  {when:20} {rows:>8} {bytes:>10}  {figures}", told.round.0);
     }
     let kinds = [
         ("Of the items used for uploads", (true, true)),
@@ -113,7 +102,7 @@ fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> Str
             continue;
         }
         of.sort_by_key(|item| std::cmp::Reverse(item.disclosures.times));
-        let _ = writeln!(text, "\n{title}, {} have left; most often:", grouped(of.len() as u128));
+        let _ = writeln!(text, "\n{title}, {} have left; most often:", grouped(of.len()));
         for item in of.iter().take(SHOWN) {
             let _ = writeln!(text, "  {:>6} times  {}", item.disclosures.times, named(&item.item, item.title.as_deref()));
         }

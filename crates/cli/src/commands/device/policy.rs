@@ -112,7 +112,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         }
         (DisclosureMode::Fixed, Some(shown)) => {
             let had = device.history().len() - device.unknown_items();
-            let (shown, had) = (grouped(shown.len() as u128), grouped(had as u128));
+            let (shown, had) = (grouped(shown.len()), grouped(had));
             format!("uploads are computed from {shown} of your {had} items, always the same ones")
         }
     };

@@ -60,12 +60,12 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
     let unknown = match device.unknown_items() {
         0 => String::new(),
         unknown => {
-            format!(", {} of them with items that are not in the catalog", grouped(unknown as u128))
+            format!(", {} of them with items that are not in the catalog", grouped(unknown))
         }
     };
-    line("history", format!("{} interactions{unknown}", grouped(device.history().len() as u128)));
+    line("history", format!("{} interactions{unknown}", grouped(device.history().len())));
     match device.items() {
-        Some(items) => line("catalog", format!("{} items", grouped(items.len() as u128))),
+        Some(items) => line("catalog", format!("{} items", grouped(items.len()))),
         None => line("catalog", "none yet".to_owned()),
     }
     match device.model() {

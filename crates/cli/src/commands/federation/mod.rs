@@ -23,11 +23,11 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
             let digest = key_digest(&key_file::create(out)?);
             print(&json!({"file": out, "digest": digest}), &|_| format!("{}: digest {digest}\n", out.display()))
         }
-        Federation::List { server } => print(&Client::new(server)?.get("/federations")?, &list),
-        Federation::Show { of } => print(&of.client()?.get(&of.path(""))?, &page),
-        Federation::Pause { of } => print(&of.client()?.post(&of.path("/pause"), &json!({}))?, &page),
-        Federation::Resume { of } => print(&of.client()?.post(&of.path("/resume"), &json!({}))?, &page),
-        Federation::Finish { of } => print(&of.client()?.post(&of.path("/finish"), &json!({}))?, &page),
+        Federation::List(server) => print(&Client::new(server)?.get("/federations")?, &list),
+        Federation::Show(of) => print(&of.client()?.get(&of.path(""))?, &page),
+        Federation::Pause(of) => print(&of.client()?.post(&of.path("/pause"), &json!({}))?, &page),
+        Federation::Resume(of) => print(&of.client()?.post(&of.path("/resume"), &json!({}))?, &page),
+        Federation::Finish(of) => print(&of.client()?.post(&of.path("/finish"), &json!({}))?, &page),
         Federation::Rounds { of, limit } => {
             print(&of.client()?.get(&of.path(&format!("/rounds?limit={limit}")))?, &rounds)
         }

@@ -5,7 +5,7 @@ mod workers;
 use crate::args::{Common, Fleet};
 use crate::commands::federation::client::secret;
 use crate::key_file;
-use crate::output::{self, Usage};
+use crate::output::{self, Usage, usage};
 use crate::progress::Bar;
 use anyhow::{Context, Result, bail};
 use safetensors::tensor::{Dtype, TensorView};
@@ -54,29 +54,19 @@ pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
     if let Some(path) = &args.model_out {
         write_model(path, &model)?;
     }
+    let workers::Total { updates, dropped, declined, failures, .. } = total;
+    let (version, checksum) = (model.version.0, format!("{:08x}", model.parameters.checksum()));
+    let seconds = start.elapsed().as_secs_f64();
     let report = json!({
-        "devices": number,
-        "updates": total.updates,
-        "dropped": total.dropped,
-        "declined": total.declined,
-        "failures": total.failures,
-        "version": model.version.0,
-        "checksum": format!("{:08x}", model.parameters.checksum()),
-        "seconds": {"enrol": enrolled, "all": start.elapsed().as_secs_f64()},
+        "devices": number, "updates": updates, "dropped": dropped, "declined": declined, "failures": failures,
+        "version": version, "checksum": checksum, "seconds": {"enrol": enrolled, "all": seconds},
     });
     if common.json {
         return output::print_json(&report);
     }
     output::print(&format!(
-        "{number} devices, {} updates accepted ({} dropped, {} rounds declined, {} failed requests) in {:.1} s\n\
-         the shared model is at version {}, checksum {:08x}\n",
-        total.updates,
-        total.dropped,
-        total.declined,
-        total.failures,
-        start.elapsed().as_secs_f64(),
-        model.version.0,
-        model.parameters.checksum()
+        "{number} devices, {updates} updates accepted ({dropped} dropped, {declined} rounds declined, {failures} failed \
+         requests) in {seconds:.1} s\nthe shared model is at version {version}, checksum {checksum}\n"
     ))
 }
 
@@ -156,7 +146,7 @@ fn users(args: &Fleet, common: &Common) -> Result<Users> {
     if let Some(devices) = args.devices {
         if learners.len() < devices as usize {
             let found = learners.len();
-            return Err(Usage(format!("{devices} devices are wanted; {found} users have training interactions")).into());
+            return usage(format!("{devices} devices are wanted; {found} users have training interactions"));
         }
         learners.truncate(devices as usize);
     }

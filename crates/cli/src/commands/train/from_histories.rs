@@ -2,12 +2,12 @@
 //!
 //! A history file has no names, timestamps or test part: the model is trained, not evaluated.
 
-use super::{Bytes, Privacy, Turnout, federated_names, show_federated, show_written, store_outcome};
+use super::{Outcome, federated_names, show_federated, show_written, store_outcome};
 use crate::args::{Common, Train};
 use crate::folder;
-use crate::measure::{cpu_seconds, peak_rss_bytes};
+use crate::measure::cpu_seconds;
 use crate::model_dir::{self, About};
-use crate::output::{self, Usage, grouped};
+use crate::output::{self, Usage, grouped, usage};
 use crate::progress::Bar;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -18,27 +18,7 @@ use sottovoce_models::{Fit, Flow, Progress, Recommender, Summary, Watch};
 use std::path::Path;
 use std::time::Instant;
 
-/// What `--json` prints. Seconds and memory are the only fields that two runs with the same seed may differ in.
-#[derive(Serialize)]
-struct Outcome<'a> {
-    model: &'static str,
-    settings: &'a Settings,
-    seed: u64,
-    data: DataFacts<'a>,
-    streamed: bool,
-    epochs: usize,
-    triples: u64,
-    /// Mean loss of the last epoch's triples, where the model has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    loss: Option<f64>,
-    bytes: Bytes,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    turnout: Option<Turnout>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    privacy: Option<Privacy>,
-    seconds: Seconds,
-    peak_rss_bytes: Option<u64>,
-}
+type HistoriesOutcome<'a> = Outcome<'a, DataFacts<'a>, Seconds>;
 
 #[derive(Serialize)]
 struct DataFacts<'a> {
@@ -84,19 +64,9 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
     let loss = watch.loss;
     drop(watch);
     let outcome = Outcome {
-        model: model.name,
-        settings,
-        seed: common.seed,
-        data,
-        streamed: args.stream,
-        epochs: summary.epochs,
-        triples: summary.triples,
+        streamed: Some(args.stream),
         loss,
-        bytes: Bytes { down: summary.traffic.down, up: summary.traffic.up },
-        turnout: Turnout::of(&summary.turnout),
-        privacy: summary.privacy.as_ref().map(Privacy::of),
-        seconds,
-        peak_rss_bytes: peak_rss_bytes(),
+        ..Outcome::new((model, settings, common.seed), data, &summary, seconds)
     };
     store(args, &outcome, &recommender)?;
     if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
@@ -113,11 +83,10 @@ fn streaming(model: &Model, settings: &Settings) -> Result<Simulation> {
 /// Rejects options that need names, timestamps or a test part.
 fn check(args: &Train) -> Result<()> {
     if !HistoryFile::is_one(Path::new(&args.data)) {
-        let message = format!(
+        return usage(format!(
             "--stream needs a history file, and {} is none; make one with `sottovoce data convert {} OUT.histories`",
             args.data, args.data
-        );
-        return Err(Usage(message).into());
+        ));
     }
     let given = [
         ("--validation", args.preparing.split.validation.is_some()),
@@ -143,7 +112,7 @@ fn train(stream: bool, file: HistoryFile, recommender: &mut Simulation, fit: &mu
     Ok(recommender.fit(&histories, fit)?)
 }
 
-fn store(args: &Train, outcome: &Outcome<'_>, recommender: &dyn Recommender) -> Result<()> {
+fn store(args: &Train, outcome: &HistoriesOutcome<'_>, recommender: &dyn Recommender) -> Result<()> {
     let Some(out) = &args.out else { return Ok(()) };
     let settings = outcome.settings.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
     let about = About::new(outcome.model, settings, outcome.seed, &args.data, "");
@@ -153,23 +122,20 @@ fn store(args: &Train, outcome: &Outcome<'_>, recommender: &dyn Recommender) -> 
     })
 }
 
-fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
+fn show(args: &Train, model: &Model, outcome: &HistoriesOutcome<'_>) -> Result<()> {
     let data = &outcome.data;
+    let (users, items, interactions) = (grouped(data.users), grouped(data.items), grouped(data.interactions));
+    let streamed = if args.stream { ", streamed" } else { "" };
     output::print_line(&format!(
-        "{} on {}: {} users, {} items, {} interactions{}",
-        model.title,
-        data.file,
-        grouped(data.users as u128),
-        grouped(data.items as u128),
-        grouped(data.interactions),
-        if outcome.streamed { ", streamed" } else { "" },
+        "{} on {}: {users} users, {items} items, {interactions} interactions{streamed}",
+        model.title, data.file
     ))?;
     let loss = outcome.loss.map_or_else(String::new, |loss| format!(", mean loss {loss:.4} in the last"));
     output::print_line(&format!(
         "{:.1} s training, {:.1} CPU s ({} epochs{loss})",
         outcome.seconds.train, outcome.seconds.train_cpu, outcome.epochs
     ))?;
-    show_federated(outcome.turnout.as_ref(), outcome.privacy.as_ref())?;
+    show_federated(outcome)?;
     if let Some(peak) = outcome.peak_rss_bytes {
         output::print_line(&format!("{:.0} MB peak memory", peak as f64 / 1e6))?;
     }
