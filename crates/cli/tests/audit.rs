@@ -38,7 +38,7 @@ fn writes_sweeps_and_a_report() {
     let out = temp.path().join("audit");
     let more = ["--sweep", "pi=0,1", "--people", "40", "--out", out.to_str().unwrap()];
     let text = printed(&[&FPL[..], &more].concat());
-    assert!(text.contains("complement") && text.contains("pi = 0") && text.contains("guessing"), "{text}");
+    assert!(text.contains("complement") && text.contains("pi = 0") && text.contains("baseline"), "{text}");
     let page = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("What leaks, against pi"));
     let people = fs::read_to_string(out.join("people.tsv")).unwrap();
@@ -50,7 +50,7 @@ fn writes_sweeps_and_a_report() {
 #[test]
 fn rejects_wrong_usage() {
     let wrong = [
-        (&["--model", "bpr-mf", "--data", TOWN][..], "no attack is known on the updates of bpr-mf"),
+        (&["--model", "bpr-mf", "--data", TOWN][..], "bpr-mf cannot be audited"),
         (&["--model", "fpl", "--data", TOWN, "--view", "all"], "views are: uploads, sums"),
         (&["--model", "fpl", "--data", TOWN, "--sweep", "pi"], "KEY=VALUE,VALUE"),
         (&["--model", "fpl", "--data", TOWN, "--sweep", "pie=1"], "did you mean `pi`?"),

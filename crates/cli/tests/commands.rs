@@ -261,7 +261,7 @@ fn features_are_described_and_explain_recommendations() {
     let wrong = failure(1, &["data", "describe", TOWN, "--graph", "nowhere.nt"]);
     assert!(wrong.contains("nowhere.nt: no such file"), "{wrong}");
     let without = failure(1, &["train", "--model", "kgflex", "--data", TOWN]);
-    assert!(without.contains("kgflex goes by facts about items"), "{without}");
+    assert!(without.contains("kgflex needs facts about items"), "{without}");
 
     let temp = tempfile::tempdir().unwrap();
     for model in ["kgflex", "kahfm", "vsm"] {

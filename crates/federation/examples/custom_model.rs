@@ -229,7 +229,8 @@ fn deploy(train: &Histories) -> Result<String> {
         enrolment.seeds = Seeds::Simulated { seed: SEED, user: u64::from(user) };
         enrolment.history = History::from_ids(train.of(user as usize).iter().map(|&item| ids[item as usize].as_str()));
         let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, Options::default())?;
-        ensure!(device.join(&transport, start.elapsed())?.is_none(), "device {user} is enrolled");
+        let waits = device.join(&transport, start.elapsed())?;
+        ensure!(waits.is_none(), "device {user} is not enrolled: {waits:?}");
         devices.push(device);
     }
     // Time is the caller's: a device that is told to come back in a minute is asked again as if a minute had passed.

@@ -67,7 +67,7 @@ fn names_criteria_that_devices_cannot_report() {
         "criterion \"diversity\" cannot be reported: the items have no categories"
     );
     assert_eq!(error("recency"), "criterion \"recency\" cannot be reported: the interactions have no times");
-    assert!(error("speed").starts_with("criterion \"speed\" cannot be reported: simulated devices report"));
+    assert!(error("speed").starts_with("criterion \"speed\" cannot be reported: devices report size"));
     assert!(error("").contains("criteria = \"\": expected names with commas between them"));
     let mut categories = Categories::new(Names::from_iter(["odd", "even"]));
     (0..25).for_each(|item| categories.push([item % 2]));

@@ -13,7 +13,7 @@ fn models_that_need_features_reject_a_catalog_without() {
     let train = Histories::from_lists(&[vec![0, 1], vec![1]], 3).unwrap();
     for name in ["vsm", "kahfm", "kgflex-central"] {
         let error = build(name).fit(&train, &mut Fit::new(1, &mut Quiet)).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{name} goes by facts about items")), "{error}");
+        assert!(error.starts_with(&format!("{name} needs facts about items")), "{error}");
     }
 }
 

@@ -121,7 +121,7 @@ fn owner_enrols_trains_recommends_and_withdraws() {
     assert!(owner.fails(2, &["policy", "--pi", "2"]).contains("from 0 to 1"));
     assert!(owner.fails(2, &["policy", "--unhide", "i8"]).contains("i8"));
     assert_eq!(owner.json(&["policy"]), policy);
-    assert_eq!(policy["pi_draw"], "kept");
+    assert_eq!(policy["disclosure"], "fixed");
     for wrong in ["masks", "secure-aggregation.colluding>=many", "noise."] {
         let printed = owner.fails(2, &["policy", "--require", wrong]);
         assert!(printed.contains("layer") || printed.contains("a requirement is"), "{printed}");
@@ -180,7 +180,7 @@ fn owner_changes_the_roster() {
     std::fs::write(owner.path("bad.keys"), format!("# the choir\n{}\nAda\n", text[0])).unwrap();
     let with = |file: &str| [owner.enrol(&films.token), vec!["--roster".to_owned(), file.to_owned()]].concat();
     let printed = owner.fails(2, &words(&with("bad.keys")));
-    assert!(printed.contains("bad.keys: line 3: \"Ada\" is no public key"), "{printed}");
+    assert!(printed.contains("bad.keys: line 3: \"Ada\" is not a public key"), "{printed}");
     std::fs::write(owner.path("choir.keys"), format!("{}\n\n{} # Bea\n", text[0], text[1])).unwrap();
     let printed = owner.prints(&words(&with("choir.keys")));
     assert!(printed.contains("2 public keys, but not this device's"), "{printed}");
@@ -211,7 +211,7 @@ fn errors_name_the_cause_and_the_remedy() {
     owner.prints(&words(&owner.enrol(&films.token)));
     // A wrong key is rejected, and nothing is lost.
     std::fs::write(owner.path("other.key"), format!("{}\n", "5a".repeat(32))).unwrap();
-    assert!(owner.fails(1, &["status", "--key-file", "other.key"]).contains("sealed with another key"));
+    assert!(owner.fails(1, &["status", "--key-file", "other.key"]).contains("encrypted under another key"));
     std::fs::write(owner.path("no.key"), "short").unwrap();
     assert!(owner.fails(1, &["status", "--key-file", "no.key"]).contains("64 hexadecimal digits"));
     // With pi = 0.5, one device in eight would use none of its three items.

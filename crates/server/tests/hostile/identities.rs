@@ -105,7 +105,7 @@ fn rejects_false_signatures_and_continues_without_confirmation() {
     let all: Vec<usize> = (0..usize::from(DEVICES)).collect();
     let mut forged = choir.singers[0].1.advertise();
     forged.keys.encryption[3] ^= 1;
-    choir.refuses(0, &forged.encode(), "its keys do not bear the signature of its identity");
+    choir.refuses(0, &forged.encode(), "its identity did not sign its keys");
     forged.keys.signed = None;
     choir.refuses(0, &forged.encode(), "the other way round");
     for &place in &all {
@@ -123,7 +123,7 @@ fn rejects_false_signatures_and_continues_without_confirmation() {
     let down = Survivors::decode(&choir.hear(1)).unwrap();
     let mut confirm = choir.singers[1].1.confirm(&down).unwrap();
     confirm.signatures[0].1[9] ^= 1;
-    choir.refuses(1, &confirm.encode(), "its confirmations do not bear the signature of its identity");
+    choir.refuses(1, &confirm.encode(), "its identity did not sign its confirmations");
     confirm.signatures.pop();
     choir.refuses(1, &confirm.encode(), "not of the devices they must be of");
     choir.step(&all[..4], |device, down| device.confirm(&Survivors::decode(down).unwrap()).unwrap().encode());
@@ -142,7 +142,7 @@ fn rejects_settings_that_cannot_be_met() {
     let host = Host::new();
     let cases = [
         (json!({ "seal_identities": true }), 10, "expected seal = secagg"),
-        (json!({ "seal_identities": true, "seal": "secagg", "cohort": 1000 }), 1000, "against a Lying server"),
+        (json!({ "seal_identities": true, "seal": "secagg", "cohort": 1000 }), 1000, "against a malicious server"),
     ];
     for (settings, devices, why) in cases {
         let body = json!({ "name": "wrong", "catalog": crate::scene::catalog(3), "model": "fcf",
