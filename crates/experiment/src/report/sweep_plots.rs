@@ -193,13 +193,9 @@ impl Sweeps<'_> {
             let counts: Vec<f64> = row.values.first()?.updates.iter().map(|count| *count as f64).collect();
             (!counts.is_empty()).then_some(counts)
         });
-        let captions = [
-            "Update",
-            "updated",
-            "rows sent",
-            "A flat curve: all items equally often, as when only items outside the history are sent. First seed.",
-        ];
-        self.frequency_plot(family, MOST_UPDATED, series, captions)
+        let caption =
+            "A flat curve: all items equally often, as when only items outside the history are sent. First seed.";
+        self.frequency_plot(family, MOST_UPDATED, series, ["Update", "updated", "rows sent", caption])
     }
 
     /// How often single items are recommended, most often first, and how often they are in histories.
@@ -212,13 +208,9 @@ impl Sweeps<'_> {
             let training = frequency("training part", popularity, MOST_RECOMMENDED);
             series.extend(training.map(|curve| curve.style(Style::Reference)));
         }
-        let captions = [
-            "Recommendation",
-            "recommended",
-            "recommendations",
-            "Dashed: the frequency of items in the training part, most popular first. First seed.",
-        ];
-        self.frequency_plot(family, MOST_RECOMMENDED, series, captions)
+        let caption = "Dashed: the frequency of items in the training part, most popular first. First seed.";
+        let words = ["Recommendation", "recommended", "recommendations", caption];
+        self.frequency_plot(family, MOST_RECOMMENDED, series, words)
     }
 
     /// Curves of frequencies: what they are of, how items are ordered, what the shares are of, and the caption.
