@@ -8,7 +8,8 @@
 use crate::journal;
 use serde::{Deserialize, Serialize};
 use sottovoce_models::Milestone;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -32,45 +33,15 @@ pub fn contents(path: &Path) -> String {
     fs::read(path).map_or_else(|error| error.to_string(), |bytes| blake3::hash(&bytes).to_hex()[..16].to_owned())
 }
 
-/// Why a checkpoint cannot be used.
+/// Why a checkpoint cannot be used: the file, what is wrong, and what helps.
 #[derive(Debug, Error)]
-pub enum CheckpointError {
-    /// A file could not be read or written.
-    #[error("{path}: {reason}")]
-    Io {
-        /// The file.
-        path: String,
-        /// The system's words.
-        reason: io::Error,
-    },
-    /// Another process trains here.
-    #[error("{0}: another process writes its checkpoints here")]
-    Busy(String),
-    /// Not one of ours.
-    #[error("{0} is not a checkpoint; --fresh replaces it")]
-    Foreign(String),
-    /// Of another version of this program.
-    #[error("{path} has format {found}, this program reads {FORMAT}; --fresh starts again")]
-    Format {
-        /// The file.
-        path: String,
-        /// Its format.
-        found: u32,
-    },
-    /// The hash does not match.
-    #[error("{0} is damaged or cut short; --fresh starts again")]
-    Damaged(String),
-    /// Of another training.
-    #[error("{path} is of another training: {}; --fresh starts again", .differences.join(", "))]
-    Other {
-        /// The file.
-        path: String,
-        /// What is different, in words.
-        differences: Vec<String>,
-    },
-    /// Nothing to resume from.
-    #[error("there is no checkpoint {0} to resume from")]
-    Missing(String),
+#[error("{0}")]
+pub struct CheckpointError(String);
+
+impl CheckpointError {
+    pub(crate) fn io(path: &Path, reason: impl Display) -> Self {
+        Self(format!("{}: {reason}", path.display()))
+    }
 }
 
 /// How often a checkpoint is written.
@@ -152,13 +123,18 @@ impl Store {
     /// # Errors
     /// If another process has locked the folder, or the checkpoint cannot be used.
     pub fn open(folder: &Path, identity: Identity, every: Every, begin: Begin) -> Result<Self, CheckpointError> {
-        fs::create_dir_all(folder).map_err(|reason| io_error(folder, reason))?;
-        let lock = lock(&folder.join(LOCK))?;
+        fs::create_dir_all(folder).map_err(|reason| CheckpointError::io(folder, reason))?;
+        let lock_path = folder.join(LOCK);
+        let lock = journal::lock(&lock_path).map_err(|reason| CheckpointError::io(&lock_path, reason))?;
+        let busy = || CheckpointError::io(&lock_path, "another process writes its checkpoints here");
+        let lock = lock.ok_or_else(busy)?;
         let path = folder.join(NAME);
         let found = match begin {
             Begin::Fresh => None,
             Begin::Resume if !path.exists() => None,
-            Begin::MustResume if !path.exists() => return Err(CheckpointError::Missing(shown(&path))),
+            Begin::MustResume if !path.exists() => {
+                return Err(CheckpointError(format!("there is no checkpoint {} to resume from", path.display())));
+            }
             _ => Some(read(&path, &identity)?),
         };
         Ok(Self { path, identity, every, found, _lock: lock })
@@ -189,38 +165,22 @@ impl Store {
         watch: &[u8],
         model: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), CheckpointError> {
-        let part = self.path.with_extension("part");
-        let written = self.write_part(&part, milestone, watch, model).and_then(|()| {
-            fs::rename(&part, &self.path)?;
-            sync_folder(&self.path)
-        });
-        written.map_err(|reason| {
-            // A part that is left behind is replaced by the next.
-            fs::remove_file(&part).ok();
-            io_error(&self.path, reason)
-        })
-    }
-
-    fn write_part(
-        &self,
-        part: &Path,
-        milestone: &Milestone,
-        watch: &[u8],
-        model: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
-    ) -> io::Result<()> {
         let header = Header { identity: self.identity.clone(), epochs: milestone.epochs, rounds: milestone.rounds };
-        let header = serde_json::to_vec(&header)?;
-        let mut out = Hashing { inner: BufWriter::new(File::create(part)?), hasher: blake3::Hasher::new() };
-        out.write_all(MAGIC)?;
-        out.write_all(&FORMAT.to_le_bytes())?;
-        for section in [&header[..], watch] {
-            out.write_all(&(section.len() as u64).to_le_bytes())?;
-            out.write_all(section)?;
-        }
-        model(&mut out)?;
-        let Hashing { mut inner, hasher } = out;
-        inner.write_all(hasher.finalize().as_bytes())?;
-        inner.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+        let written = journal::replace_file(&self.path, |file| {
+            let header = serde_json::to_vec(&header)?;
+            let mut out = Hashing { inner: BufWriter::new(file), hasher: blake3::Hasher::new() };
+            out.write_all(MAGIC)?;
+            out.write_all(&FORMAT.to_le_bytes())?;
+            for section in [&header[..], watch] {
+                out.write_all(&(section.len() as u64).to_le_bytes())?;
+                out.write_all(section)?;
+            }
+            model(&mut out)?;
+            let Hashing { mut inner, hasher } = out;
+            inner.write_all(hasher.finalize().as_bytes())?;
+            inner.flush()
+        });
+        written.map_err(|reason| CheckpointError::io(&self.path, reason))
     }
 }
 
@@ -242,39 +202,19 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-fn shown(path: &Path) -> String {
-    path.display().to_string()
-}
-
-fn io_error(path: &Path, reason: io::Error) -> CheckpointError {
-    CheckpointError::Io { path: shown(path), reason }
-}
-
-fn lock(path: &Path) -> Result<File, CheckpointError> {
-    let locked = journal::lock(path).map_err(|reason| io_error(path, reason))?;
-    locked.ok_or_else(|| CheckpointError::Busy(shown(path)))
-}
-
-/// Syncs the folder too, where folders can be opened.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    match path.parent().map(File::open) {
-        Some(Ok(folder)) => folder.sync_all(),
-        _ => Ok(()),
-    }
-}
-
 /// Reads and verifies a checkpoint.
 fn read(path: &Path, identity: &Identity) -> Result<Found, CheckpointError> {
-    let io = |reason| io_error(path, reason);
-    let damaged = || CheckpointError::Damaged(shown(path));
+    let io = |reason: io::Error| CheckpointError::io(path, reason);
+    let wrong = |what: &str| CheckpointError(format!("{} {what}", path.display()));
+    let damaged = || wrong("is damaged or cut short; --fresh starts again");
     let mut file = BufReader::new(File::open(path).map_err(io)?);
     let length = file.get_ref().metadata().map_err(io)?.len();
     let mut head = Vec::new();
     file.by_ref().take(8).read_to_end(&mut head).map_err(io)?;
-    let format = head.strip_prefix(MAGIC).ok_or_else(|| CheckpointError::Foreign(shown(path)))?;
+    let format = head.strip_prefix(MAGIC).ok_or_else(|| wrong("is not a checkpoint; --fresh replaces it"))?;
     let found = u32::from_le_bytes(format.try_into().map_err(|_| damaged())?);
     if found != FORMAT {
-        return Err(CheckpointError::Format { path: shown(path), found });
+        return Err(wrong(&format!("has format {found}, this program reads {FORMAT}; --fresh starts again")));
     }
     let content = length.checked_sub(HASH).filter(|&content| content >= HEAD).ok_or_else(damaged)?;
     if !matches_hash(&mut file, content).map_err(io)? {
@@ -286,7 +226,8 @@ fn read(path: &Path, identity: &Identity) -> Result<Found, CheckpointError> {
     let header: Header = serde_json::from_slice(&header).map_err(|_| damaged())?;
     let differences = differences(&header.identity, identity);
     if !differences.is_empty() {
-        return Err(CheckpointError::Other { path: shown(path), differences });
+        let differences = differences.join(", ");
+        return Err(wrong(&format!("is of another training: {differences}; --fresh starts again")));
     }
     let watch = section(&mut content).map_err(io)?;
     Ok(Found { epochs: header.epochs, rounds: header.rounds, watch, model: Box::new(content) })
@@ -312,7 +253,7 @@ fn section(from: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 fn differences(stored: &Identity, asked: &Identity) -> Vec<String> {
-    let all: std::collections::BTreeSet<&String> = stored.keys().chain(asked.keys()).collect();
+    let all: BTreeSet<&String> = stored.keys().chain(asked.keys()).collect();
     let word = |identity: &Identity, key: &String| identity.get(key).map_or("absent".to_owned(), Clone::clone);
     all.into_iter()
         .filter(|&key| stored.get(key) != asked.get(key))

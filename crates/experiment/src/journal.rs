@@ -9,6 +9,7 @@ use crate::outcome::{DataCard, Outcome, Summary, Values};
 use crate::values;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -30,47 +31,15 @@ pub enum Existing {
     Fresh,
 }
 
-/// Why a journal cannot be used.
+/// Why a journal cannot be used: its path, what is wrong, and what helps.
 #[derive(Debug, Error)]
-pub enum JournalError {
-    /// A file could not be read or written.
-    #[error("{path}: {reason}")]
-    Io {
-        /// The file.
-        path: String,
-        /// The system's message.
-        reason: io::Error,
-    },
-    /// Another process has locked it.
-    #[error("{0}: another process is running this experiment")]
-    Busy(String),
-    /// It is of another experiment.
-    #[error(
-        "{path} was started with another version of the experiment file; \
-         --fresh starts again, --amend keeps the trials that are still asked for, --out takes another folder"
-    )]
-    Changed {
-        /// The journal.
-        path: String,
-    },
-    /// A data set is not what it was.
-    #[error("{path}: the data set {data} has changed since this run started; --fresh starts again")]
-    DataChanged {
-        /// The journal.
-        path: String,
-        /// The data set's label.
-        data: String,
-    },
-    /// A line before the last cannot be read.
-    #[error("{path}:{line}: not a line of a journal ({reason}); --fresh starts again")]
-    Damaged {
-        /// The journal.
-        path: String,
-        /// From 1.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
+#[error("{0}")]
+pub struct JournalError(String);
+
+impl JournalError {
+    fn io(path: &Path, reason: impl Display) -> Self {
+        Self(format!("{}: {reason}", path.display()))
+    }
 }
 
 /// One line.
@@ -115,10 +84,12 @@ impl Journal {
         existing: Existing,
     ) -> Result<Self, JournalError> {
         let path = folder.join(JOURNAL);
-        let io = |reason| JournalError::Io { path: path.display().to_string(), reason };
+        let io = |reason: io::Error| JournalError::io(&path, reason);
         let values = folder.join("values");
         fs::create_dir_all(&values).map_err(io)?;
-        let file = lock(&path).map_err(io)?.ok_or_else(|| JournalError::Busy(path.display().to_string()))?;
+        let file = lock(&path)
+            .map_err(io)?
+            .ok_or_else(|| JournalError::io(&path, "another process is running this experiment"))?;
         if existing == Existing::Fresh {
             file.set_len(0).map_err(io)?;
             fs::remove_dir_all(&values).and_then(|()| fs::create_dir(&values)).map_err(io)?;
@@ -126,11 +97,14 @@ impl Journal {
         }
         let (trials, data) = (HashMap::new(), BTreeMap::new());
         let mut journal = Self { folder: folder.to_owned(), path: path.clone(), file, trials, data, torn: false };
-        let found = journal.load()?;
-        match found {
+        match journal.load()? {
             Some(started) if started == fingerprint => {}
             Some(_) if existing == Existing::Resume => {
-                return Err(JournalError::Changed { path: path.display().to_string() });
+                return Err(JournalError(format!(
+                    "{} was started with another version of the experiment file; --fresh starts again, --amend keeps the \
+                     trials that are still asked for, --out takes another folder",
+                    path.display()
+                )));
             }
             _ => journal.append(&Line::Experiment {
                 format: FORMAT,
@@ -156,7 +130,11 @@ impl Journal {
                 // A write cut short: a line without an end, or blocks the disk never got, at the very end.
                 _ if whole + line.len() == bytes.len() => self.torn = true,
                 Ok(_) => unreachable!("a line without an end is the last"),
-                Err(error) => return Err(self.damaged(number + 1, &error)),
+                Err(error) => {
+                    let (path, line) = (self.path.display(), number + 1);
+                    let message = format!("{path}:{line}: not a line of a journal ({error}); --fresh starts again");
+                    return Err(JournalError(message));
+                }
             }
         }
         self.file.set_len(whole as u64).map_err(|reason| self.io(reason))?;
@@ -211,7 +189,9 @@ impl Journal {
         };
         let values = values.filter(|values| *values != Values::default());
         if let Some(values) = &values {
-            write_atomically(&self.values_path(key), &values::encode(values))?;
+            let path = self.values_path(key);
+            let written = replace_file(&path, |file| file.write_all(&values::encode(values)));
+            written.map_err(|reason| JournalError::io(&path, reason))?;
         }
         let (key, what, outcome) = (key.to_owned(), what.to_owned(), recorded.clone());
         self.append(&Line::Trial { key: key.clone(), what, values: values.is_some(), outcome })?;
@@ -227,7 +207,10 @@ impl Journal {
     pub(crate) fn data(&mut self, key: &str, label: &str, card: &DataCard) -> Result<(), JournalError> {
         match self.data.get(key) {
             Some(known) if known.card.fingerprint == card.card.fingerprint => Ok(()),
-            Some(_) => Err(JournalError::DataChanged { path: self.path.display().to_string(), data: label.to_owned() }),
+            Some(_) => {
+                let changed = format!("the data set {label} has changed since this run started; --fresh starts again");
+                Err(JournalError::io(&self.path, changed))
+            }
             None => {
                 self.append(&Line::Data { key: key.to_owned(), card: card.clone() })?;
                 self.data.insert(key.to_owned(), card.clone());
@@ -242,11 +225,11 @@ impl Journal {
     /// If the file cannot be read.
     pub(crate) fn values(&self, key: &str) -> Result<Values, JournalError> {
         let path = self.values_path(key);
-        let io = |reason| JournalError::Io { path: path.display().to_string(), reason };
         match fs::read(&path) {
-            Ok(bytes) => values::decode(&bytes).map_err(|error| io(io::Error::other(error))),
+            Ok(bytes) => values::decode(&bytes)
+                .map_err(|error| JournalError::io(&path, format!("not the values of a trial: {error}"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Values::default()),
-            Err(error) => Err(io(error)),
+            Err(error) => Err(JournalError::io(&path, error)),
         }
     }
 
@@ -255,11 +238,7 @@ impl Journal {
     }
 
     fn io(&self, reason: io::Error) -> JournalError {
-        JournalError::Io { path: self.path.display().to_string(), reason }
-    }
-
-    fn damaged(&self, line: usize, error: &serde_json::Error) -> JournalError {
-        JournalError::Damaged { path: self.path.display().to_string(), line, reason: error.to_string() }
+        JournalError::io(&self.path, reason)
     }
 }
 
@@ -285,17 +264,17 @@ pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Replaces a file atomically.
-///
-/// # Errors
-/// If writing fails.
-fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
-    let write = || {
-        let part = path.with_extension("part");
+/// Replaces a file atomically; the old one stays if that fails.
+pub(crate) fn replace_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let part = path.with_extension("part");
+    let replace = || {
         let mut file = File::create(&part)?;
-        file.write_all(bytes)?;
+        write(&mut file)?;
         file.sync_all()?;
-        fs::rename(&part, path)
+        fs::rename(&part, path)?;
+        // The folder too, where folders can be opened.
+        path.parent().and_then(|folder| File::open(folder).ok()).map_or(Ok(()), |folder| folder.sync_all())
     };
-    write().map_err(|reason| JournalError::Io { path: path.display().to_string(), reason })
+    // A part that is left behind is replaced by the next.
+    replace().inspect_err(|_| drop(fs::remove_file(&part)))
 }

@@ -3,6 +3,7 @@
 use crate::checkpoint::{CheckpointError, Found, Store};
 use crate::outcome::CurvePoint;
 use crate::training::Evaluations;
+use crate::values;
 use serde::{Deserialize, Serialize};
 use sottovoce_core::Names;
 use sottovoce_models::{Flow, Milestone, ModelError, Progress, Summary, Tensor, TensorData, Watch};
@@ -76,9 +77,9 @@ impl Watch for Monitor<'_> {
 
     fn resume(&mut self) -> Result<Option<Box<dyn Read>>, ModelError> {
         let Some(store) = &mut self.store else { return Ok(None) };
-        let path = store.path().display().to_string();
+        let path = store.path().to_owned();
         let Some(Found { watch, model, .. }) = store.take() else { return Ok(None) };
-        self.restore(&watch).map_err(|reason| checkpoint_error(&CheckpointError::Io { path, reason }))?;
+        self.restore(&watch).map_err(|reason| checkpoint_error(&CheckpointError::io(&path, reason)))?;
         Ok(Some(model))
     }
 }
@@ -111,24 +112,20 @@ impl Monitor<'_> {
         });
         // Numbers, lists and words: writing them to memory does not fail.
         let seen = serde_json::to_vec(&StoredMonitor { curve: self.curve.clone(), best }).unwrap_or_default();
-        let mut bytes = (seen.len() as u64).to_le_bytes().to_vec();
-        bytes.extend(seen);
+        let mut bytes = Vec::new();
+        values::section(&mut bytes, &seen);
         let tensors = self.best.iter().filter_map(|best| best.tensors.as_ref()).flatten();
         for tensor in tensors {
-            match &tensor.data {
-                TensorData::F32(values) => bytes.extend(values.iter().flat_map(|v| v.to_le_bytes())),
-                TensorData::U32(values) => bytes.extend(values.iter().flat_map(|v| v.to_le_bytes())),
-            }
+            bytes.extend(match &tensor.data {
+                TensorData::F32(values) => values::bytes(values, f32::to_le_bytes),
+                TensorData::U32(values) => values::bytes(values, u32::to_le_bytes),
+            });
         }
         bytes
     }
 
-    fn restore(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
-        let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| short())?;
-        let (seen, mut rest) = rest.split_at_checked(length).ok_or_else(short)?;
-        let StoredMonitor { curve, best } = serde_json::from_slice(seen)?;
+    fn restore(&mut self, mut rest: &[u8]) -> io::Result<()> {
+        let StoredMonitor { curve, best } = serde_json::from_slice(values::take(&mut rest)?)?;
         self.curve = curve;
         self.best = match best {
             None => None,
@@ -177,11 +174,9 @@ impl TensorHeader {
         let bytes = self.values.checked_mul(4).and_then(|bytes| rest.split_at_checked(bytes));
         let (bytes, after) = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
         *rest = after;
-        let words = bytes.as_chunks::<4>().0.iter();
-        let data = if self.floats {
-            TensorData::F32(words.map(|word| f32::from_le_bytes(*word)).collect())
-        } else {
-            TensorData::U32(words.map(|word| u32::from_le_bytes(*word)).collect())
+        let data = match self.floats {
+            true => TensorData::F32(values::numbers(bytes, f32::from_le_bytes)),
+            false => TensorData::U32(values::numbers(bytes, u32::from_le_bytes)),
         };
         Ok(Tensor { name: self.name, shape: self.shape, data })
     }

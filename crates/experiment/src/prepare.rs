@@ -9,7 +9,7 @@ use std::time::Instant;
 use thiserror::Error;
 
 /// A data set, its cleaning and splitting.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DataPlan {
     /// A file, a folder, a bare name or `synth:...`.
     pub source: String,
@@ -30,15 +30,7 @@ pub struct DataPlan {
 impl DataPlan {
     /// A data set as it is, split into training and test part.
     pub fn new(source: impl Into<String>, seed: u64) -> Self {
-        Self {
-            source: source.into(),
-            load: LoadOptions::default(),
-            cleaning: Cleaning::default(),
-            split: None,
-            validation: None,
-            relevant: None,
-            seed,
-        }
+        Self { source: source.into(), seed, ..Self::default() }
     }
 }
 

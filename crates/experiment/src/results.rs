@@ -8,7 +8,7 @@ use crate::journal::{Journal, Recorded};
 use crate::outcome::{Cost, CurvePoint, DataCard, Summary, Values};
 use crate::plan::Trial;
 use serde::Serialize;
-use sottovoce_evaluate::{Metric, Metrics};
+use sottovoce_evaluate::Metric;
 use sottovoce_models::settings::Value;
 use std::collections::BTreeMap;
 
@@ -226,7 +226,14 @@ impl Row {
             tried: row.candidates.iter().map(|candidate| Tried::of(row, candidate, journal)).collect(),
             chosen: row.selected.as_ref().and_then(|selected| selected.candidate),
             best_epochs: row.selected.as_ref().and_then(|selected| selected.epochs),
-            passed_over: row.rejected.iter().map(|one| Rejected::of(row, one)).collect(),
+            passed_over: row
+                .rejected
+                .iter()
+                .map(|(at, reason)| Rejected {
+                    settings: row.candidates[*at].point.iter().cloned().collect(),
+                    reason: reason.clone(),
+                })
+                .collect(),
             values,
         })
     }
@@ -277,11 +284,9 @@ fn metrics(done: &[&Summary]) -> BTreeMap<usize, BTreeMap<Metric, Spread>> {
 
 fn bias_disparity(done: &[&Summary], cutoff: usize) -> BTreeMap<String, f64> {
     let mut columns: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for metrics in done.iter().filter_map(|summary| summary.metrics.get(&cutoff)) {
-        let Metrics { bias_disparity, .. } = metrics;
-        for (category, value) in bias_disparity {
-            columns.entry(category).or_default().extend(value);
-        }
+    let at_cutoff = done.iter().filter_map(|summary| summary.metrics.get(&cutoff));
+    for (category, value) in at_cutoff.flat_map(|metrics| &metrics.bias_disparity) {
+        columns.entry(category).or_default().extend(value);
     }
     let mean = |(category, values): (&str, Vec<f64>)| Some((category.to_owned(), Spread::of(&values)?.mean));
     columns.into_iter().filter_map(mean).collect()
@@ -311,13 +316,6 @@ impl TrialRun {
             },
             Recorded::Failed(reason) => Self { failed: Some(reason.clone()), ..Self::default() },
         }
-    }
-}
-
-impl Rejected {
-    fn of(row: &RowProgress, one: &engine::Rejected) -> Self {
-        let point = &row.candidates[one.candidate].point;
-        Self { settings: point.iter().cloned().collect(), reason: one.reason.clone() }
     }
 }
 

@@ -8,18 +8,12 @@ use crate::outcome::Values;
 use serde::{Deserialize, Serialize};
 use sottovoce_evaluate::Metric;
 use std::collections::BTreeMap;
-use std::io::Read;
-use thiserror::Error;
+use std::io::{self, Read};
 
 const MAGIC: &[u8] = b"SVV1";
 
 /// Larger files are rejected as damaged instead of allocated.
 const LIMIT: u64 = 1 << 32;
-
-/// Why columns cannot be read.
-#[derive(Debug, Error)]
-#[error("not the values of a trial: {0}")]
-pub(crate) struct ValuesError(String);
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -31,53 +25,57 @@ pub(crate) fn encode(values: &Values) -> Vec<u8> {
         values.per_user.iter().flat_map(|(cutoff, columns)| columns.keys().map(|key| (*cutoff, *key))).collect();
     let mut plain = MAGIC.to_vec();
     section(&mut plain, &serde_json::to_vec(&Header { columns }).unwrap_or_default());
-    section(&mut plain, &words(&values.users));
-    section(&mut plain, &words(&values.recommended));
+    section(&mut plain, &bytes(&values.users, u32::to_le_bytes));
+    section(&mut plain, &bytes(&values.recommended, u32::to_le_bytes));
     for column in values.per_user.values().flat_map(BTreeMap::values) {
-        section(&mut plain, &column.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+        section(&mut plain, &bytes(column, f64::to_le_bytes));
     }
     if !values.updates.is_empty() {
-        section(&mut plain, &values.updates.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+        section(&mut plain, &bytes(&values.updates, u64::to_le_bytes));
     }
     // Writing to memory does not fail; if it did, decoding would say so.
     zstd::encode_all(&plain[..], 3).unwrap_or_default()
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<Values, ValuesError> {
-    let wrong = |error: std::io::Error| ValuesError(error.to_string());
+pub(crate) fn decode(bytes: &[u8]) -> io::Result<Values> {
     let mut plain = Vec::new();
-    zstd::Decoder::new(bytes).map_err(wrong)?.take(LIMIT).read_to_end(&mut plain).map_err(wrong)?;
-    let mut rest = plain.strip_prefix(MAGIC).ok_or_else(|| ValuesError("it does not start with SVV1".to_owned()))?;
-    let header: Header = serde_json::from_slice(take(&mut rest)?).map_err(|error| ValuesError(error.to_string()))?;
-    let mut values =
-        Values { users: numbers(take(&mut rest)?), recommended: numbers(take(&mut rest)?), ..Values::default() };
+    zstd::Decoder::new(bytes)?.take(LIMIT).read_to_end(&mut plain)?;
+    let mut rest = plain.strip_prefix(MAGIC).ok_or_else(|| io::Error::other("it does not start with SVV1"))?;
+    let header: Header = serde_json::from_slice(take(&mut rest)?)?;
+    let mut values = Values {
+        users: numbers(take(&mut rest)?, u32::from_le_bytes),
+        recommended: numbers(take(&mut rest)?, u32::from_le_bytes),
+        ..Values::default()
+    };
     for (cutoff, key) in header.columns {
-        let (column, _) = take(&mut rest)?.as_chunks::<8>();
-        let column = column.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+        let column = numbers(take(&mut rest)?, f64::from_le_bytes);
         values.per_user.entry(cutoff).or_default().insert(key, column);
     }
     if !rest.is_empty() {
-        let (counts, _) = take(&mut rest)?.as_chunks::<8>();
-        values.updates = counts.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        values.updates = numbers(take(&mut rest)?, u64::from_le_bytes);
     }
     Ok(values)
 }
 
-fn words(values: &[u32]) -> Vec<u8> {
-    values.iter().flat_map(|x| x.to_le_bytes()).collect()
+/// Numbers as bytes, by one of the `to_le_bytes`.
+pub(crate) fn bytes<T: Copy, const N: usize>(values: &[T], of: fn(T) -> [u8; N]) -> Vec<u8> {
+    values.iter().flat_map(|value| of(*value)).collect()
 }
 
-fn numbers(bytes: &[u8]) -> Vec<u32> {
-    bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
+/// Bytes as numbers, by one of the `from_le_bytes`.
+pub(crate) fn numbers<T, const N: usize>(bytes: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks::<N>().0.iter().map(|bytes| of(*bytes)).collect()
 }
 
-fn section(into: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends a length and so many bytes.
+pub(crate) fn section(into: &mut Vec<u8>, bytes: &[u8]) {
     into.extend((bytes.len() as u64).to_le_bytes());
     into.extend(bytes);
 }
 
-fn take<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], ValuesError> {
-    let short = || ValuesError("it ends too early".to_owned());
+/// Takes what [`section`] appended off the front.
+pub(crate) fn take<'a>(rest: &mut &'a [u8]) -> io::Result<&'a [u8]> {
+    let short = || io::Error::new(io::ErrorKind::UnexpectedEof, "it ends too early");
     let (length, after) = rest.split_first_chunk::<8>().ok_or_else(short)?;
     let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| short())?;
     let (section, after) = after.split_at_checked(length).ok_or_else(short)?;

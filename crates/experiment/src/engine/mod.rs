@@ -11,8 +11,7 @@ use crate::journal::{self, Existing, Journal, JournalError, Recorded};
 use crate::outcome::{DataCard, Outcome, TrialError};
 use crate::plan::{self, RowPlan, Trial};
 use crate::results::Results;
-use row::NextStep;
-pub(crate) use row::{Candidate, Rejected, RowProgress};
+pub(crate) use row::{Candidate, RowProgress};
 use sottovoce_models::Flow;
 use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
@@ -112,30 +111,10 @@ pub enum RunError {
     /// The run folder cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A data set cannot be read.
-    #[error("data set {data}: {reason}")]
-    Data {
-        /// Its label.
-        data: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A trial could not be carried out.
-    #[error("{trial}: {reason}")]
-    Trial {
-        /// The trial in words.
-        trial: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Settings that only fail in combination.
-    #[error("{row}: {reason}")]
-    Plan {
-        /// The row's label.
-        row: String,
-        /// What is wrong.
-        reason: String,
-    },
+    /// A data set cannot be read, a trial could not be carried out, or the settings of a row fail in combination: which,
+    /// and what is wrong.
+    #[error("{0}: {1}")]
+    Failed(String, String),
     /// The run was told to stop.
     #[error("interrupted; run the same command again to resume")]
     Interrupted,
@@ -151,7 +130,7 @@ pub fn run(experiment: &Experiment, trials: &dyn Trials, options: &Options<'_>) 
     let cards = describe(experiment, trials, &mut journal, options)?;
     let rows = RowPlan::all(experiment).into_iter().map(|plan| {
         let row = plan.spec.label.clone();
-        RowProgress::new(plan).map_err(|reason| RunError::Plan { row, reason })
+        RowProgress::new(plan).map_err(|reason| RunError::Failed(row, reason))
     });
     let engine = Engine::new(journal, rows.collect::<Result<_, _>>()?, trials, options)?;
     let (journal, rows) = engine.work()?;
@@ -172,7 +151,7 @@ fn describe(
         }
         let card = trials.describe(data).map_err(|error| match error {
             TrialError::Interrupted => RunError::Interrupted,
-            other => RunError::Data { data: data.label(), reason: other.to_string() },
+            other => RunError::Failed(format!("data set {}", data.label()), other.to_string()),
         })?;
         journal.data(&plan::hash(data), &data.label(), &card)?;
         cards.push(card);
@@ -206,10 +185,8 @@ impl State {
         self.ready.clear();
         for (number, row) in self.rows.iter_mut().enumerate() {
             let label = row.plan.spec.label.clone();
-            let step = row.advance(&self.journal).map_err(|reason| RunError::Plan { row: label, reason })?;
-            if let NextStep::Run(trials) = step {
-                self.ready.extend(trials.into_iter().enumerate().map(|(at, trial)| ((number, at), trial)));
-            }
+            let trials = row.advance(&self.journal).map_err(|reason| RunError::Failed(label, reason))?;
+            self.ready.extend(trials.into_iter().enumerate().map(|(at, trial)| ((number, at), trial)));
         }
         Ok(())
     }
@@ -310,9 +287,7 @@ impl<'a> Engine<'a> {
             Ok(outcome) => Ok(outcome),
             Err(TrialError::Failed(reason)) => Err(reason),
             Err(TrialError::Interrupted) => return Err(RunError::Interrupted),
-            Err(TrialError::Broken(reason)) => {
-                return Err(RunError::Trial { trial: trial.describe(), reason });
-            }
+            Err(TrialError::Broken(reason)) => return Err(RunError::Failed(trial.describe(), reason)),
         };
         state.journal.record(&trial.key, &trial.describe(), outcome)?;
         state.refresh()?;

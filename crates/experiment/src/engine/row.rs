@@ -8,14 +8,6 @@ use crate::plan::{RowPlan, Trial};
 use crate::search::{Observation, Searcher};
 use sottovoce_models::settings::Value;
 
-/// What has to be done next.
-pub(crate) enum NextStep {
-    /// These trials, in any order.
-    Run(Vec<Trial>),
-    /// Nothing: all is recorded, or nothing could be selected.
-    Finished,
-}
-
 /// A point of the tuned settings, and the trials that evaluate it.
 pub(crate) struct Candidate {
     pub(crate) point: Vec<(String, Value)>,
@@ -41,14 +33,6 @@ pub(crate) struct Selected {
     pub(crate) epochs: Option<usize>,
 }
 
-/// A candidate that was rejected because its final training failed.
-pub(crate) struct Rejected {
-    /// Index of the candidate.
-    pub(crate) candidate: usize,
-    /// Why its final training failed.
-    pub(crate) reason: String,
-}
-
 /// A row, with the trials it has asked for so far.
 ///
 /// What comes next is a function of the journal, so an interrupted run continues as if it had not been interrupted.
@@ -57,7 +41,8 @@ pub(crate) struct RowProgress {
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) finals: Vec<Trial>,
     pub(crate) selected: Option<Selected>,
-    pub(crate) rejected: Vec<Rejected>,
+    /// Candidates whose final training failed: their indices, and why.
+    pub(crate) rejected: Vec<(usize, String)>,
     /// The row whose tuned settings this row takes over. Its trials are those of that row, and run once.
     leader: Option<Box<RowProgress>>,
     exhausted: bool,
@@ -90,29 +75,29 @@ impl RowProgress {
         Ok(())
     }
 
-    /// The next step, given what is recorded.
-    pub(crate) fn advance(&mut self, journal: &Journal) -> Result<NextStep, String> {
+    /// The trials to be run next, in any order, given what is recorded; none if all is recorded or nothing could be
+    /// selected.
+    pub(crate) fn advance(&mut self, journal: &Journal) -> Result<Vec<Trial>, String> {
         if let Some(leader) = &mut self.leader {
-            match leader.advance(journal)? {
-                NextStep::Finished => self.follow()?,
-                needed if leader.selected.is_none() || leader.plan.selection.next_if_failed => {
-                    return Ok(needed);
-                }
-                // The final trials of the leader are its own business, unless they may change the selection.
-                NextStep::Run(_) => self.follow()?,
+            let needed = leader.advance(journal)?;
+            // The final trials of the leader are its own business, unless they may change the selection.
+            let undecided = leader.selected.is_none() || leader.plan.selection.next_if_failed;
+            if undecided && !needed.is_empty() {
+                return Ok(needed);
             }
+            self.follow()?;
         }
         loop {
             let missing: Vec<Trial> =
                 self.trials().filter(|trial| journal.trial(&trial.key).is_none()).cloned().collect();
             if !missing.is_empty() {
-                return Ok(NextStep::Run(missing));
+                return Ok(missing);
             }
             if self.selected.is_some() && !self.reject(journal) {
-                return Ok(NextStep::Finished);
+                return Ok(Vec::new());
             }
             if !self.propose(journal)? && !self.select(journal)? {
-                return Ok(NextStep::Finished);
+                return Ok(Vec::new());
             }
         }
     }
@@ -148,7 +133,7 @@ impl RowProgress {
         let Some((candidate, reason)) = failed.filter(|_| self.plan.selection.next_if_failed) else {
             return false;
         };
-        self.rejected.push(Rejected { candidate, reason });
+        self.rejected.push((candidate, reason));
         if self.best(journal).is_none() {
             self.rejected.pop();
             return false;
@@ -215,16 +200,11 @@ impl RowProgress {
     }
 
     fn best(&self, journal: &Journal) -> Option<Selected> {
-        let mut best: Option<(Score, usize)> = None;
-        for (at, candidate) in self.candidates.iter().enumerate() {
-            let is_rejected = self.rejected.iter().any(|one| one.candidate == at);
-            if let Some(score) = self.score(candidate, journal).filter(|_| !is_rejected)
-                && best.as_ref().is_none_or(|(before, _)| score.objective > before.objective)
-            {
-                best = Some((score, at));
-            }
-        }
-        best.map(|(score, at)| Selected { candidate: Some(at), epochs: score.epochs })
+        let is_rejected = |at: usize| self.rejected.iter().any(|(rejected, _)| *rejected == at);
+        let eligible = self.candidates.iter().enumerate().filter(|(at, _)| !is_rejected(*at));
+        let scored = eligible.filter_map(|(at, candidate)| Some((self.score(candidate, journal)?, at)));
+        let (score, at) = scored.reduce(|best, next| if next.0.objective > best.0.objective { next } else { best })?;
+        Some(Selected { candidate: Some(at), epochs: score.epochs })
     }
 
     /// How good a candidate is; nothing if a trial failed or is missing.
@@ -269,16 +249,13 @@ fn best_epoch(summaries: &[&Summary], objective: impl Fn(f64) -> f64) -> Option<
     let at = |summary: &Summary, epoch: usize| {
         summary.curve.iter().find(|point| point.epoch == epoch).and_then(|point| point.value)
     };
-    let mut best: Option<(f64, Option<usize>)> = None;
-    for epoch in summaries.first()?.curve.iter().map(|point| point.epoch) {
-        let values: Option<Vec<f64>> = summaries.iter().map(|summary| at(summary, epoch)).collect();
-        let Some(values) = values else { continue };
+    let mean = |epoch: usize| {
+        let values: Vec<f64> = summaries.iter().map(|summary| at(summary, epoch)).collect::<Option<_>>()?;
         let mean = values.iter().sum::<f64>() / values.len() as f64;
-        if !mean.is_nan() && best.is_none_or(|(before, _)| objective(mean) > objective(before)) {
-            best = Some((mean, Some(epoch)));
-        }
-    }
-    best
+        (!mean.is_nan()).then_some((mean, Some(epoch)))
+    };
+    let means = summaries.first()?.curve.iter().filter_map(|point| mean(point.epoch));
+    means.reduce(|best, next| if objective(next.0) > objective(best.0) { next } else { best })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::reader::{Field, Fields, FileError, Result, Source};
 use super::sections::header;
 use super::{DataSet, Experiment, FIRST_SEED, Learner, RowSpec, Tuning};
 use crate::classifier::{Aggregation, Classification, ImageData, ImageSource, Partition};
+use sottovoce_evaluate::Protocol;
 use sottovoce_models::classifier::Architecture;
 use sottovoce_models::settings::Value;
 use std::sync::Arc;
@@ -11,26 +12,10 @@ use toml::de::{DeTable, DeValue};
 
 /// The section that makes an experiment one on classifiers: its name, and its old one.
 pub(super) const SECTIONS: [&str; 2] = ["classifier", "study"];
-const CLASSIFIER: &[&str] =
-    &["criteria", "aggregations", "rounds", "targets", "devices", "stop_at", "checkpoint_every"];
-const IMAGES: &[&str] = &[
-    "kind",
-    "folder",
-    "partition",
-    "clients",
-    "shards",
-    "held_out",
-    "attribute",
-    "blurry",
-    "side",
-    "colour",
-    "share",
-    "least",
-    "people",
-    "mean_images",
-    "seed",
-];
-const TRAINING: &[&str] = &["network", "share", "epochs", "batch", "learning_rate"];
+const CLASSIFIER: &str = "criteria, aggregations, rounds, targets, devices, stop_at, checkpoint_every";
+const IMAGES: &str = "kind, folder, partition, clients, shards, held_out, attribute, blurry, side, colour, share, \
+    least, people, mean_images, seed";
+const TRAINING: &str = "network, share, epochs, batch, learning_rate";
 
 /// Reads an experiment on classifiers whose main section has this name.
 pub(super) fn experiment<'a>(
@@ -38,7 +23,7 @@ pub(super) fn experiment<'a>(
     document: &'a DeTable<'a>,
     section: &'static str,
 ) -> Result<Experiment> {
-    let known = ["title", "question", "notes", "seeds", section, "images", "training"];
+    let known = format!("title, question, notes, seeds, {section}, images, training");
     let top = Fields::open(source, document, 0..0, "an experiment on classifiers", &known)?;
     let main = top.section(section, "[classifier]", CLASSIFIER)?;
     let training = top.section("training", "[training]", TRAINING)?;
@@ -51,7 +36,7 @@ pub(super) fn experiment<'a>(
         compare: aggregations.first().map(ToString::to_string),
         rows: rows(&task, &aggregations, &rates),
         warnings: (section == "study").then(|| renamed.to_owned()).into_iter().collect(),
-        ..header(&top)?
+        ..header(&top, Protocol::all_unrated([10]))?
     };
     Ok(experiment)
 }

@@ -6,27 +6,12 @@ use sottovoce_data::{GraphConfig, MOST_HOPS, Split};
 use sottovoce_evaluate::{Candidates, Protocol};
 use toml::de::DeValue;
 
-const CLEANING: [&str; 14] = [
-    "min_interactions",
-    "k_core",
-    "threshold",
-    "repeats",
-    "split",
-    "validation",
-    "relevant",
-    "split_seed",
-    "graph",
-    "graph_hops",
-    "graph_least_items",
-    "graph_drop",
-    "graph_inverse",
-    "graph_first",
-];
+const CLEANING: &str = "min_interactions, k_core, threshold, repeats, split, validation, relevant, split_seed, \
+    graph, graph_hops, graph_least_items, graph_drop, graph_inverse, graph_first";
 
 /// `[protocol]`: how models are evaluated, and what holds for data sets that do not say otherwise.
 pub(super) fn shared<'a>(top: &Fields<'a>) -> Result<Fields<'a>> {
-    let keys: Vec<_> = CLEANING.into_iter().chain(["at", "candidates"]).collect();
-    top.section("protocol", "[protocol]", &keys)
+    top.section("protocol", "[protocol]", &format!("{CLEANING}, at, candidates"))
 }
 
 pub(super) fn protocol(section: &Fields<'_>) -> Result<Protocol> {
@@ -61,11 +46,10 @@ pub(super) fn sets<'a>(top: &Fields<'a>, shared: &Fields<'a>) -> Result<Vec<Data
 }
 
 fn data_set<'a>(field: Field<'a>, shared: &Fields<'a>) -> Result<InteractionData> {
-    let keys: Vec<_> = ["name", "label"].into_iter().chain(CLEANING).collect();
     let (name, own) = match field.entry.get_ref() {
         DeValue::String(_) => (bare_name(field)?, None),
         _ => {
-            let fields = field.fields("a data set", &keys)?;
+            let fields = field.fields("a data set", &format!("name, label, {CLEANING}"))?;
             (fields.need("name", bare_name)?, Some(fields))
         }
     };

@@ -17,7 +17,7 @@ pub(crate) use reader::did_you_mean;
 pub(crate) use rows::combinations;
 use serde::{Serialize, Serializer};
 use sottovoce_data::{Cleaning, GraphConfig, Repeats, Split};
-use sottovoce_evaluate::{Metric, Protocol};
+use sottovoce_evaluate::Protocol;
 use sottovoce_federation::registry;
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Value;
@@ -142,20 +142,6 @@ pub struct Selection {
     pub test_curve: Option<usize>,
     /// Whether the next best setting is taken if the final training of the best fails (diverges, say).
     pub next_if_failed: bool,
-}
-
-impl Default for Selection {
-    fn default() -> Self {
-        Self {
-            metric: MetricAt { key: Metric::Ndcg, cutoff: 10 },
-            seeds: 1,
-            refit: true,
-            every: None,
-            patience: None,
-            test_curve: None,
-            next_if_failed: false,
-        }
-    }
 }
 
 /// A row of the tables: what is trained, with fixed settings and settings to be tuned.

@@ -53,19 +53,20 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Rejects keys that are not among `known`; `name` is that of the table in messages, as in "a [[model]]".
+    /// Rejects keys that are not among `known`, a list with commas; `name` is that of the table in messages, as in "a [[model]]".
     pub(super) fn open(
         source: Source<'a>,
         table: &'a DeTable<'a>,
         span: Range<usize>,
         name: &'static str,
-        known: &[&str],
+        known: &str,
     ) -> Result<Self> {
+        let keys: Vec<&str> = known.split(", ").collect();
         for (key, _) in table {
             let given: &str = key.get_ref();
-            if !known.contains(&given) {
-                let hint = did_you_mean(given, known);
-                let message = format!("{name} has no key `{given}`{hint}; its keys are: {}", known.join(", "));
+            if !keys.contains(&given) {
+                let hint = did_you_mean(given, &keys);
+                let message = format!("{name} has no key `{given}`{hint}; its keys are: {known}");
                 return Err(source.error(key.span(), message));
             }
         }
@@ -73,7 +74,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The section of this key; empty if it is absent.
-    pub(super) fn section(&self, key: &'a str, name: &'static str, known: &[&str]) -> Result<Self> {
+    pub(super) fn section(&self, key: &'a str, name: &'static str, known: &str) -> Result<Self> {
         let absent = Self { source: self.source, name, span: 0..0, table: None };
         self.get(key).map_or(Ok(absent), |field| field.fields(name, known))
     }
@@ -226,7 +227,7 @@ impl<'a> Field<'a> {
     }
 
     /// A table with these keys.
-    pub(super) fn fields(self, name: &'static str, known: &[&str]) -> Result<Fields<'a>> {
+    pub(super) fn fields(self, name: &'static str, known: &str) -> Result<Fields<'a>> {
         Fields::open(self.source, self.table()?, self.entry.span(), name, known)
     }
 

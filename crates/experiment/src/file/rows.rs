@@ -1,23 +1,24 @@
 //! The rows of the tables: the settings of each `[[model]]` that are fixed, swept, or tuned by a grid or a search.
 
 use super::reader::{Field, Fields, Result, did_you_mean};
-use super::{Experiment, Learner, RowSpec, Search, Tuning};
+use super::{DataSet, Learner, RowSpec, Search, Tuning};
 use crate::search::{Dimension, Method, Range, Space};
 use sottovoce_models::ModelError;
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Setting, Value, nearest};
 
-const MODEL: &[&str] = &["name", "label", "data", "set", "sweep", "grid", "search", "choose_at"];
-const SEARCH: &[&str] = &["method", "trials", "startup", "at_once", "over"];
+const MODEL: &str = "name, label, data, set, sweep, grid, search, choose_at";
+const SEARCH: &str = "method, trials, startup, at_once, over";
 
 /// Settings and their values.
 type Point = Vec<(String, Value)>;
 
 /// One row a `[[model]]`, or one a value of its sweep.
-pub(super) fn rows(top: &Fields<'_>, models: &[&'static Model]) -> Result<Vec<RowSpec>> {
+pub(super) fn rows(top: &Fields<'_>, models: &[&'static Model], data: &[DataSet]) -> Result<Vec<RowSpec>> {
+    let labels: Vec<String> = data.iter().map(DataSet::label).collect();
     let mut rows: Vec<RowSpec> = Vec::new();
     for field in top.need("model", Field::list)? {
-        for row in rows_of_model(field, models)? {
+        for row in rows_of_model(field, models, &labels)? {
             if rows.iter().any(|other| other.label == row.label) {
                 let message = format!("two rows are called `{}`; give one another `label`", row.label);
                 return Err(field.error(message));
@@ -28,7 +29,7 @@ pub(super) fn rows(top: &Fields<'_>, models: &[&'static Model]) -> Result<Vec<Ro
     Ok(rows)
 }
 
-fn rows_of_model(field: Field<'_>, models: &[&'static Model]) -> Result<Vec<RowSpec>> {
+fn rows_of_model(field: Field<'_>, models: &[&'static Model], labels: &[String]) -> Result<Vec<RowSpec>> {
     let fields = field.fields("a [[model]]", MODEL)?;
     let model =
         fields.need("name", |field| find_in(models, &field.text()?).map_err(|error| field.error(error.to_string())))?;
@@ -38,7 +39,7 @@ fn rows_of_model(field: Field<'_>, models: &[&'static Model]) -> Result<Vec<RowS
     let tuning = settings.tuning(&fields)?;
     once(&fields, &fixed, &sweep, &tuning)?;
     let family = fields.read("label", Field::text)?.unwrap_or_else(|| model.title.to_owned());
-    let only = fields.read("data", |field| field.each(Field::text))?;
+    let only = fields.read("data", |field| field.each(|item| known_label(item, labels)))?;
     let combinations = combinations(&sweep);
     let tuned_at = tuned_at(&fields, &settings, &combinations, &tuning)?;
     let with = |swept: &Point| fixed.iter().chain(swept).cloned().collect::<Point>();
@@ -53,6 +54,17 @@ fn rows_of_model(field: Field<'_>, models: &[&'static Model]) -> Result<Vec<RowS
         swept,
     });
     Ok(rows.collect())
+}
+
+/// The label of one of the experiment's data sets.
+fn known_label(field: Field<'_>, labels: &[String]) -> Result<String> {
+    let label = field.text()?;
+    if labels.contains(&label) {
+        return Ok(label);
+    }
+    let hint = did_you_mean(&label, &labels.iter().map(String::as_str).collect::<Vec<_>>());
+    let has = labels.join(", ");
+    Err(field.wrong(format!("the experiment has no data set `{label}`{hint}; it has: {has}")))
 }
 
 /// Every combination of lists of values, in their order; the last setting varies fastest. Of no lists there is one, empty.
@@ -220,7 +232,7 @@ impl ModelSettings {
         if field.is_list() {
             return Ok(Range::Choice(field.distinct(|item| self.value(setting, item))?));
         }
-        let fields = field.fields("a range", &["low", "high", "log"]).map_err(|mut error| {
+        let fields = field.fields("a range", "low, high, log").map_err(|mut error| {
             error.message = error.message.replace("a table", "{ low = .., high = .. } or a list of values");
             error
         })?;
@@ -229,37 +241,25 @@ impl ModelSettings {
         }
         let [low, high] = ["low", "high"].map(|end| fields.read(end, Field::number));
         let (low, high, log) = (low?, high?, fields.read("log", Field::switch)?);
-        let range = match Range::of(setting) {
-            Range::Integer { low: l, high: h, log: g } => Range::Integer {
-                low: low.map_or(l, |x| x as i64),
-                high: high.map_or(h, |x| x as i64),
-                log: log.unwrap_or(g),
-            },
-            Range::Real { low: l, high: h, log: g } => {
-                Range::Real { low: low.unwrap_or(l), high: high.unwrap_or(h), log: log.unwrap_or(g) }
-            }
+        let (whole, ends) = match Range::of(setting) {
+            Range::Integer { low, high, log } => (true, (low as f64, high as f64, log)),
+            Range::Real { low, high, log } => (false, (low, high, log)),
             Range::Choice(_) => {
                 return Err(field.wrong(format!("expected a list of values: it is {}", setting.domain)));
             }
         };
-        check_ends(&range).map_err(|message| field.wrong(message))?;
-        Ok(range)
+        let (low, high, log) = (low.unwrap_or(ends.0), high.unwrap_or(ends.1), log.unwrap_or(ends.2));
+        if low >= high {
+            return Err(field.wrong(format!("low = {low} must be below high = {high}")));
+        }
+        if log && low <= 0.0 {
+            return Err(field.wrong(format!("low = {low} must be above 0 on a logarithmic scale")));
+        }
+        Ok(match whole {
+            true => Range::Integer { low: low as i64, high: high as i64, log },
+            false => Range::Real { low, high, log },
+        })
     }
-}
-
-fn check_ends(range: &Range) -> std::result::Result<(), String> {
-    let (low, high, log) = match *range {
-        Range::Integer { low, high, log } => (low as f64, high as f64, log),
-        Range::Real { low, high, log } => (low, high, log),
-        Range::Choice(_) => return Ok(()),
-    };
-    if low >= high {
-        return Err(format!("low = {low} must be below high = {high}"));
-    }
-    if log && low <= 0.0 {
-        return Err(format!("low = {low} must be above 0 on a logarithmic scale"));
-    }
-    Ok(())
 }
 
 /// A setting is given in one place.
@@ -290,23 +290,4 @@ pub(super) fn setting_names(rows: &[RowSpec]) -> Vec<&'static str> {
     names.sort_unstable();
     names.dedup();
     names
-}
-
-/// `data = [...]` of a model names data sets of the experiment.
-pub(super) fn check_only(top: &Fields<'_>, experiment: &Experiment) -> Result<()> {
-    let labels: Vec<String> = experiment.data.iter().map(super::DataSet::label).collect();
-    let known: Vec<&str> = labels.iter().map(String::as_str).collect();
-    for model in top.need("model", Field::list)? {
-        let known_label = |item: Field<'_>| {
-            let label = item.text()?;
-            if known.contains(&label.as_str()) {
-                return Ok(());
-            }
-            let hint = did_you_mean(&label, &known);
-            let has = known.join(", ");
-            Err(item.wrong(format!("the experiment has no data set `{label}`{hint}; it has: {has}")))
-        };
-        model.fields("a [[model]]", MODEL)?.read("data", |field| field.each(known_label))?;
-    }
-    Ok(())
 }

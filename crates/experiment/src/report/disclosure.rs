@@ -1,11 +1,11 @@
 //! What leaves a device, and how many bytes: federated rows next to centralised ones.
 
 use super::sweep::number;
-use super::{metric_title, unless_empty};
+use super::{direction, metric_title, unless_empty};
 use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row};
+use sottovoce_evaluate::report;
 use sottovoce_evaluate::report::{Cell, Column, Format, KeyFigure, Section, Table};
-use sottovoce_evaluate::{Better, report};
 use sottovoce_models::settings::Value;
 
 /// The start of the captions of these tables.
@@ -27,24 +27,13 @@ pub(super) fn section(experiment: &Experiment, results: &Results) -> Option<Sect
 
 fn table(experiment: &Experiment, data: &DataResults) -> Table {
     let metric = experiment.selection.metric;
-    let accuracy = Column::new(metric.key.name(), metric_title(metric)).digits(4);
-    let accuracy = match metric.key.better() {
-        Better::Higher => accuracy.higher(),
-        Better::Lower => accuracy.lower(),
-    };
+    let accuracy = Column::new(metric.key.name(), metric_title(metric)).digits(4).direction(direction(metric.key));
+    let bytes = |key: &str, title: &str| Column::new(key, title).format(Format::Bytes);
     let mut table = Table::new(format!("{CAPTION} on {}", data.label), "Model")
         .column(Column::new("leaves", "Leaves the device").format(Format::Text))
         .column(accuracy)
-        .column(
-            Column::new("up", "Sent up")
-                .format(Format::Bytes)
-                .help("Bytes a device sends in all of training, as encoded."),
-        )
-        .column(
-            Column::new("down", "Sent down")
-                .format(Format::Bytes)
-                .help("Bytes a device receives in all of training, as encoded."),
-        )
+        .column(bytes("up", "Sent up").help("Bytes a device sends in all of training, as encoded."))
+        .column(bytes("down", "Sent down").help("Bytes a device receives in all of training, as encoded."))
         .note("Means per user. With fixed disclosure, uploads are computed from one subset of the history that is drawn once; with a subset drawn in every round, the disclosed share of the history grows over the rounds.");
     for row in &data.rows {
         let share = |name: &str| is_federated(row).then(|| per_user(data, row, name));
@@ -68,9 +57,7 @@ fn leaves(row: &Row) -> String {
     match (row.settings.get("pi").and_then(number), is_drawn_anew) {
         (None, _) => "updates of the shared model".to_owned(),
         (Some(0.0), true) => "updates, never with rows of liked items".to_owned(),
-        (Some(pi), true) => {
-            format!("updates, with rows of liked items at {:.0} % a round", pi * 100.0)
-        }
+        (Some(pi), true) => format!("updates, with rows of liked items at {:.0} % a round", pi * 100.0),
         (Some(0.0), false) => "nothing".to_owned(),
         (Some(pi), false) => format!("updates computed from {:.0} % of the history", pi * 100.0),
     }

@@ -16,7 +16,7 @@ use crate::file::Experiment;
 use crate::metric::MetricAt;
 use crate::results::{DataResults, Results, Row};
 use significance::Differences;
-use sottovoce_evaluate::report::{self, Format, KeyFigure, Report, Section, Table};
+use sottovoce_evaluate::report::{self, Direction, Format, KeyFigure, Report, Section, Table};
 use sottovoce_evaluate::significance::Comparison;
 use sottovoce_evaluate::{Better, Metric};
 
@@ -34,7 +34,7 @@ pub fn compose(experiment: &Experiment, text: &str, results: &Results, provenanc
         report = report.sentence(format!("The question was: {question}"));
     }
     if let Some(notes) = &results.notes {
-        report = report.section(Section::new("LoadReport").text(notes.clone()));
+        report = report.section(Section::new("Notes").text(notes.clone()));
     }
     let cards = results.data.iter().map(|data| data.card.card.clone());
     report = cards
@@ -71,14 +71,30 @@ fn recommenders(experiment: &Experiment, results: &Results) -> Report {
     }
     report = key_figures(experiment, &shown).into_iter().fold(report, Report::figure);
     let (brief, _) = sweep::condensed(experiment, results, 0);
-    let main = main_sections(experiment, &shown, &brief, &differences, &which);
+    let text = how_evaluated(experiment, &shown) + &which;
+    let on = |data: &DataResults| if shown.data.len() > 1 { format!(" on {}", data.label) } else { String::new() };
+    let each = shown.data.iter().zip(&brief.data).zip(&differences).map(|((data, brief), differences)| {
+        let section = Section::new(format!("Results{}", on(data))).text(&text);
+        data_section(section, experiment, data, brief, differences)
+    });
     let sweeps = sweep_plots::sections(experiment, results);
     // Where something is federated, what leaves the device and what it is worth come first.
     let mut parts: Vec<Section> = match disclosure::section(experiment, &shown) {
-        Some(first) => [first].into_iter().chain(privacy::section(&shown)).chain(sweeps).chain(main).collect(),
-        None => main.into_iter().chain(sweeps).collect(),
+        Some(first) => [first].into_iter().chain(privacy::section(&shown)).chain(sweeps).chain(each).collect(),
+        None => each.chain(sweeps).collect(),
     };
-    parts.extend(closing_sections(experiment, results, &shown));
+    let details = [
+        plots::of_file(experiment, results),
+        feature_retention::section(experiment, &shown),
+        tables::other_cutoffs(experiment, &shown),
+        convergence::section(experiment, &shown),
+        plots::learning(experiment, &shown),
+        failures(results),
+    ];
+    let settings = Section::new("Settings").table(tables::settings(results));
+    parts.extend(details.into_iter().flatten());
+    parts.push(plots::searches(experiment, &shown).into_iter().fold(settings, Section::plot));
+    parts.push(tables::cost(results));
     parts.into_iter().fold(report, Report::section)
 }
 
@@ -96,42 +112,6 @@ fn rows(results: &Results) -> impl Iterator<Item = (&DataResults, &Row)> {
 fn line(results: &Results, data: &DataResults, row: &Row) -> report::Row {
     let line = report::Row::new(&row.label);
     if results.data.len() > 1 { line.group(&data.label) } else { line }
-}
-
-/// The results, a data set at a time. `shown` has the rows of tables, `brief` those of crowded plots.
-fn main_sections(
-    experiment: &Experiment,
-    shown: &Results,
-    brief: &Results,
-    differences: &[Differences],
-    which: &str,
-) -> Vec<Section> {
-    let mut sections = Vec::new();
-    for ((data, brief), differences) in shown.data.iter().zip(&brief.data).zip(differences) {
-        let title = match shown.data.len() {
-            1 => "Results".to_owned(),
-            _ => format!("Results on {}", data.label),
-        };
-        let section = Section::new(title).text(how_evaluated(experiment, shown) + which);
-        sections.push(data_section(section, experiment, data, brief, differences));
-    }
-    sections
-}
-
-/// Plots of the file and details; `shown` has one row a sweep where there are many.
-fn closing_sections(experiment: &Experiment, results: &Results, shown: &Results) -> Vec<Section> {
-    let mut sections = Vec::new();
-    let rest = [
-        plots::of_file(experiment, results),
-        feature_retention::section(experiment, shown),
-        tables::other_cutoffs(experiment, shown),
-        convergence::section(experiment, shown),
-        plots::learning(experiment, shown),
-        failures(results),
-    ];
-    sections.extend(rest.into_iter().flatten());
-    sections.extend([tuning(experiment, results, shown), tables::cost(results)]);
-    sections
 }
 
 /// Rows without a result, and selected settings whose final training failed.
@@ -152,6 +132,7 @@ fn failures(results: &Results) -> Option<Section> {
     unless_empty(section)
 }
 
+/// The results on one data set; `brief` has the rows of crowded plots.
 fn data_section(
     section: Section,
     experiment: &Experiment,
@@ -160,25 +141,13 @@ fn data_section(
     differences: &Differences,
 ) -> Section {
     let cutoff = experiment.main_cutoff();
-    let mut section =
-        section.table(tables::accuracy(experiment, data, cutoff, differences)).plot(plots::bars(experiment, data));
-    if let Some(plot) = plots::users(experiment, data) {
-        section = section.plot(plot);
-    }
-    if let Some(table) = activity::table(experiment, data) {
-        section = section.table(table);
-    }
-    section = section.table(tables::beyond(experiment, data, cutoff));
-    for plot in plots::popularity(brief) {
-        section = section.plot(plot);
-    }
-    if let Some(plot) = plots::bias(brief) {
-        section = section.plot(plot);
-    }
-    if let Some(table) = tables::differences(data, differences) {
-        section = section.table(table);
-    }
-    section
+    let accuracy = tables::accuracy(experiment, data, cutoff, differences);
+    let section = section.table(accuracy).plot(plots::bars(experiment, data));
+    let section = plots::users(experiment, data).into_iter().fold(section, Section::plot);
+    let section = activity::table(experiment, data).into_iter().fold(section, Section::table);
+    let section = section.table(tables::beyond(experiment, data, cutoff));
+    let section = plots::popularity(brief).into_iter().chain(plots::bias(brief)).fold(section, Section::plot);
+    tables::differences(data, differences).into_iter().fold(section, Section::table)
 }
 
 fn how_evaluated(experiment: &Experiment, results: &Results) -> String {
@@ -195,12 +164,6 @@ fn how_evaluated(experiment: &Experiment, results: &Results) -> String {
         text += &format!(" Settings were selected by {} on the validation part.", metric_title(selection.metric));
     }
     text
-}
-
-fn tuning(experiment: &Experiment, results: &Results, shown: &Results) -> Section {
-    let section = Section::new("Settings").table(tables::settings(results));
-    let plots = plots::searches(experiment, shown);
-    plots.into_iter().fold(section, Section::plot)
 }
 
 /// The rows that have a value, best first; the earlier of equals.
@@ -290,26 +253,47 @@ fn single_set(experiment: &Experiment, data: &DataResults) -> Vec<KeyFigure> {
 
 /// As people write it: nDCG@10.
 fn metric_title(metric: MetricAt) -> String {
-    format!("{}@{}", key_title(metric.key), metric.cutoff)
+    format!("{}@{}", about(metric.key).0, metric.cutoff)
 }
 
-fn key_title(key: Metric) -> &'static str {
+/// A metric for the reader: its title, format and meaning.
+fn about(key: Metric) -> (&'static str, Format, &'static str) {
+    let (two, three, four) = (Format::Digits(2), Format::Digits(3), Format::Digits(4));
     match key {
-        Metric::Precision => "Precision",
-        Metric::Recall => "Recall",
-        Metric::Ndcg => "nDCG",
-        Metric::HitRate => "Hit rate",
-        Metric::Map => "MAP",
-        Metric::Mrr => "MRR",
-        Metric::F1 => "F1",
-        Metric::Auc => "AUC",
-        Metric::ItemCoverage => "Items",
-        Metric::ItemCoverageShare => "Coverage",
-        Metric::Gini => "1 − Gini",
-        Metric::ShannonEntropy => "Entropy",
-        Metric::Aclt => "ACLT",
-        Metric::PopReo => "PopREO",
-        Metric::PopRsp => "PopRSP",
+        Metric::Precision => ("Precision", four, "Share of the recommended items that are in the test part."),
+        Metric::Recall => ("Recall", four, "Share of a user's test items that are in the list."),
+        Metric::Ndcg => {
+            ("nDCG", four, "Discounted gain of the list over that of the ideal list; hits near the top count more.")
+        }
+        Metric::HitRate => ("Hit rate", four, "Share of users with a test item in the list."),
+        Metric::Map => ("MAP", four, "Mean of the precision at each hit."),
+        Metric::Mrr => ("MRR", four, "Mean reciprocal rank of the first hit."),
+        Metric::F1 => ("F1", four, "Harmonic mean of mean precision and mean recall."),
+        Metric::Auc => ("AUC", four, "Chance that a test item ranks above another unrated item."),
+        Metric::ItemCoverage => ("Items", Format::Integer, "Number of distinct items recommended to any user."),
+        Metric::ItemCoverageShare => {
+            ("Coverage", Format::Percent(1), "Share of the catalog that is recommended to any user.")
+        }
+        Metric::Gini => ("1 − Gini", four, "Evenness of recommendations over the whole catalog; 1 is even."),
+        Metric::ShannonEntropy => ("Entropy", two, "Entropy of the recommendation counts, in bits."),
+        Metric::Aclt => ("ACLT", two, "Mean number of long-tail items in a list."),
+        Metric::PopReo => {
+            let help =
+                "Ranking-based equal opportunity: deviation of recall between popular and long-tail items; 0 is equal.";
+            ("PopREO", three, help)
+        }
+        Metric::PopRsp => {
+            let help = "Ranking-based statistical parity: deviation of exposure between popular and long-tail items; 0 is equal.";
+            ("PopRSP", three, help)
+        }
+    }
+}
+
+/// Whether more or less of a metric is better.
+fn direction(key: Metric) -> Direction {
+    match key.better() {
+        Better::Higher => Direction::HigherBetter,
+        Better::Lower => Direction::LowerBetter,
     }
 }
 

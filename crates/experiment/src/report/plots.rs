@@ -1,10 +1,9 @@
 //! The plots of the report.
 
 use super::sweep::{family_name, number, symbol};
-use super::{key_title, list, metric_title, unless_empty};
+use super::{direction, list, metric_title, unless_empty};
 use crate::file::{self, Experiment};
 use crate::results::{DataResults, Results, Row, Spread};
-use sottovoce_evaluate::Better;
 use sottovoce_evaluate::report::plot::{Axis, Bars, ParetoAxes, Point, Series, Summary, Unit};
 use sottovoce_evaluate::report::{Direction, Plot, Section};
 use std::cmp::Reverse;
@@ -133,13 +132,14 @@ pub(super) fn bias(data: &DataResults) -> Option<Plot> {
         let value = |category: &String| row.bias_disparity.get(category).copied().unwrap_or(f64::NAN);
         Bars::new(&row.label, categories.iter().map(value))
     });
-    let bars = bars.collect();
-    let title = format!("Bias disparity by category on {}", data.label);
-    Some(
-        Plot::bars(title, Axis::new("bias disparity"), categories, bars)
-            .caption(format!("Above 0: recommended more than chosen; −1: never recommended.{which}"))
-            .full_width(),
-    )
+    Some(bias_bars(&format!("on {}", data.label), bars.collect(), categories, &which))
+}
+
+/// The plot of bias disparity by category; `which` says what categories are left out.
+pub(super) fn bias_bars(of: &str, bars: Vec<Bars>, categories: Vec<String>, which: &str) -> Plot {
+    Plot::bars(format!("Bias disparity by category {of}"), Axis::new("bias disparity"), categories, bars)
+        .caption(format!("Above 0: recommended more than chosen; −1: never recommended.{which}"))
+        .full_width()
 }
 
 /// The categories in which rows differ most, in the order of their names, among those that are not rare: a plot of all
@@ -168,7 +168,7 @@ pub(super) fn differing_categories(data: &DataResults, rows: &[&Row]) -> Option<
     (!chosen.is_empty()).then_some((chosen, which))
 }
 
-/// DisclosureSeeds horizontal lines for rows in a plot of curves. Those far off would flatten the curves: they are listed in the
+/// Draws horizontal lines for rows in a plot of curves. Those far off would flatten the curves: they are listed in the
 /// caption.
 pub(super) fn with_levels(
     plot: Plot,
@@ -317,7 +317,9 @@ fn plot_of_file(spec: &file::Plot, data: &DataResults, many: bool) -> Option<Plo
     let is_curve = series.iter().any(|series| series.points.len() > 1);
     let curves = series.clone();
     let plot = match spec.front {
-        true => Plot::pareto(title, x, y, series, ParetoAxes { x: direction(&spec.x), y: direction(&spec.y) }),
+        true => {
+            Plot::pareto(title, x, y, series, ParetoAxes { x: axis_direction(&spec.x), y: axis_direction(&spec.y) })
+        }
         false if is_curve => Plot::lines(title, x, y, series),
         false => Plot::scatter(title, x, y, series),
     };
@@ -334,7 +336,7 @@ fn value(row: &Row, axis: &file::Axis) -> Option<Spread> {
 
 fn axis(what: &file::Axis) -> Axis {
     match what {
-        file::Axis::Metric(metric) => Axis::new(format!("{}@{}", key_title(metric.key), metric.cutoff)),
+        file::Axis::Metric(metric) => Axis::new(metric_title(*metric)),
         file::Axis::Setting(key) => Axis::new(symbol(key)),
         file::Axis::Figure(name) if name.starts_with("bytes") => {
             Axis::new(name.replace('_', " ")).unit(Unit::Bytes).log()
@@ -344,9 +346,9 @@ fn axis(what: &file::Axis) -> Axis {
 }
 
 /// More of a metric is better (or less, for some); less of a figure or a setting is cheaper.
-fn direction(axis: &file::Axis) -> Direction {
+fn axis_direction(axis: &file::Axis) -> Direction {
     match axis {
-        file::Axis::Metric(metric) if metric.key.better() == Better::Higher => Direction::HigherBetter,
+        file::Axis::Metric(metric) => direction(metric.key),
         _ => Direction::LowerBetter,
     }
 }

@@ -104,13 +104,9 @@ impl<'a> Family<'a> {
         let by_validation = rows().all(|row| validated(row).is_some());
         let objective =
             |row: &Row| if by_validation { validated(row) } else { tested(row) }.map(|value| metric.objective(value));
-        let mut best: Option<(&Row, f64)> = None;
-        for (row, value) in rows().filter_map(|row| Some((row, objective(row)?))) {
-            if best.is_none_or(|(_, before)| value > before) {
-                best = Some((row, value));
-            }
-        }
-        best.map(|(row, _)| (row, by_validation))
+        let valued = rows().filter_map(|row| Some((row, objective(row)?)));
+        let best = valued.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+        Some((best.0, by_validation))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Plots and tables of a parameter sweep: accuracy, item coverage, communication, popularity, bias.
 
 use super::sweep::{self, Family};
-use super::{metric_title, plots, tables};
+use super::{direction, metric_title, plots, tables};
 use crate::file::Experiment;
 use crate::metric::MetricAt;
 use crate::results::{DataResults, Results, Row, Spread};
@@ -163,10 +163,7 @@ impl Sweeps<'_> {
         };
         let title = format!("{} against communication {unit} on {}", metric_title(metric), self.data.label);
         let y = Axis::new(metric_title(metric));
-        let front = match metric.key.better() {
-            Better::Higher => ParetoAxes::low_x_high_y(),
-            Better::Lower => ParetoAxes { y: Direction::LowerBetter, ..ParetoAxes::low_x_high_y() },
-        };
+        let front = ParetoAxes { x: Direction::LowerBetter, y: direction(metric.key) };
         let plot = Plot::pareto(title, x, y, series.clone(), front)
             .caption("Filled: on the Pareto front. Horizontal lines: centralised models, which send no model.");
         let mut singles = sweep::single_rows(self.data, &self.families);
@@ -196,18 +193,9 @@ impl Sweeps<'_> {
             let counts: Vec<f64> = row.values.first()?.updates.iter().map(|count| *count as f64).collect();
             (!counts.is_empty()).then_some(counts)
         });
-        let title = format!("Update frequency of items: {} on {}", family.name, self.data.label);
-        (!series.is_empty()).then(|| {
-            Plot::lines(
-                title,
-                Axis::new(format!("item, most updated first, up to {MOST_UPDATED}")),
-                Axis::new("share of all rows sent").unit(Unit::Percent).log(),
-                series,
-            )
-            .caption(
-                "A flat curve: all items equally often, as when only items outside the history are sent. First seed.",
-            )
-        })
+        let caption =
+            "A flat curve: all items equally often, as when only items outside the history are sent. First seed.";
+        self.frequency_plot(family, MOST_UPDATED, series, ["Update", "updated", "rows sent", caption])
     }
 
     /// How often single items are recommended, most often first, and how often they are in histories.
@@ -215,23 +203,28 @@ impl Sweeps<'_> {
         let mut series = self.frequencies(family, MOST_RECOMMENDED, |row| {
             Some(row.values.first()?.recommended.iter().map(|count| f64::from(*count)).collect())
         });
-        if series.is_empty() {
-            return None;
+        if !series.is_empty() {
+            let popularity = self.data.card.popularity.iter().map(|count| f64::from(*count)).collect();
+            let training = frequency("training part", popularity, MOST_RECOMMENDED);
+            series.extend(training.map(|curve| curve.style(Style::Reference)));
         }
-        let popularity: Vec<f64> = self.data.card.popularity.iter().map(|count| f64::from(*count)).collect();
-        let training =
-            frequency("training part", popularity, MOST_RECOMMENDED).map(|curve| curve.style(Style::Reference));
-        series.extend(training);
-        let title = format!("Recommendation frequency of items: {} on {}", family.name, self.data.label);
-        Some(
-            Plot::lines(
-                title,
-                Axis::new(format!("item, most recommended first, up to {MOST_RECOMMENDED}")),
-                Axis::new("share of all recommendations").unit(Unit::Percent).log(),
-                series,
-            )
-            .caption("Dashed: the frequency of items in the training part, most popular first. First seed."),
-        )
+        let caption = "Dashed: the frequency of items in the training part, most popular first. First seed.";
+        let words = ["Recommendation", "recommended", "recommendations", caption];
+        self.frequency_plot(family, MOST_RECOMMENDED, series, words)
+    }
+
+    /// Curves of frequencies: what they are of, how items are ordered, what the shares are of, and the caption.
+    fn frequency_plot(
+        &self,
+        family: &Family<'_>,
+        most: usize,
+        series: Vec<Series>,
+        [what, ordered, all, caption]: [&str; 4],
+    ) -> Option<Plot> {
+        let title = format!("{what} frequency of items: {} on {}", family.name, self.data.label);
+        let items = Axis::new(format!("item, most {ordered} first, up to {most}"));
+        let shares = Axis::new(format!("share of all {all}")).unit(Unit::Percent).log();
+        (!series.is_empty()).then(|| Plot::lines(title, items, shares, series).caption(caption))
     }
 
     fn frequencies(&self, family: &Family<'_>, most: usize, counts: impl Fn(&Row) -> Option<Vec<f64>>) -> Vec<Series> {
@@ -253,18 +246,9 @@ impl Sweeps<'_> {
             let value_of = |category: &String| row.bias_disparity.get(category).copied().unwrap_or(f64::NAN);
             Bars::new(sweep::at(family.key, value), categories.iter().map(value_of)).style(tone(at, rows.len()))
         });
-        let bars = bars.collect();
-        let title = format!(
-            "Bias disparity by category over {}: {} on {}",
-            sweep::symbol(family.key),
-            family.name,
-            self.data.label
-        );
-        Some(
-            Plot::bars(title, Axis::new("bias disparity"), categories, bars)
-                .caption(format!("Above 0: recommended more than chosen; −1: never recommended.{which}"))
-                .full_width(),
-        )
+        let (setting, label) = (sweep::symbol(family.key), &self.data.label);
+        let over = format!("over {setting}: {} on {label}", family.name);
+        Some(plots::bias_bars(&over, bars.collect(), categories, &which))
     }
 }
 

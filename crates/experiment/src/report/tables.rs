@@ -2,12 +2,12 @@
 
 use super::significance::Differences;
 use super::sweep::{Family, symbol};
-use super::{key_title, line, list, metric_title, rows};
+use super::{about, direction, line, list, metric_title, rows};
 use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row, Spread};
 use sottovoce_evaluate::report::{Cell, Column, Format, Section, Table};
 use sottovoce_evaluate::significance::bootstrap_mean;
-use sottovoce_evaluate::{Better, Candidates, Metric, report};
+use sottovoce_evaluate::{Candidates, Metric, report};
 use sottovoce_models::settings::Value;
 use std::collections::BTreeMap;
 
@@ -154,42 +154,8 @@ fn varied(row: &Row) -> String {
 }
 
 fn column(key: Metric) -> Column {
-    let column = Column::new(key.name(), key_title(key)).help(help(key));
-    let column = match key.better() {
-        Better::Higher => column.higher(),
-        Better::Lower => column.lower(),
-    };
-    match key {
-        Metric::ItemCoverage => column.format(Format::Integer),
-        Metric::ItemCoverageShare => column.format(Format::Percent(1)),
-        Metric::ShannonEntropy | Metric::Aclt => column.digits(2),
-        Metric::PopReo | Metric::PopRsp => column.digits(3),
-        _ => column.digits(4),
-    }
-}
-
-fn help(key: Metric) -> &'static str {
-    match key {
-        Metric::Precision => "Share of the recommended items that are in the test part.",
-        Metric::Recall => "Share of a user's test items that are in the list.",
-        Metric::Ndcg => "Discounted gain of the list over that of the ideal list; hits near the top count more.",
-        Metric::HitRate => "Share of users with a test item in the list.",
-        Metric::Map => "Mean of the precision at each hit.",
-        Metric::Mrr => "Mean reciprocal rank of the first hit.",
-        Metric::F1 => "Harmonic mean of mean precision and mean recall.",
-        Metric::Auc => "Chance that a test item ranks above another unrated item.",
-        Metric::ItemCoverage => "Number of distinct items recommended to any user.",
-        Metric::ItemCoverageShare => "Share of the catalog that is recommended to any user.",
-        Metric::Gini => "Evenness of recommendations over the whole catalog; 1 is even.",
-        Metric::ShannonEntropy => "Entropy of the recommendation counts, in bits.",
-        Metric::Aclt => "Mean number of long-tail items in a list.",
-        Metric::PopReo => {
-            "Ranking-based equal opportunity: deviation of recall between popular and long-tail items; 0 is equal."
-        }
-        Metric::PopRsp => {
-            "Ranking-based statistical parity: deviation of exposure between popular and long-tail items; 0 is equal."
-        }
-    }
+    let (title, format, help) = about(key);
+    Column::new(key.name(), title).help(help).direction(direction(key)).format(format)
 }
 
 /// The significance tests behind the marks.
@@ -197,19 +163,19 @@ pub(super) fn differences(data: &DataResults, differences: &Differences) -> Opti
     let first = differences.found.first()?;
     let metric = metric_title(differences.metric);
     let caption = format!("{metric} against {} on {}", first.reference, data.label);
-    let mut table = Table::new(caption, "Model")
-        .column(Column::new("difference", "Difference").digits(4).help("Mean over users, row minus reference."))
-        .column(Column::new("d", "Cohen's d").digits(2).help("Effect size of the paired values."))
-        .column(Column::new("t", "t").digits(2).help("Paired Student t."))
-        .column(Column::new("p", "p").format(Format::Text).help("Of the paired t-test, two-sided."))
-        .column(Column::new("p_holm", "p (Holm)").format(Format::Text))
-        .column(Column::new("p_bonferroni", "p (Bonferroni)").format(Format::Text))
-        .column(
-            Column::new("wilcoxon_p_holm", "Wilcoxon p (Holm)")
-                .format(Format::Text)
-                .help("Of the signed-rank test, two-sided."),
-        )
-        .note(format!("{} users; p corrected over the comparisons of this table.", first.users));
+    let column =
+        |(key, title, format, help): (&str, &str, Format, &str)| Column::new(key, title).format(format).help(help);
+    let columns = [
+        ("difference", "Difference", Format::Digits(4), "Mean over users, row minus reference."),
+        ("d", "Cohen's d", Format::Digits(2), "Effect size of the paired values."),
+        ("t", "t", Format::Digits(2), "Paired Student t."),
+        ("p", "p", Format::Text, "Of the paired t-test, two-sided."),
+        ("p_holm", "p (Holm)", Format::Text, ""),
+        ("p_bonferroni", "p (Bonferroni)", Format::Text, ""),
+        ("wilcoxon_p_holm", "Wilcoxon p (Holm)", Format::Text, "Of the signed-rank test, two-sided."),
+    ];
+    let mut table = columns.into_iter().map(column).fold(Table::new(caption, "Model"), Table::column);
+    table = table.note(format!("{} users; p corrected over the comparisons of this table.", first.users));
     for one in &differences.found {
         let line = report::Row::new(&one.model).numbers([one.difference, one.d, one.t]);
         let p = [one.student.p, one.student.p_holm, one.student.p_bonferroni, one.wilcoxon.p_holm];
@@ -229,15 +195,11 @@ fn probability(p: f64) -> String {
 
 /// The settings each row was evaluated with.
 pub(super) fn settings(results: &Results) -> Table {
+    let tried = Column::new("tried", "Tried").format(Format::Integer);
+    let validation = Column::new("validation", "On validation").digits(4);
     let mut table = Table::new("Settings", "Model")
-        .column(
-            Column::new("tried", "Tried").format(Format::Integer).help("Settings evaluated on the validation part."),
-        )
-        .column(
-            Column::new("validation", "On validation")
-                .digits(4)
-                .help("The metric of selection of the selected setting on the validation part."),
-        )
+        .column(tried.help("Settings evaluated on the validation part."))
+        .column(validation.help("The metric of selection of the selected setting on the validation part."))
         .column(Column::new("settings", "Setting").format(Format::Text));
     for (data, row) in rows(results) {
         let value = row.chosen.and_then(|at| row.tried[at].value);
@@ -258,17 +220,14 @@ fn written(settings: &BTreeMap<String, Value>) -> String {
 
 /// Time and memory.
 pub(super) fn cost(results: &Results) -> Section {
+    let memory = Column::new("peak_rss_bytes", "Memory").format(Format::Bytes);
     let mut table = Table::new("Cost of one final trial", "Model")
         .best_in_group()
         .column(Column::new("epochs", "Epochs").format(Format::Si))
         .column(Column::new("triples", "Triples").format(Format::Si).help("Training steps over all epochs."))
         .column(Column::new("train_seconds", "Training").lower().format(Format::Seconds))
         .column(Column::new("evaluate_seconds", "Evaluation").lower().format(Format::Seconds))
-        .column(
-            Column::new("peak_rss_bytes", "Memory")
-                .format(Format::Bytes)
-                .help("Peak memory of the process at the end of the trial."),
-        )
+        .column(memory.help("Peak memory of the process at the end of the trial."))
         .note("Times are wall-clock means over the seeds; trials that ran in parallel share the cores.");
     for (data, row) in rows(results) {
         let figure = |name: &str| row.figures.get(name).map(|spread| spread.mean);

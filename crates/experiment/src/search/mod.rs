@@ -13,7 +13,6 @@ use parzen::Parzen;
 use serde::Serialize;
 use sottovoce_core::Rng;
 pub use space::{Dimension, Point, Range, Space};
-use std::cmp::Ordering;
 
 /// How points are proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -80,29 +79,15 @@ impl Searcher<'_> {
 
 /// The best share of what was tried, and the rest with all failures.
 fn divide<'a>(history: &'a [Observation], pending: &'a [Point]) -> (Vec<&'a Point>, Vec<&'a Point>) {
+    let objective = |seen: &Observation| seen.objective.filter(|x| !x.is_nan());
     let mut order: Vec<&Observation> = history.iter().collect();
-    order.sort_by(|a, b| better_first(a.objective, b.objective));
-    let succeeded = order.iter().filter(|seen| is_number(seen.objective)).count();
-    let good = share(history.len()).min(succeeded);
-    let (good, rest) = order.split_at(good);
-    let points = |group: &[&'a Observation]| group.iter().map(|seen| &seen.point).collect::<Vec<_>>();
-    let mut rest = points(rest);
-    rest.extend(pending);
-    (points(good), rest)
-}
-
-/// How many of n count as good.
-fn share(n: usize) -> usize {
-    ((n as f64 * 0.15).ceil() as usize).clamp(1, 25)
-}
-
-fn is_number(objective: Option<f64>) -> bool {
-    objective.is_some_and(|x| !x.is_nan())
-}
-
-fn better_first(a: Option<f64>, b: Option<f64>) -> Ordering {
-    let key = |objective: Option<f64>| objective.filter(|x| !x.is_nan()).unwrap_or(f64::NEG_INFINITY);
-    key(b).total_cmp(&key(a))
+    let key = |seen: &Observation| objective(seen).unwrap_or(f64::NEG_INFINITY);
+    order.sort_by(|a, b| key(b).total_cmp(&key(a)));
+    let succeeded = order.iter().filter(|seen| objective(seen).is_some()).count();
+    let share = ((history.len() as f64 * 0.15).ceil() as usize).clamp(1, 25);
+    let mut points = order.into_iter().map(|seen| &seen.point);
+    let good = points.by_ref().take(share.min(succeeded)).collect();
+    (good, points.chain(pending).collect())
 }
 
 #[cfg(test)]

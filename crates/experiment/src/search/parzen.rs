@@ -28,7 +28,7 @@ impl<'a> Parzen<'a> {
         Self { space, kernels, width, doubt: 1.0 / (n + 1.0) }
     }
 
-    /// DisclosureSeeds a point.
+    /// Draws a point.
     pub(super) fn draw(&self, rng: &mut Rng) -> Point {
         let kernel = self.kernels.get(rng.index(self.kernels.len() + 1));
         let ranges = self.space.dimensions.iter().map(|dimension| &dimension.range);

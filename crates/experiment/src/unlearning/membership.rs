@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn interval_matches_delong_by_hand() {
         let found = Separation::of(&[3.0, 2.0, 1.0], &[1.0, 0.0]);
-        // DataSplit of the first group: 1, 1, 0.75; of the second: 5/6, 1.
+        // Parts of the first group: 1, 1, 0.75; of the second: 5/6, 1.
         let auc = 2.75 / 3.0;
         let first = (2.0 * (1.0 - auc) * (1.0 - auc) + (0.75 - auc) * (0.75 - auc)) / 2.0 / 3.0;
         let second = ((5.0 / 6.0 - auc) * (5.0 / 6.0 - auc) + (1.0 - auc) * (1.0 - auc)) / 2.0;

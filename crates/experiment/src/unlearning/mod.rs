@@ -188,8 +188,7 @@ pub fn measure(plan: &Plan, parts: &DataSplit, on_training: &mut dyn FnMut(&str)
     let before = training.run(&everyone, epochs, joined.as_ref(), plan.seed)?;
     let attack = MembershipAttack::new(&parts.train, plan.attack_steps, &rng);
     let both = [&groups.withdrew[..], &groups.controls[..]];
-    let reference = both.map(|group| attack.scores(&compared.model, group));
-    let [reference_in, reference_out] = reference;
+    let [reference_in, reference_out] = both.map(|group| attack.scores(&compared.model, group));
     let (reference_in, reference_out) = (reference_in?, reference_out?);
     let mut outcomes = Vec::new();
     for method in Method::ALL {
