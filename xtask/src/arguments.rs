@@ -141,9 +141,6 @@ mod tests {
         assert_eq!(proof("prove fuzz --long"), ("fuzz".into(), extent(true, None)));
         assert_eq!(proof("prove scale --users 5000"), ("scale".into(), extent(false, Some(5000))));
         assert!(parsed("prove fuzz --users 5").is_err() && parsed("prove scale --users many").is_err());
-        assert_eq!(
-            parsed("bench -- --quick dot").unwrap(),
-            Task::Bench(vec!["--quick".into(), "dot".into()])
-        );
+        assert_eq!(parsed("bench -- --quick dot").unwrap(), Task::Bench(vec!["--quick".into(), "dot".into()]));
     }
 }

@@ -127,9 +127,7 @@ fn from_description(tool: &Path, long: bool) -> Result<u64> {
     show_and_run(&mut cargo(["build", "--package", "sottovoce"]))?;
     let server = Server::start(&root().join("target").join("debug").join("sottovoce"))?;
     let admin = server.admin()?;
-    let config = format!(
-        r#"{{"name":"{NAME}","model":"fcf","catalog":"item\na\nb\nc\n","settings":{{"factors":2}}}}"#
-    );
+    let config = format!(r#"{{"name":"{NAME}","model":"fcf","catalog":"item\na\nb\nc\n","settings":{{"factors":2}}}}"#);
     server.post("/v1/operator/federations", &admin, &config)?;
     let token = server.post(&format!("/v1/operator/federations/{NAME}/enrolment-tokens"), &admin, "{}")?;
     let token = text(&token, "token")?;
@@ -151,14 +149,7 @@ fn from_description(tool: &Path, long: bool) -> Result<u64> {
         let mut command = program(&tool.to_string_lossy());
         command.current_dir(&server.folder).args(["--config-file", "schemathesis.toml"]);
         command.args(["run", "--checks", CHECKS, "--no-color"]);
-        command.args([
-            "--phases",
-            "examples,coverage,fuzzing",
-            "--generation-database",
-            "none",
-            "--seed",
-            "1",
-        ]);
+        command.args(["--phases", "examples,coverage,fuzzing", "--generation-database", "none", "--seed", "1"]);
         command.args(["--max-examples", if long { "1000" } else { "30" }]).args(filter);
         command.arg(format!("--header=Authorization: Bearer {secret}"));
         command.arg(format!("{}/openapi.json", server.url));
@@ -169,11 +160,7 @@ fn from_description(tool: &Path, long: bool) -> Result<u64> {
 
 /// Runs the tool; returns how many requests it made.
 fn tried(command: &mut std::process::Command) -> Result<u64> {
-    let ran = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("schemathesis did not start")?;
+    let ran = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("schemathesis did not start")?;
     let said = String::from_utf8_lossy(&ran.stdout);
     ensure!(ran.status.success(), "schemathesis found something:\n{said}");
     let line = said.lines().rev().find(|line| line.contains("generated"));

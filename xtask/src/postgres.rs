@@ -87,8 +87,7 @@ fn run(owner: &Owner, programs: &Path, folder: &Path, port: u16) -> Result<()> {
     let data = folder.join("data");
     let initdb = ["--auth=trust", "--username=sottovoce", "--encoding=UTF8", "--locale=C", "--no-sync"];
     quiet(owner.command(programs.join("initdb"), folder).args(initdb).arg("--pgdata").arg(&data))?;
-    let mut options =
-        OsString::from(format!("-p {port} -c listen_addresses=127.0.0.1 -c max_connections=200"));
+    let mut options = OsString::from(format!("-p {port} -c listen_addresses=127.0.0.1 -c max_connections=200"));
     options.push(" -c unix_socket_directories=''");
     let mut start = owner.command(programs.join("pg_ctl"), folder);
     start.arg("--pgdata").arg(&data).arg("--log").arg(folder.join("log")).arg("--options").arg(options);
@@ -112,9 +111,7 @@ struct Owner(Option<(u32, u32)>);
 
 impl Owner {
     fn find() -> Result<Self> {
-        let number = |arguments: &[&str]| -> Result<u32> {
-            Ok(output(program("id").args(arguments))?.trim().parse()?)
-        };
+        let number = |arguments: &[&str]| -> Result<u32> { Ok(output(program("id").args(arguments))?.trim().parse()?) };
         if number(&["-u"])? != 0 {
             return Ok(Self(None));
         }

@@ -30,9 +30,9 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> 
 
 /// The command as one would type it.
 pub(crate) fn shown(command: &Command) -> String {
-    let set = command.get_envs().filter_map(|(key, value)| {
-        Some(format!("{}={}", key.to_string_lossy(), quoted(&value?.to_string_lossy())))
-    });
+    let set = command
+        .get_envs()
+        .filter_map(|(key, value)| Some(format!("{}={}", key.to_string_lossy(), quoted(&value?.to_string_lossy()))));
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     set.chain(words.map(|word| quoted(&word.to_string_lossy()))).collect::<Vec<_>>().join(" ")
 }

@@ -29,11 +29,7 @@ pub(crate) const PROOFS: &[Proof] = &[
         what: "a training, a server and devices killed again and again end in the same bytes",
         run: crash,
     },
-    Proof {
-        name: "load",
-        what: "uploads and check-ins at half the rate of bare SQLite and bare axum",
-        run: load,
-    },
+    Proof { name: "load", what: "uploads and check-ins at half the rate of bare SQLite and bare axum", run: load },
     Proof { name: "fuzz", what: "no mutated file or message makes a reader panic", run: fuzz },
     Proof {
         name: "hostile",
@@ -63,8 +59,7 @@ pub(crate) fn run(name: &str, extent: Extent) -> Result<()> {
 /// The tests of real processes whose names have this in them, with a setting from the environment; with PostgreSQL,
 /// where that can be had.
 fn service(filter: &str, (key, value): (&str, &str)) -> Result<()> {
-    let test =
-        ["test", "--release", "--package", "sottovoce", "--test", "service", filter, "--", "--nocapture"];
+    let test = ["test", "--release", "--package", "sottovoce", "--test", "service", filter, "--", "--nocapture"];
     let (mut test, cluster) = (cargo(test), Cluster::start()?);
     match &cluster {
         Some(cluster) => _ = test.env(postgres::VARIABLE, cluster.url()),
@@ -83,8 +78,7 @@ fn equality(Extent { long, .. }: Extent) -> Result<()> {
 fn crash(Extent { long, .. }: Extent) -> Result<()> {
     let kills = if long { "1000" } else { "100" };
     let name = "a_training_killed_at_any_moment_ends_in_the_same_bytes";
-    let test =
-        ["test", "--release", "--package", "sottovoce", "--test", "checkpoints", name, "--", "--nocapture"];
+    let test = ["test", "--release", "--package", "sottovoce", "--test", "checkpoints", name, "--", "--nocapture"];
     show_and_run(cargo(test).env("SOTTOVOCE_KILLS", kills))?;
     service("crash", ("SOTTOVOCE_KILLS", kills))?;
     println!("{kills} kills each of a training, of a server and of devices: the same bytes");
@@ -105,15 +99,11 @@ fn load(Extent { long, .. }: Extent) -> Result<()> {
     let text = process::output(&mut run)?;
     print!("{text}");
     let told: Value = serde_json::from_str(text.lines().last().unwrap_or_default())?;
-    let number =
-        |at: &str| told.pointer(at).and_then(Value::as_f64).with_context(|| format!("no {at} in {told}"));
+    let number = |at: &str| told.pointer(at).and_then(Value::as_f64).with_context(|| format!("no {at} in {told}"));
     let (uploads, check_ins) = (number("/uploads/ratio")?, number("/check_ins/ratio")?);
     let (p99, idle) = (number("/check_in_p99_ms_under_uploads")?, number("/idle_resident_mb")?);
     ensure!(uploads >= LEAST_RATIO, "uploads at {uploads:.2} of bare SQLite's rate, bound {LEAST_RATIO}");
-    ensure!(
-        check_ins >= LEAST_RATIO,
-        "check-ins at {check_ins:.2} of a bare handler's rate, bound {LEAST_RATIO}"
-    );
+    ensure!(check_ins >= LEAST_RATIO, "check-ins at {check_ins:.2} of a bare handler's rate, bound {LEAST_RATIO}");
     ensure!(idle < MOST_IDLE, "10,000 idle devices: {idle:.0} MB, bound {MOST_IDLE}");
     println!(
         "uploads {uploads:.2} of bare SQLite, check-ins {check_ins:.2} of bare axum, p99 of check-ins under load {p99:.1} ms, \

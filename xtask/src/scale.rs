@@ -103,16 +103,7 @@ impl Town {
 
     fn train(&self, stream: bool) -> Result<Run> {
         let mut command = sottovoce();
-        command.args([
-            "train",
-            "--model",
-            "fpl",
-            "--set",
-            "epochs=1",
-            "--set",
-            "strategy=adaptive",
-            "--json",
-        ]);
+        command.args(["train", "--model", "fpl", "--set", "epochs=1", "--set", "strategy=adaptive", "--json"]);
         command.arg("--data").arg(&self.file).args(stream.then_some("--stream"));
         Run::read(&output(&mut command)?)
     }
@@ -197,10 +188,7 @@ mod tests {
         let text = r#"{"data": {"users": 7}, "streamed": true, "triples": 210, "peak_rss_bytes": 1048576,
             "seconds": {"train": 0.5, "train_cpu": 0.75}}"#;
         let run = Run::read(text).unwrap();
-        assert_eq!(
-            run,
-            Run { users: 7, streamed: true, triples: 210.0, wall: 0.5, cpu: 0.75, bytes: 1048576.0 }
-        );
+        assert_eq!(run, Run { users: 7, streamed: true, triples: 210.0, wall: 0.5, cpu: 0.75, bytes: 1048576.0 });
         assert_eq!(table(&[run]).lines().nth(1), Some("7\tfile\t210\t0.50\t0.75\t3571429\t1"));
         assert!(Run::read("{}").unwrap_err().to_string().contains("/data/users"));
     }

@@ -122,11 +122,7 @@ fn conclude(missing: &[String], ci: bool) -> Result<()> {
         println!("COULD NOT BE INSTALLED  {part}");
     }
     if ci && !missing.is_empty() {
-        bail!(
-            "{} of {} parts are missing, and an automatic run leaves nothing out",
-            missing.len(),
-            PARTS.len()
-        );
+        bail!("{} of {} parts are missing, and an automatic run leaves nothing out", missing.len(), PARTS.len());
     }
     Ok(())
 }
@@ -135,16 +131,12 @@ fn conclude(missing: &[String], ci: bool) -> Result<()> {
 mod tests {
     use super::*;
 
-    const ABSENT: Part =
-        Part { name: "absent", what: "is never there", is_there: || false, install: || Ok(()) };
+    const ABSENT: Part = Part { name: "absent", what: "is never there", is_there: || false, install: || Ok(()) };
 
     #[test]
     fn a_part_that_does_not_answer_after_installing_is_missing() {
         assert!(provide_part(&ABSENT).is_err());
-        assert!(
-            provide_part(&Part { is_there: || true, install: || bail!("not to be called"), ..ABSENT })
-                .is_ok()
-        );
+        assert!(provide_part(&Part { is_there: || true, install: || bail!("not to be called"), ..ABSENT }).is_ok());
         let error = provide_part(&Part { install: || bail!("no network"), ..ABSENT }).unwrap_err();
         assert_eq!(error.to_string(), "no network");
     }

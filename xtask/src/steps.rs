@@ -32,27 +32,12 @@ enum Outcome {
 pub(crate) const STEPS: &[Step] = &[
     Step { name: "fmt", what: "the code is formatted", needs: &["rustfmt"], run: fmt },
     Step { name: "lint", what: "the rules of the workspace hold", needs: &[], run: || passed(lint::check()) },
-    Step {
-        name: "clippy",
-        what: "no lint warns, with all features and with few",
-        needs: &["clippy"],
-        run: clippy,
-    },
+    Step { name: "clippy", what: "no lint warns, with all features and with few", needs: &["clippy"], run: clippy },
     Step { name: "doc", what: "the documentation builds without warnings", needs: &[], run: doc },
     Step { name: "test", what: "all tests pass", needs: &["nextest", POSTGRES], run: test },
     Step { name: "doctest", what: "the examples in the documentation work", needs: &[], run: doctest },
-    Step {
-        name: "wasm",
-        what: "the crates that promise it build for wasm32",
-        needs: &["wasm32"],
-        run: wasm32,
-    },
-    Step {
-        name: "deny",
-        what: "the dependencies' licences and sources are allowed",
-        needs: &["deny"],
-        run: deny,
-    },
+    Step { name: "wasm", what: "the crates that promise it build for wasm32", needs: &["wasm32"], run: wasm32 },
+    Step { name: "deny", what: "the dependencies' licences and sources are allowed", needs: &["deny"], run: deny },
 ];
 
 /// What the tests can do without, leaving some of them out.
@@ -100,9 +85,7 @@ fn wasm32() -> Result<Outcome> {
 fn deny() -> Result<Outcome> {
     show_and_run(&mut cargo(["deny", "--locked", "check", "licenses", "bans", "sources"]))?;
     if !has_advisories() {
-        return Ok(Outcome::Noted(
-            "advisories not checked: no database (`cargo deny fetch db` gets it)".into(),
-        ));
+        return Ok(Outcome::Noted("advisories not checked: no database (`cargo deny fetch db` gets it)".into()));
     }
     passed(show_and_run(&mut cargo(["deny", "check", "--disable-fetch", "advisories"])))
 }

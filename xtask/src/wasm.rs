@@ -47,14 +47,7 @@ impl Toolchain {
             Self::Debian => debian_cargo_build(),
         };
         // The device runtime leaves files and sockets out by its features.
-        command.args([
-            "--target",
-            TARGET,
-            "--lib",
-            "--no-default-features",
-            "--features",
-            "sottovoce-privacy/he",
-        ]);
+        command.args(["--target", TARGET, "--lib", "--no-default-features", "--features", "sottovoce-privacy/he"]);
         for name in CRATES {
             command.args(["--package", name]);
         }
@@ -63,8 +56,7 @@ impl Toolchain {
 }
 
 fn in_use_has_target() -> bool {
-    let asked =
-        process::output(process::program("rustc").args(["--print", "target-libdir", "--target", TARGET]));
+    let asked = process::output(process::program("rustc").args(["--print", "target-libdir", "--target", TARGET]));
     let Ok(folder) = asked else { return false };
     let files = std::fs::read_dir(folder.trim()).into_iter().flatten().flatten();
     files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("libstd-"))
@@ -74,10 +66,7 @@ fn debian_is_new_enough() -> bool {
     let wanted = minor_version(concat!("rustc ", env!("CARGO_PKG_RUST_VERSION")));
     let found = process::output(Command::new(DEBIAN_RUSTC).arg("--version")).ok();
     let found = found.and_then(|text| minor_version(&text));
-    Path::new(DEBIAN_CARGO).exists()
-        && Path::new(DEBIAN_SOURCE).exists()
-        && found.is_some()
-        && found >= wanted
+    Path::new(DEBIAN_CARGO).exists() && Path::new(DEBIAN_SOURCE).exists() && found.is_some() && found >= wanted
 }
 
 /// 96 of `rustc 1.96.0 (…)`.

@@ -102,17 +102,7 @@ impl CuriousServer {
         let none = || vec![Evidence::default(); tables.tables().len()];
         let evidence = devices.iter().map(|_| Mutex::new(none())).collect();
         let (shared, observations, received_any) = Default::default();
-        Self {
-            tables,
-            subjects,
-            view,
-            checkpoints,
-            subject_index,
-            evidence,
-            shared,
-            observations,
-            received_any,
-        }
+        Self { tables, subjects, view, checkpoints, subject_index, evidence, shared, observations, received_any }
     }
 
     /// The index of a device among the subjects.
@@ -130,8 +120,8 @@ impl CuriousServer {
         if observations.sealed { View::Sums } else { self.view }
     }
 
-    /// Scores of all items for each subject that sent anything, by each attack that the view allows. If none of them did, all
-    /// items have the same score.
+    /// Scores of all items for each subject that sent anything, by each attack that the view allows. If none of them
+    /// did, all items have the same score.
     fn scores(&self, observations: &Observations) -> Scores {
         let scores = self.scores_of_senders(observations);
         if scores.iter().any(Option::is_some) {
@@ -163,15 +153,15 @@ impl CuriousServer {
     /// Evaluates all attacks.
     ///
     /// # Errors
-    /// If no round was recorded, or others sent updates and no audited user did: then the wrong users are audited, or too few.
+    /// If no round was recorded, or others sent updates and no audited user did: then the wrong users are audited, or
+    /// too few.
     pub fn conclude(&self) -> Result<Findings, AuditError> {
         let observations = lock(&self.observations);
         let view = self.actual_view(&observations);
         let uploads: u64 = match view {
             View::Uploads => self.evidence.iter().map(|evidence| u64::from(lock(evidence)[0].uploads)).sum(),
             View::Sums => {
-                let rounds =
-                    |user: u32| observations.rounds_with_sums().filter(|round| round.has(user)).count();
+                let rounds = |user: u32| observations.rounds_with_sums().filter(|round| round.has(user)).count();
                 self.subjects.devices().iter().map(|&user| rounds(user) as u64).sum()
             }
         };

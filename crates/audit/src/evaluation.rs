@@ -14,8 +14,8 @@ pub struct Reconstruction {
     pub recall: f64,
 }
 
-/// Evaluates scores of candidates, of which `own` are in the history; `None` unless there are both kinds. Ties count as the
-/// mean over all their orders.
+/// Evaluates scores of candidates, of which `own` are in the history; `None` unless there are both kinds. Ties count as
+/// the mean over all their orders.
 pub(crate) fn evaluate(scores: &[f32], own: &[bool]) -> Option<Reconstruction> {
     let all = own.iter().filter(|&&own| own).count();
     let others = own.len() - all;

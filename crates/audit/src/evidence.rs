@@ -81,8 +81,8 @@ impl Evidence {
     }
 }
 
-/// The first principal direction of the rows, of length 1, pointing to the few large ones: a user has few items, and they
-/// weigh more. `None` if all rows are zero.
+/// The first principal direction of the rows, of length 1, pointing to the few large ones: a user has few items, and
+/// they weigh more. `None` if all rows are zero.
 pub(crate) fn main_direction(values: &[f32], cols: usize) -> Option<Vec<f32>> {
     let rows = || values.chunks_exact(cols.max(1));
     let square = |row: &[f32]| math::dot(row, row);
@@ -145,8 +145,7 @@ mod tests {
         let p = [0.6f32, 0.8, 0.0];
         let row = |weight: f32| p.map(|p| weight * p);
         let (own, other, another) = (row(1.2), row(-0.1), row(-0.2));
-        let (trained, shared) =
-            rows_of(3, &[(0, &other), (1, &another), (2, &own), (3, &other), (5, &another)]);
+        let (trained, shared) = rows_of(3, &[(0, &other), (1, &another), (2, &own), (3, &other), (5, &another)]);
         let table = ExposedTables::of("fcf", None).unwrap().first().clone();
         let mut evidence = Evidence::default();
         evidence.add(&table, &trained.update().tables()[0], &shared);

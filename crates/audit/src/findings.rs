@@ -25,8 +25,8 @@ pub struct Finding {
     pub precision: f64,
     /// Mean recall, among twice as many.
     pub recall: f64,
-    /// AUC of the popularity baseline for the same users; beside the combined attack, of one that also knows the mean over all
-    /// users' uploads.
+    /// AUC of the popularity baseline for the same users; beside the combined attack, of one that also knows the mean
+    /// over all users' uploads.
     pub guess_auc: f64,
     /// Precision of the baseline.
     pub guess_precision: f64,
@@ -93,12 +93,7 @@ pub(crate) type Scores = Vec<Option<Vec<Vec<f32>>>>;
 type CandidateScorer<'a> = &'a (dyn Fn(usize, &[Vec<f32>]) -> Vec<f32> + Sync);
 
 /// Mean AUC of each attack.
-pub(crate) fn checkpoint(
-    subjects: &Subjects,
-    rounds: u64,
-    attacks: &[Attack],
-    scores: &Scores,
-) -> Checkpoint {
+pub(crate) fn checkpoint(subjects: &Subjects, rounds: u64, attacks: &[Attack], scores: &Scores) -> Checkpoint {
     let auc = attacks.iter().enumerate().map(|(attack, of)| {
         let auc = |(index, scores): (usize, &Option<Vec<Vec<f32>>>)| {
             Some(evaluate(&scores.as_ref()?[attack], &subjects.is_in_history(index))?.auc)
@@ -143,11 +138,9 @@ pub(crate) fn evaluate_attacks(
         let history = |index: usize| subjects.history(index).len();
         let truth = |index| (0..subjects.known_items(index).len()).map(|at| at < history(index)).collect();
         let baseline = |index, _: &[Vec<f32>]| select(subjects.popularity(), &subjects.known_items(index));
-        Test { counts: &others, truth: &truth, attack, baseline: &baseline }
-            .run(subjects, &scores, name, what)
+        Test { counts: &others, truth: &truth, attack, baseline: &baseline }.run(subjects, &scores, name, what)
     };
-    let by_uploads =
-        |index, scores: &[Vec<f32>]| select(&combined.scores(scores), &subjects.known_items(index));
+    let by_uploads = |index, scores: &[Vec<f32>]| select(&combined.scores(scores), &subjects.known_items(index));
     let by_model = |index, _: &[Vec<f32>]| membership_by_model(vectors, &subjects.known_items(index));
     let what = "tells items trained on from others that the user has, by all of the above";
     let by_uploads = membership(&by_uploads, "membership", what);
@@ -177,11 +170,7 @@ fn average(subjects: &Subjects, scores: &Scores) -> Vec<Vec<f32>> {
 }
 
 /// Fits a weight of each attack on the attacker's own accounts, of whose scores `select` makes the features.
-fn fit<'a>(
-    subjects: &'a Subjects,
-    scores: &'a Scores,
-    select: &dyn Fn(&'a [Vec<f32>]) -> &'a [Vec<f32>],
-) -> Combined {
+fn fit<'a>(subjects: &'a Subjects, scores: &'a Scores, select: &dyn Fn(&'a [Vec<f32>]) -> &'a [Vec<f32>]) -> Combined {
     let own = scores.iter().enumerate().filter(|(index, _)| is_own_account(*index));
     let accounts = own.filter_map(|(index, scores)| {
         Some(Account { scores: select(scores.as_ref()?), history: subjects.history(index) })
@@ -228,8 +217,7 @@ struct UserResult {
 }
 
 fn summarise((name, what): (&'static str, &'static str), results: &[UserResult], seed: u64) -> Finding {
-    let estimate =
-        |of: fn(&UserResult) -> f64| Estimate::of(&results.iter().map(of).collect::<Vec<f64>>(), seed);
+    let estimate = |of: fn(&UserResult) -> f64| Estimate::of(&results.iter().map(of).collect::<Vec<f64>>(), seed);
     let mean = |of: fn(&UserResult) -> f64| results.iter().map(of).sum::<f64>() / results.len().max(1) as f64;
     let auc_range = estimate(|user| user.found.auc);
     Finding {

@@ -1,13 +1,13 @@
 //! The curious server: what can be reconstructed from what devices disclose.
 //!
-//! A [`CuriousServer`] records what the server of a federation sees, in a simulated run or from uploads that a server has
-//! stored, about a sample of users ([`Subjects`]). Each [`Attack`] scores every item by how likely it is in a user's history.
-//! [`Findings`] say how well histories are reconstructed, beside a popularity baseline: without one a number means nothing,
-//! since most users have some popular items.
+//! A [`CuriousServer`] records what the server of a federation sees, in a simulated run or from uploads that a server
+//! has stored, about a sample of users ([`Subjects`]). Each [`Attack`] scores every item by how likely it is in a
+//! user's history. [`Findings`] say how well histories are reconstructed, beside a popularity baseline: without one a
+//! number means nothing, since most users have some popular items.
 //!
-//! Attacks use no more than a server has: shared models, uploads or sums, who was in which round, and how popular items are.
-//! Histories are used only to evaluate, except those of a fifth of the users, which stand for accounts that an attacker creates
-//! to calibrate the combined attack.
+//! Attacks use no more than a server has: shared models, uploads or sums, who was in which round, and how popular items
+//! are. Histories are used only to evaluate, except those of a fifth of the users, which stand for accounts that an
+//! attacker creates to calibrate the combined attack.
 //!
 //! ```
 //! use sottovoce_audit::{CuriousServer, ExposedTables, Subjects, View};

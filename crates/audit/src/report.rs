@@ -137,8 +137,6 @@ pub fn rounds_plot(attack: Option<&str>, variants: &[Named<'_>]) -> Option<Plot>
         Some(attack) => format!("The attack {attack} over rounds"),
         None => "Attacks over rounds".to_owned(),
     };
-    let plot = || {
-        Plot::lines(title, Axis::new("rounds").log(), auc_axis(), series.clone()).reference(0.5, "nothing")
-    };
+    let plot = || Plot::lines(title, Axis::new("rounds").log(), auc_axis(), series.clone()).reference(0.5, "nothing");
     (!series.is_empty()).then(plot)
 }

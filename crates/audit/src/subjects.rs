@@ -17,8 +17,8 @@ pub struct Subjects {
 }
 
 impl Subjects {
-    /// Draws at most `count` users with a history. `held_out` are items that the same users have and that are not trained on,
-    /// for membership attacks.
+    /// Draws at most `count` users with a history. `held_out` are items that the same users have and that are not
+    /// trained on, for membership attacks.
     pub fn draw(train: &Histories, held_out: Option<&Histories>, count: usize, seed: u64) -> Self {
         let train = train.deduplicated();
         let mut devices: Vec<u32> = (0..train.users() as u32)

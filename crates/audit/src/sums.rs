@@ -34,13 +34,7 @@ impl Round {
 
 impl Sums {
     /// Adds a round: its users, ascending, and the sum of their updates.
-    pub(crate) fn record(
-        &mut self,
-        table: &ExposedTable,
-        users: Vec<u32>,
-        aggregate: &Aggregate,
-        height: usize,
-    ) {
+    pub(crate) fn record(&mut self, table: &ExposedTable, users: Vec<u32>, aggregate: &Aggregate, height: usize) {
         let Some(sums) = aggregate.tables().get(table.index) else { return };
         let Some(cols) = sums.rows().next().map(|(_, _, row)| row.len()) else { return };
         (self.width, self.height) = (if table.bias { 1 } else { cols }, height);
@@ -69,9 +63,7 @@ impl Sums {
             return update;
         }
         match main_direction(&update, self.width) {
-            Some(direction) => {
-                update.chunks_exact(self.width).map(|row| math::dot(row, &direction)).collect()
-            }
+            Some(direction) => update.chunks_exact(self.width).map(|row| math::dot(row, &direction)).collect(),
             None => vec![0.0; self.height],
         }
     }

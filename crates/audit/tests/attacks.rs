@@ -32,8 +32,7 @@ fn users(count: usize) -> Histories {
 fn facts() -> Arc<Facts> {
     let names: Vec<String> = (0..12 + ITEMS).map(|feature| format!("fact: {feature}")).collect();
     let names: Vec<(&str, u8)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-    let lists: Vec<Vec<u32>> =
-        (0..ITEMS as u32).map(|item| vec![item / 30, 5 + item % 7, 12 + item]).collect();
+    let lists: Vec<Vec<u32>> = (0..ITEMS as u32).map(|item| vec![item / 30, 5 + item % 7, 12 + item]).collect();
     Arc::new(Facts::of_lists(&names, &lists))
 }
 
@@ -91,8 +90,7 @@ fn auc_grows_with_pi() {
         let found: Vec<f64> = [0.0, 0.1, 0.4, 1.0].map(|pi| combined(&one_triple(pi, negatives, 8))).to_vec();
         assert!(found.is_sorted_by(|less, more| less < more), "{negatives}: {found:?}");
     }
-    let found: Vec<f64> =
-        [0.0, 0.1, 0.4, 1.0].map(|pi| combined(&disclosing("kept", pi, "decoys", 8))).to_vec();
+    let found: Vec<f64> = [0.0, 0.1, 0.4, 1.0].map(|pi| combined(&disclosing("kept", pi, "decoys", 8))).to_vec();
     assert!(found.is_sorted_by(|less, more| less < more), "{found:?}");
 }
 
@@ -137,8 +135,7 @@ fn complement_reveals_histories_at_pi_0_unless_decoys_are_sent() {
     let over_rounds = |negatives: &str| -> Vec<f64> {
         let findings = one_triple(0.0, negatives, 40);
         let of = |auc: &[(&str, f64)]| auc.iter().find(|(name, _)| *name == "complement").unwrap().1;
-        let mut over_rounds: Vec<f64> =
-            findings.over_rounds.iter().map(|checkpoint| of(&checkpoint.auc)).collect();
+        let mut over_rounds: Vec<f64> = findings.over_rounds.iter().map(|checkpoint| of(&checkpoint.auc)).collect();
         over_rounds.push(findings.of("complement").unwrap().auc);
         over_rounds
     };
@@ -164,8 +161,7 @@ fn sums_of_a_hundred_devices_reveal_no_more_than_popularity() {
 
 #[test]
 fn disaggregation_solves_sums_of_small_cohorts() {
-    let settings =
-        [("cohort", Value::Integer(4)), ("epochs", Value::Integer(4)), ("negatives", word("papers"))];
+    let settings = [("cohort", Value::Integer(4)), ("epochs", Value::Integer(4)), ("negatives", word("papers"))];
     let findings = audit("fpl", &users(60), View::Sums, &settings);
     let found = findings.of("disaggregation").unwrap();
     assert!(found.personal.low > 0.1, "{found:?}");

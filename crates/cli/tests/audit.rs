@@ -40,7 +40,7 @@ fn writes_sweeps_and_a_report() {
     let text = printed(&[&FPL[..], &more].concat());
     assert!(text.contains("complement") && text.contains("pi = 0") && text.contains("baseline"), "{text}");
     let page = fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(page.contains("What leaks, against pi"));
+    assert!(page.contains("What attacks reveal, against pi"));
     let people = fs::read_to_string(out.join("people.tsv")).unwrap();
     assert!(people.lines().filter(|line| line.contains("\tsigns\t")).count() == 40, "{people}");
     let stored: Value = serde_json::from_slice(&fs::read(out.join("audit.json")).unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Encoding of stored state: fields one after the other, numbers as 8 bytes little-endian, texts and blocks with their length.
+//! Encoding of stored state: fields one after the other, numbers as 8 bytes little-endian, texts and blocks with their
+//! length.
 
 /// Appends fields to a buffer.
 #[derive(Default)]
@@ -124,11 +125,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If there are too few bytes, or wrong ones; names the field.
-    pub fn optional<T>(
-        &mut self,
-        field: &'static str,
-        read: impl FnOnce(&mut Self) -> Read<T>,
-    ) -> Read<Option<T>> {
+    pub fn optional<T>(&mut self, field: &'static str, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<Option<T>> {
         if self.flag(field)? { read(self).map(Some) } else { Ok(None) }
     }
 

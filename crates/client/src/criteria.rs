@@ -13,7 +13,8 @@ pub trait Figures {
     /// The most recent of these items, ascending; held out to compute [`AUC`].
     fn latest(&self, items: &[u32]) -> Option<u32>;
 
-    /// The value of a criterion that depends on more than training, such as [`DIVERSITY`] and [`RECENCY`], for these items.
+    /// The value of a criterion that depends on more than training, such as [`DIVERSITY`] and [`RECENCY`], for these
+    /// items.
     fn value(&self, criterion: &str, items: &[u32]) -> Option<f64>;
 }
 
@@ -31,7 +32,8 @@ impl Figures for NoFigures {
 }
 
 impl Round<'_> {
-    /// The AUC of the latest item, which training must then leave out; `None` unless it is asked for and can be computed.
+    /// The AUC of the latest item, which training must then leave out; `None` unless it is asked for and can be
+    /// computed.
     pub(crate) fn held_out_auc(
         &self,
         device: &Device<'_>,
@@ -39,8 +41,7 @@ impl Round<'_> {
         items: &[u32],
         scores: &mut Vec<f32>,
     ) -> Option<(u32, f64)> {
-        let asked =
-            self.terms.criteria.iter().any(|request| request.name == AUC) && device.policy.reports(AUC);
+        let asked = self.terms.criteria.iter().any(|request| request.name == AUC) && device.policy.reports(AUC);
         let item = device.figures.latest(items).filter(|_| asked && items.len() > 1)?;
         let others: Vec<u32> = items.iter().copied().filter(|&other| other != item).collect();
         scores.clear();

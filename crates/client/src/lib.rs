@@ -7,9 +7,10 @@
 //! 2. [`Round::disclose`]: the policy decides what leaves, and the ledger records it;
 //! 3. [`Round::quantize`] and [`Sealing`]: noise, secure aggregation or encryption, where the terms ask for them.
 //!
-//! The simulator calls the steps one by one, because a simulated device may be lost in between; [`LoadedModel::run_round`]
-//! does all of them for a device. Buffers are the caller's ([`Buffers`]). Random numbers come from a [`Randomness`]; the
-//! names of all random streams are in [`streams`]. There is no I/O and no clock here, and the crate builds for wasm32.
+//! The simulator calls the steps one by one, because a simulated device may be lost in between;
+//! [`LoadedModel::run_round`] does all of them for a device. Buffers are the caller's ([`Buffers`]). Random numbers
+//! come from a [`Randomness`]; the names of all random streams are in [`streams`]. There is no I/O and no clock here,
+//! and the crate builds for wasm32.
 //!
 //! ```
 //! use sottovoce_client::{DeviceRound, LoadedModel, NoFigures, Randomness, Secret, Seeds, Upload};

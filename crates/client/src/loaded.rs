@@ -20,7 +20,8 @@ pub struct LoadedModel {
     client: DynClient,
     /// With the size of the catalog and the layout they were made for.
     buffers: Option<(usize, u32, Buffers)>,
-    /// With the shared model it was computed from. A weak pointer keeps the address from being used again, not the model.
+    /// With the shared model it was computed from. A weak pointer keeps the address from being used again, not the
+    /// model.
     prepared: Option<(Weak<SharedModel>, Prepared)>,
 }
 
@@ -151,9 +152,9 @@ impl LoadedModel {
         Ok(self.client.explain(shared, private, history, item))
     }
 
-    /// Trains, discloses and protects an update. The same input gives the same bytes. `private` are the private models of
-    /// earlier rounds, the owner's and the one trained only on disclosed items; those that do not fit begin anew. The
-    /// ledger changes only if something can leave.
+    /// Trains, discloses and protects an update. The same input gives the same bytes. `private` are the private models
+    /// of earlier rounds, the owner's and the one trained only on disclosed items; those that do not fit begin anew.
+    /// The ledger changes only if something can leave.
     ///
     /// # Errors
     /// If the device does not take part; nothing has changed then.
@@ -171,23 +172,15 @@ impl LoadedModel {
         let privacy = PrivacyMechanism::new(&config, &layout, terms.cohort_size).map_err(Declined::terms)?;
         let withholds = policy.withholds_items();
         let mut private = self.continue_from(private, || randomness.private_init());
-        let mut disclosed = if withholds {
-            self.continue_from(disclosed, || randomness.disclosed_init())
-        } else {
-            Vec::new()
-        };
+        let mut disclosed =
+            if withholds { self.continue_from(disclosed, || randomness.disclosed_init()) } else { Vec::new() };
         self.prepare(shared, items, &layout);
         let Self { client, buffers: Some((_, _, buffers)), prepared: Some((_, prepared)), .. } = self else {
             return Err(Declined::NoHistory);
         };
         let context = Round::new((terms, privacy.as_ref()), client, (&shared.parameters, prepared), items);
-        let mut device = Device {
-            private: &mut private,
-            disclosed: &mut disclosed,
-            history,
-            figures: round.figures,
-            policy,
-        };
+        let mut device =
+            Device { private: &mut private, disclosed: &mut disclosed, history, figures: round.figures, policy };
         let upload = match context.train(&mut device, randomness, buffers) {
             Err(declined) => {
                 buffers.discard();
@@ -277,10 +270,8 @@ fn protect<R: Randomness>(
         return Ok(Upload::Message(bytes.into()));
     };
     let index = round.client_index;
-    let index =
-        index.ok_or_else(|| Declined::terms("the server does not say which index this device has"))?;
+    let index = index.ok_or_else(|| Declined::terms("the server does not say which index this device has"))?;
     let seed = round.randomness.seal_seed("seal");
-    let sealing =
-        Sealing::secure_aggregation(config, (index, seed), round.identity.clone(), buffers.take_quantized());
+    let sealing = Sealing::secure_aggregation(config, (index, seed), round.identity.clone(), buffers.take_quantized());
     sealing.map(Upload::Sealed).map_err(Declined::terms)
 }

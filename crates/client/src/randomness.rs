@@ -29,7 +29,8 @@ pub trait Randomness {
     fn seal_seed(&self, purpose: &str) -> [u8; 32];
 }
 
-/// Random numbers that follow from a run's seed: of simulated devices, and of deployed ones that are compared with them.
+/// Random numbers that follow from a run's seed: of simulated devices, and of deployed ones that are compared with
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulatedRandomness<'a> {
     /// The run's root: [`streams::root`].
@@ -71,8 +72,8 @@ impl Randomness for SimulatedRandomness<'_> {
     }
 }
 
-/// Random bytes that a device is given at enrolment and never sends. Its random numbers, keys and idempotency keys follow
-/// from them, so that a device that was killed does the same again.
+/// Random bytes that a device is given at enrolment and never sends. Its random numbers, keys and idempotency keys
+/// follow from them, so that a device that was killed does the same again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; 32]);
 
@@ -127,8 +128,8 @@ pub enum Seeds {
     /// The device's own, from its secret.
     #[default]
     Own,
-    /// Those of a simulated user, so that a deployed federation can be compared with the simulator. Anybody who knows the seed
-    /// knows what this device draws: never for people's devices.
+    /// Those of a simulated user, so that a deployed federation can be compared with the simulator. Anybody who knows
+    /// the seed knows what this device draws: never for people's devices.
     Simulated {
         /// The simulation's seed.
         seed: u64,
@@ -138,8 +139,8 @@ pub enum Seeds {
 }
 
 impl Seeds {
-    /// The random numbers of a round. `disclosure` is the secret that decides which items are disclosed; it outlives the
-    /// device's own secret when an owner enrols again.
+    /// The random numbers of a round. `disclosure` is the secret that decides which items are disclosed; it outlives
+    /// the device's own secret when an owner enrols again.
     pub fn in_round<'a>(
         &self,
         secret: &'a Secret,
@@ -248,8 +249,7 @@ mod tests {
         assert_eq!(deployed.round().next_u64(), simulated.round().next_u64());
         assert_eq!(deployed.upload_noise().next_u64(), simulated.upload_noise().next_u64());
         // The names of streams are part of every published result.
-        let expected =
-            Rng::new(7).stream("fpl", 0).stream("rounds", 0).stream("round", 5).stream("device", 12);
+        let expected = Rng::new(7).stream("fpl", 0).stream("rounds", 0).stream("round", 5).stream("device", 12);
         assert_eq!(simulated.round().next_u64(), expected.clone().next_u64());
     }
 }

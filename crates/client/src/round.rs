@@ -126,7 +126,8 @@ impl<'a> Round<'a> {
         self.upload_bytes.is_some()
     }
 
-    /// Checks the terms against the policy, trains, and computes criteria. After an error the private models are of no use.
+    /// Checks the terms against the policy, trains, and computes criteria. After an error the private models are of no
+    /// use.
     ///
     /// # Errors
     /// If the policy refuses, there is nothing to train on, or training fails or diverges.
@@ -162,19 +163,13 @@ impl<'a> Round<'a> {
     }
 
     /// Trains the owner's private model on all of the history, where the update must not depend on all of it.
-    fn train_own(
-        &self,
-        device: &mut Device<'_>,
-        rng: &mut Rng,
-        buffers: &mut Buffers,
-    ) -> Result<(), Declined> {
+    fn train_own(&self, device: &mut Device<'_>, rng: &mut Rng, buffers: &mut Buffers) -> Result<(), Declined> {
         if device.private.is_empty() {
             return Ok(());
         }
         buffers.discarded.expect_no_disclosure();
         let (private, history) = (&mut *device.private, device.history);
-        let input =
-            TrainInput { shared: self.shared, prepared: self.prepared, private, history, hidden: &[] };
+        let input = TrainInput { shared: self.shared, prepared: self.prepared, private, history, hidden: &[] };
         let mut rng = rng.stream(streams::OWN_TRAINING, 0);
         self.client.train(input, &mut buffers.scratch, &mut rng, &mut buffers.discarded)?;
         buffers.discarded.clear();
@@ -208,8 +203,8 @@ impl<'a> Round<'a> {
             }
             false => None,
         };
-        // DP-SGD samples every interaction by itself, withheld ones with probability 0: whether the device takes part must
-        // not depend on which those are.
+        // DP-SGD samples every interaction by itself, withheld ones with probability 0: whether the device takes part
+        // must not depend on which those are.
         let mut history = if dp_sgd.is_some() { device.history } else { items };
         let mut without = std::mem::take(&mut buffers.training_items);
         if let Some((held_out, _)) = auc {

@@ -11,8 +11,9 @@
 //! | [`ROUNDS`] | 0 | the parent of all rounds |
 //! | [`PRIVACY_ENGINE`] | 0 | the server's noise, where it is simulated |
 //!
-//! Below [`ROUNDS`], [`ROUND`] with the round's number, and below that [`DEVICE`], [`UPLOAD_NOISE`] and [`TRAINING_NOISE`]
-//! with the user, [`COHORT`] with the attempt, [`POISSON`] with 0. Below [`DEVICE`], [`OWN_TRAINING`] with 0.
+//! Below [`ROUNDS`], [`ROUND`] with the round's number, and below that [`DEVICE`], [`UPLOAD_NOISE`] and
+//! [`TRAINING_NOISE`] with the user, [`COHORT`] with the attempt, [`POISSON`] with 0. Below [`DEVICE`],
+//! [`OWN_TRAINING`] with 0.
 
 use sottovoce_core::Rng;
 

@@ -2,8 +2,8 @@
 
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert_eq, proptest};
 use sottovoce_client::{
-    Buffers, ClientError, Declined, Device, DeviceRound, Figures, LoadedModel, NoFigures, Outcome, Round,
-    Secret, Seeds, SimulatedRandomness, Training, Upload, criteria, streams,
+    Buffers, ClientError, Declined, Device, DeviceRound, Figures, LoadedModel, NoFigures, Outcome, Round, Secret,
+    Seeds, SimulatedRandomness, Training, Upload, criteria, streams,
 };
 use sottovoce_core::Rng;
 use sottovoce_models::federated::{self, DynModel};
@@ -35,11 +35,9 @@ fn fpl() -> ModelSpec {
 }
 
 fn terms(model: ModelSpec, criteria: &[&str], privacy: &PrivacyConfig) -> RoundTerms {
-    let request =
-        |name: &&str| CriterionRequest { name: (*name).to_owned(), purpose: "weighting".to_owned() };
+    let request = |name: &&str| CriterionRequest { name: (*name).to_owned(), purpose: "weighting".to_owned() };
     let criteria = criteria.iter().map(request).collect();
-    let draft =
-        TermsDraft { model, cohort_size: 5, criteria, privacy: privacy.terms(), ..TermsDraft::default() };
+    let draft = TermsDraft { model, cohort_size: 5, criteria, privacy: privacy.terms(), ..TermsDraft::default() };
     RoundTerms::freeze(draft).unwrap()
 }
 
@@ -127,9 +125,7 @@ fn discloses_nothing_with_pi_0_and_trains_the_private_model() {
     assert!(update.unwrap().is_none());
     assert_eq!(ledger.totals().rows, 0);
     let mut before = vec![0.0; private.len()];
-    load(&terms)
-        .client(None)
-        .init_private(&mut before, &mut streams::root(3, "test").stream(streams::PRIVATE, 0));
+    load(&terms).client(None).init_private(&mut before, &mut streams::root(3, "test").stream(streams::PRIVATE, 0));
     assert_ne!(private, before);
 }
 
@@ -204,9 +200,8 @@ fn dp_sgd() -> PrivacyConfig {
 
 #[test]
 fn declines_dp_sgd_for_models_without_it() {
-    let of = |model| {
-        steps(&terms(model, &[], &dp_sgd()), None, (&HISTORY, &NoFigures, &open_policy()), &mut Ledger::new())
-    };
+    let of =
+        |model| steps(&terms(model, &[], &dp_sgd()), None, (&HISTORY, &NoFigures, &open_policy()), &mut Ledger::new());
     let error = of(spec("fcf", &[])).0.unwrap_err();
     assert!(matches!(&error, Declined::Training(ClientError::NoDpSgd(name)) if name == "fcf"), "{error}");
     assert!(of(fpl()).0.unwrap().is_some());

@@ -42,7 +42,8 @@ impl Facts {
         text
     }
 
-    /// The facts of a catalog's text, and the part of the text that is about items; `None` if its header names no facts.
+    /// The facts of a catalog's text, and the part of the text that is about items; `None` if its header names no
+    /// facts.
     ///
     /// # Errors
     /// Names the first line that is wrong.

@@ -1,7 +1,7 @@
 //! Front coding: many strings with common prefixes in little memory, such as the names of features.
 
-/// Strings, each stored as the length of the prefix it shares with the previous one and the rest. Every sixteenth is stored
-/// whole, so that a look-up decodes at most sixteen.
+/// Strings, each stored as the length of the prefix it shares with the previous one and the rest. Every sixteenth is
+/// stored whole, so that a look-up decodes at most sixteen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FrontCoded {
     bytes: Vec<u8>,

@@ -35,9 +35,9 @@ pub enum ShapeError {
 
 /// All users' histories: for each user the items in time order, with ratings and timestamps where there are any.
 ///
-/// A compressed sparse row matrix. A row may be empty (all interactions of the user are held out) and may repeat an item
-/// (sequences); `data` cleans. Training, validation and test parts of one data set are three `Histories` with the same
-/// users and items.
+/// A compressed sparse row matrix. A row may be empty (all interactions of the user are held out) and may repeat an
+/// item (sequences); `data` cleans. Training, validation and test parts of one data set are three `Histories` with the
+/// same users and items.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histories {
     offsets: Vec<usize>,

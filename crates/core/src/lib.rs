@@ -1,11 +1,11 @@
 //! The types that data, models and evaluation share: histories, catalogs, item features, seeded randomness and
 //! deterministic mathematics.
 //!
-//! `data` reads files into [`Histories`] and a [`Catalog`]; `models` train on [`Histories`]; `evaluate` compares with other
-//! [`Histories`] of the same users. None of the three depends on another.
+//! `data` reads files into [`Histories`] and a [`Catalog`]; `models` train on [`Histories`]; `evaluate` compares with
+//! other [`Histories`] of the same users. None of the three depends on another.
 //!
-//! This crate does no I/O, starts no threads and builds for wasm32. It uses no platform mathematics library, so the same
-//! seed gives the same bits on every machine and in the browser.
+//! This crate does no I/O, starts no threads and builds for wasm32. It uses no platform mathematics library, so the
+//! same seed gives the same bits on every machine and in the browser.
 //!
 //! ```
 //! use sottovoce_core::{Histories, Rng};

@@ -128,8 +128,8 @@ fn add_lanes<const L: usize>(y: &mut [f32; L], x: &[f32; L]) {
     *y = sum;
 }
 
-/// Whether no value is infinite or not a number. Examines every value instead of stopping at the first bad one, so that it
-/// vectorises.
+/// Whether no value is infinite or not a number. Examines every value instead of stopping at the first bad one, so that
+/// it vectorises.
 #[inline]
 pub fn all_finite(values: &[f32]) -> bool {
     if values.len() < 64 { Finite(values).run() } else { simd_dispatch(Finite(values)) }
@@ -142,8 +142,8 @@ impl SimdKernel for Finite<'_> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        // A value that is not finite makes its sum not finite, whatever follows. A sum of large values may also overflow;
-        // then each value is checked. Many lanes, so that the sums are independent.
+        // A value that is not finite makes its sum not finite, whatever follows. A sum of large values may also
+        // overflow; then each value is checked. Many lanes, so that the sums are independent.
         let (blocks, rest) = self.0.as_chunks::<64>();
         let (fours, rest) = rest.as_chunks::<4>();
         let mut lanes = [0.0f32; 64];

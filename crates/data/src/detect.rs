@@ -108,8 +108,8 @@ fn is_movietweetings(rows: &[Vec<String>]) -> bool {
     })
 }
 
-/// Lines of whole numbers with nothing but spaces between, of more fields than a table has, and of many lengths: a table
-/// with a bad line or two is still a table.
+/// Lines of whole numbers with nothing but spaces between, of more fields than a table has, and of many lengths: a
+/// table with a bad line or two is still a table.
 fn is_sequences(preview: &Preview) -> bool {
     let digits = |line: &Vec<u8>| line.iter().all(|byte| byte.is_ascii_digit() || *byte == b' ');
     if !preview.lines.iter().all(digits) {

@@ -56,8 +56,8 @@ struct Candidate {
     header: Option<Vec<u8>>,
 }
 
-/// Examines every file. Parts of a split count only if there is no whole file; the result must be one file, or files with
-/// the same header, which are read as one set.
+/// Examines every file. Parts of a split count only if there is no whole file; the result must be one file, or files
+/// with the same header, which are read as one set.
 fn by_content(files: &Files<'_>, names: &[String], folder: &str) -> Result<Choice> {
     let mut found = Vec::new();
     for name in names.iter().filter(|name| !is_other(&unpacked_name(name))) {

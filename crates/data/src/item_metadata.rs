@@ -38,8 +38,8 @@ impl MetadataColumns {
     }
 }
 
-/// Reads the metadata that belongs to the file `main`. In a whole folder, any file whose header names items and titles or
-/// categories counts.
+/// Reads the metadata that belongs to the file `main`. In a whole folder, any file whose header names items and titles
+/// or categories counts.
 pub(crate) fn read(
     files: &Files<'_>,
     main: &str,
@@ -82,8 +82,8 @@ fn attributes_name(main: &str) -> String {
     format!("{stem}_item2attributes.json")
 }
 
-/// Whether there is a file of attributes, which only sequences have. It decides where all sequences are short and of one
-/// length, and so look like a table.
+/// Whether there is a file of attributes, which only sequences have. It decides where all sequences are short and of
+/// one length, and so look like a table.
 pub(crate) fn has_attributes(files: &Files<'_>, main: &str) -> bool {
     let wanted = attributes_name(main);
     files.names().is_ok_and(|names| names.iter().any(|name| unpacked_name(name) == wanted))

@@ -1,8 +1,8 @@
 //! Loading, cleaning and splitting of interactions; knowledge graphs; the synthetic town.
 //!
-//! [`load`] reads public data sets and any delimited text into [`Interactions`]; [`clean`] filters them; [`split`] splits each
-//! user's history for training and evaluation. [`fingerprint`] identifies the data in a report, [`describe`] computes their
-//! statistics, and [`write_tsv`] and [`write_split`] write them.
+//! [`load`] reads public data sets and any delimited text into [`Interactions`]; [`clean`] filters them; [`split`]
+//! splits each user's history for training and evaluation. [`fingerprint`] identifies the data in a report,
+//! [`describe`] computes their statistics, and [`write_tsv`] and [`write_split`] write them.
 //!
 //! ```
 //! use sottovoce_data::{Cleaning, LoadOptions, Split, clean, load_bytes, split};

@@ -34,8 +34,8 @@ pub struct LoadOptions {
     pub skip_bad: bool,
     /// The folder in which bare names are looked up; `None`: the one that `SOTTOVOCE_DATA` names.
     pub data_dir: Option<PathBuf>,
-    /// A knowledge graph about the items. It is read after cleaning, by [`read_graph`](crate::read_graph), because it depends
-    /// on which items are left.
+    /// A knowledge graph about the items. It is read after cleaning, by [`read_graph`](crate::read_graph), because it
+    /// depends on which items are left.
     pub graph: Option<GraphConfig>,
 }
 

@@ -4,9 +4,10 @@ use crate::builder::TimeUnit;
 
 /// Converts times to seconds; returns a message if they were in another unit.
 ///
-/// Where the source does not state the unit, it is inferred from the size: for present dates, seconds have 10 digits, milliseconds 13,
-/// microseconds 16, nanoseconds 19. The limits are 10^11, 10^14 and 10^17 (seconds until the year 5138; the other
-/// units from 1973 on). The median decides for the whole set, so that one odd row cannot change the others.
+/// Where the source does not state the unit, it is inferred from the size: for present dates, seconds have 10 digits,
+/// milliseconds 13, microseconds 16, nanoseconds 19. The limits are 10^11, 10^14 and 10^17 (seconds until the year
+/// 5138; the other units from 1973 on). The median decides for the whole set, so that one odd row cannot change the
+/// others.
 pub(crate) fn to_seconds(times: &mut [i64], unit: TimeUnit) -> Option<String> {
     let (per_second, name) = match unit {
         TimeUnit::Days => {

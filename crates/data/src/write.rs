@@ -34,7 +34,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Writes tab-separated text with a header (`user item [rating] [timestamp]`); packed if the name ends in `.gz` or `.zst`.
+/// Writes tab-separated text with a header (`user item [rating] [timestamp]`); packed if the name ends in `.gz` or
+/// `.zst`.
 ///
 /// The file appears under its name only when it is whole.
 ///
@@ -52,8 +53,8 @@ pub fn write_parquet(interactions: &Interactions, path: &Path) -> Result<()> {
     parquet::write(&Rows::of(interactions), path)
 }
 
-/// Writes each part to `folder` as `train`, `validation` and `test` with the given ending: `tsv`, `tsv.gz`, `tsv.zst` or
-/// `parquet`. Within a part, users come in order and each user's interactions in time order.
+/// Writes each part to `folder` as `train`, `validation` and `test` with the given ending: `tsv`, `tsv.gz`, `tsv.zst`
+/// or `parquet`. Within a part, users come in order and each user's interactions in time order.
 ///
 /// # Errors
 /// If the ending is another, an id cannot be written, or the disk refuses.

@@ -6,8 +6,8 @@ pub(crate) const ID_BYTES: usize = 1024;
 /// Limits on what a device holds, in memory and in its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of single ledger entries; of older ones the ledger only knows how often each row left, some 10 bytes a row.
-    /// `None` counts totals only and does not store them: for fleets of devices without owners.
+    /// Bytes of single ledger entries; of older ones the ledger only knows how often each row left, some 10 bytes a
+    /// row. `None` counts totals only and does not store them: for fleets of devices without owners.
     pub ledger_bytes: Option<usize>,
     /// Interactions of the history, those with unknown items included.
     pub interactions: usize,

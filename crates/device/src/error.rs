@@ -6,7 +6,8 @@ use sottovoce_models::settings::TermsError;
 use sottovoce_protocol::PolicyError;
 use thiserror::Error;
 
-/// Why a device cannot do what its embedder asked. An unreachable server is no such error: the device waits and retries.
+/// Why a device cannot do what its embedder asked. An unreachable server is no such error: the device waits and
+/// retries.
 #[derive(Debug, Error)]
 pub enum DeviceError {
     /// The store could not be read or written.
@@ -19,9 +20,7 @@ pub enum DeviceError {
     #[error("this store has a device of federation {0:?} already: withdraw first, or use another store")]
     Enrolled(String),
     /// A federation's name that cannot be part of a path.
-    #[error(
-        "{0:?} is no federation's name: expected at most 128 letters, digits, dots, dashes and underscores"
-    )]
+    #[error("{0:?} is no federation's name: expected at most 128 letters, digits, dots, dashes and underscores")]
     Name(String),
     /// The change of policy is invalid.
     #[error(transparent)]

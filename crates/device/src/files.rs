@@ -1,9 +1,9 @@
 //! A store in a folder, encrypted.
 //!
-//! Three files, each replaced atomically: `state`, `model`, `catalog`; and `lock`, which one process at a time holds. A file
-//! is magic (`SVDS`), a version byte, 8 bytes that tell a wrong key from damage, a random nonce of 24 bytes, and the content
-//! under XChaCha20-Poly1305 with everything before it and the file's name as associated data: files cannot be swapped for
-//! each other. Encryption does not detect that somebody put back an older file of the same name.
+//! Three files, each replaced atomically: `state`, `model`, `catalog`; and `lock`, which one process at a time holds. A
+//! file is magic (`SVDS`), a version byte, 8 bytes that tell a wrong key from damage, a random nonce of 24 bytes, and
+//! the content under XChaCha20-Poly1305 with everything before it and the file's name as associated data: files cannot
+//! be swapped for each other. Encryption does not detect that somebody put back an older file of the same name.
 
 use crate::Items;
 use crate::store::{Store, StoreError, random_bytes};
@@ -72,13 +72,11 @@ impl FileStore {
     pub fn open(folder: &Path, key: Key) -> Result<Self, StoreError> {
         create_folder(folder).map_err(failed("making", folder))?;
         let path = folder.join("lock");
-        let lock = private_file(OpenOptions::new().create(true).truncate(false), &path)
-            .map_err(failed("opening", &path))?;
+        let lock =
+            private_file(OpenOptions::new().create(true).truncate(false), &path).map_err(failed("opening", &path))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { folder: folder.to_owned(), key, _lock: lock }),
-            Err(fs::TryLockError::WouldBlock) => {
-                Err(StoreError::InUse { path: folder.display().to_string() })
-            }
+            Err(fs::TryLockError::WouldBlock) => Err(StoreError::InUse { path: folder.display().to_string() }),
             Err(fs::TryLockError::Error(error)) => Err(failed("locking", &path)(error)),
         }
     }
@@ -194,8 +192,7 @@ impl Store for FileStore {
 
     fn save_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
-        codec::encode_model(model, ValueEncoding::F32, &mut bytes)
-            .map_err(|error| self.damaged("model", error))?;
+        codec::encode_model(model, ValueEncoding::F32, &mut bytes).map_err(|error| self.damaged("model", error))?;
         self.write("model", &bytes)
     }
 
@@ -266,9 +263,7 @@ mod tests {
         drop(store);
         let error = |store: &mut FileStore| store.load().unwrap_err().to_string();
 
-        assert!(
-            error(&mut open(dir.path(), 2)).ends_with("was encrypted under another key than the one given")
-        );
+        assert!(error(&mut open(dir.path(), 2)).ends_with("was encrypted under another key than the one given"));
         for length in [0, 3, HEADER - 1, HEADER, bytes.len() - 1] {
             fs::write(&state, &bytes[..length]).unwrap();
             assert!(error(&mut open(dir.path(), 1)).contains("is damaged"), "{length}");

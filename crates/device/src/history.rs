@@ -63,11 +63,7 @@ impl Rows {
     /// The latest interaction with one of these items, which ascend.
     fn latest_of(&self, items: &[u32]) -> Option<(i64, u32)> {
         // Of several at the same time, the one imported last.
-        self.timed
-            .iter()
-            .copied()
-            .filter(|(_, row)| items.binary_search(row).is_ok())
-            .max_by_key(|(time, _)| *time)
+        self.timed.iter().copied().filter(|(_, row)| items.binary_search(row).is_ok()).max_by_key(|(time, _)| *time)
     }
 }
 
@@ -87,8 +83,7 @@ impl Figures for DeviceFigures<'_> {
     fn value(&self, criterion: &str, items: &[u32]) -> Option<f64> {
         match criterion {
             criteria::DIVERSITY => {
-                let of =
-                    |row: u32| self.items.map_or_else(Vec::new, |all| all.categories(row as usize).collect());
+                let of = |row: u32| self.items.map_or_else(Vec::new, |all| all.categories(row as usize).collect());
                 self.items.map(|_| criteria::diversity::<&str>(items, of) as f64)
             }
             criteria::RECENCY => {
@@ -130,10 +125,7 @@ impl History {
     }
 
     /// Adds interactions with new items. Returns how many were new and how many were not.
-    pub fn extend<'a>(
-        &mut self,
-        interactions: impl IntoIterator<Item = (&'a str, Option<i64>)>,
-    ) -> (usize, usize) {
+    pub fn extend<'a>(&mut self, interactions: impl IntoIterator<Item = (&'a str, Option<i64>)>) -> (usize, usize) {
         let mut known: HashSet<String> = self.ids.iter().map(str::to_owned).collect();
         let (mut added, mut repeated) = (0, 0);
         for (id, time) in interactions {
@@ -172,9 +164,9 @@ impl History {
     }
 }
 
-/// Reads delimited text: an item's id and optionally a time in seconds since 1970, separated by tabs or commas. A header that
-/// names the columns `item` and `timestamp` allows other columns, which are ignored; a column of users is an error, because a
-/// history is one person's.
+/// Reads delimited text: an item's id and optionally a time in seconds since 1970, separated by tabs or commas. A
+/// header that names the columns `item` and `timestamp` allows other columns, which are ignored; a column of users is
+/// an error, because a history is one person's.
 ///
 /// # Errors
 /// If a line cannot be read; names line and field.
@@ -211,9 +203,8 @@ struct Columns {
 impl Columns {
     /// From a header, if this line is one.
     fn named(fields: &[String], line: usize) -> Result<Option<Self>, ImportError> {
-        let find = |names: &[&str]| {
-            fields.iter().position(|field| names.contains(&field.trim().to_lowercase().as_str()))
-        };
+        let find =
+            |names: &[&str]| fields.iter().position(|field| names.contains(&field.trim().to_lowercase().as_str()));
         let Some(item) = find(&["item", "item_id", "itemid"]).filter(|_| line == 1) else { return Ok(None) };
         if let Some(user) = find(&["user", "user_id", "userid"]) {
             let (found, expected) = (fields[user].clone(), "no column of users: a history is one person's");
@@ -229,8 +220,7 @@ impl Columns {
         }
         let id = fields.get(self.item).map_or("", |id| id.trim());
         if id.is_empty() || id.len() > ID_BYTES {
-            let (found, expected) =
-                (id.chars().take(80).collect(), format!("an id of 1 to {ID_BYTES} bytes"));
+            let (found, expected) = (id.chars().take(80).collect(), format!("an id of 1 to {ID_BYTES} bytes"));
             return Err(ImportError { line, field: "item", found, expected });
         }
         let time = self.time.and_then(|time| fields.get(time)).map_or("", |time| time.trim());
@@ -240,8 +230,7 @@ impl Columns {
 }
 
 fn seconds(text: &str, line: usize) -> Result<i64, ImportError> {
-    let fraction =
-        || text.parse::<f64>().ok().filter(|time| time.abs() < 1e15).map(|time| time.floor() as i64);
+    let fraction = || text.parse::<f64>().ok().filter(|time| time.abs() < 1e15).map(|time| time.floor() as i64);
     text.parse().ok().filter(|&time| time != NO_TIME).or_else(fraction).ok_or_else(|| ImportError {
         line,
         field: "timestamp",
@@ -280,14 +269,8 @@ mod tests {
     #[test]
     fn reads_lists_and_tables() {
         let owned = |id: &str, time| (id.to_owned(), time);
-        assert_eq!(
-            read_history("a\nb\n\nc").unwrap(),
-            [owned("a", None), owned("b", None), owned("c", None)]
-        );
-        assert_eq!(
-            read_history("a\t5\nitem\t-3\r\n").unwrap(),
-            [owned("a", Some(5)), owned("item", Some(-3))]
-        );
+        assert_eq!(read_history("a\nb\n\nc").unwrap(), [owned("a", None), owned("b", None), owned("c", None)]);
+        assert_eq!(read_history("a\t5\nitem\t-3\r\n").unwrap(), [owned("a", Some(5)), owned("item", Some(-3))]);
         let table = "rating\ttimestamp\titem\n4\t17\tx y\n5\t\tz\n";
         assert_eq!(read_history(table).unwrap(), [owned("x y", Some(17)), owned("z", None)]);
         assert_eq!(read_history("\"a \"\"b\"\"\",7").unwrap(), [owned("a \"b\"", Some(7))]);
@@ -298,10 +281,7 @@ mod tests {
         let cases = [
             ("a\t5\nb\tsoon", "line 2, timestamp: \"soon\": expected seconds since 1970"),
             ("a\n\t5", "line 2, item: \"\": expected an id of 1 to 1024 bytes"),
-            (
-                "user,item\n1,2",
-                "line 1, header: \"user\": expected no column of users: a history is one person's",
-            ),
+            ("user,item\n1,2", "line 1, header: \"user\": expected no column of users: a history is one person's"),
             ("1,2,3", "line 1, fields: \"1 2 3\": expected at most 2 fields"),
             ("\"a,2", "line 1, fields: \"\\\"a,2\": expected a quote that ends on its line"),
         ];

@@ -46,9 +46,7 @@ pub enum HttpError {
     #[error("{0:?} is no server's address: expected https://HOST[:PORT]")]
     Address(String),
     /// Credentials would travel unencrypted.
-    #[error(
-        "{0:?}: plain http is for this machine only, because credentials would travel unencrypted; use https"
-    )]
+    #[error("{0:?}: plain http is for this machine only, because credentials would travel unencrypted; use https")]
     Plain(String),
     /// Not a certificate.
     #[error("the certificate authority: {0}")]
@@ -155,12 +153,7 @@ impl Transport for HttpTransport {
         });
         let headers = headers.collect();
         let status = response.status().as_u16();
-        let body = response
-            .body_mut()
-            .with_config()
-            .limit(request.max_response_bytes)
-            .read_to_vec()
-            .map_err(failed)?;
+        let body = response.body_mut().with_config().limit(request.max_response_bytes).read_to_vec().map_err(failed)?;
         Ok(Response { status, headers, body })
     }
 }

@@ -214,10 +214,7 @@ mod tests {
         let text = "item\ttitle\tcategories\tfacts\n7\tHeat\tCrime\t0 1\n9\t\t\t\n\nhops\twords\n1\tby: Mann\n2\tby > in: Ohio\n";
         let items = Items::parse(text.as_bytes().to_vec()).unwrap();
         let facts = items.facts().unwrap();
-        assert_eq!(
-            (items.len(), facts.of(0).to_vec(), facts.name(1).as_str()),
-            (2, vec![0, 1], "by > in: Ohio")
-        );
+        assert_eq!((items.len(), facts.of(0).to_vec(), facts.name(1).as_str()), (2, vec![0, 1], "by > in: Ohio"));
         assert_eq!((items.title(0), items.categories(0).collect::<Vec<_>>()), (Some("Heat"), vec!["Crime"]));
         assert_eq!(items.text(), text);
         assert_eq!(Items::parse(items.text().as_bytes().to_vec()).unwrap(), items);

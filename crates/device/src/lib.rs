@@ -1,23 +1,24 @@
 //! The native device runtime: one owner's device in one federation.
 //!
-//! A [`Device`] holds its owner's history, private model, disclosure policy and ledger in a [`Store`], takes part in rounds
-//! and recommends without the network. It reads no clock, starts no thread and needs no async runtime: the embedder calls it.
+//! A [`Device`] holds its owner's history, private model, disclosure policy and ledger in a [`Store`], takes part in
+//! rounds and recommends without the network. It reads no clock, starts no thread and needs no async runtime: the
+//! embedder calls it.
 //!
 //! # A round
 //!
-//! The device checks in, checks the terms against the owner's policy, downloads the shared model or its difference to the
-//! last one, trains and discloses (`sottovoce-client` does the latter two). It then *stores private model, ledger and encoded
-//! update in one atomic step*. Only then does it upload, the same bytes under the same idempotency key until the server has
-//! acknowledged or rejected them. A device that is killed before that step trains again, from the same random numbers to the
-//! same bytes; killed after it, it uploads what it has stored. So an update counts once and a private model advances once a
-//! round, whatever fails.
+//! The device checks in, checks the terms against the owner's policy, downloads the shared model or its difference to
+//! the last one, trains and discloses (`sottovoce-client` does the latter two). It then *stores private model, ledger
+//! and encoded update in one atomic step*. Only then does it upload, the same bytes under the same idempotency key
+//! until the server has acknowledged or rejected them. A device that is killed before that step trains again, from the
+//! same random numbers to the same bytes; killed after it, it uploads what it has stored. So an update counts once and
+//! a private model advances once a round, whatever fails.
 //!
 //! # How to drive it
 //!
-//! [`Device::step`] does all there is to do over a [`Transport`] and returns when to come back. An embedder that sends requests
-//! in its own way asks [`Device::next_action`] for an [`Action`] and passes the response to [`Device::handle_response`];
-//! training, [`Device::train`], is an action by itself, so that it can run on another thread. The embedder's [`Conditions`]
-//! say when the device may work.
+//! [`Device::step`] does all there is to do over a [`Transport`] and returns when to come back. An embedder that sends
+//! requests in its own way asks [`Device::next_action`] for an [`Action`] and passes the response to
+//! [`Device::handle_response`]; training, [`Device::train`], is an action by itself, so that it can run on another
+//! thread. The embedder's [`Conditions`] say when the device may work.
 //!
 //! ```
 //! use sottovoce_device::{
@@ -50,12 +51,12 @@
 //!
 //! # Limits
 //!
-//! [`Bounds`] limits what a device holds. The store has the state (history, policy, ledger, private model, credential, a
-//! pending update), one shared model and one catalog. By default these are at most 100,000 interactions of some 16 bytes and
-//! the id; 256 KiB of single ledger entries and then some 10 bytes for each row that ever left; a private model of some 2
-//! KiB; an update no larger than the model; a model of 64 MiB; a catalog of 32 MiB. Memory holds the same, the model twice
-//! while a difference is applied, a download before it is decoded, and a model's working memory during training (for FPL 42
-//! bytes a triple and 12 an item; for FCF the factors once more).
+//! [`Bounds`] limits what a device holds. The store has the state (history, policy, ledger, private model, credential,
+//! a pending update), one shared model and one catalog. By default these are at most 100,000 interactions of some 16
+//! bytes and the id; 256 KiB of single ledger entries and then some 10 bytes for each row that ever left; a private
+//! model of some 2 KiB; an update no larger than the model; a model of 64 MiB; a catalog of 32 MiB. Memory holds the
+//! same, the model twice while a difference is applied, a download before it is decoded, and a model's working memory
+//! during training (for FPL 42 bytes a triple and 12 an item; for FCF the factors once more).
 //!
 //! [`FileStore`] encrypts its files under a key of the embedder; `docs/device.md` says who can read what.
 //!
@@ -80,9 +81,7 @@ mod transport;
 mod upload_credential;
 
 pub use bounds::Bounds;
-pub use device::{
-    Action, Device, DisclosedItem, Enrolment, Explanation, Options, Recommendation, RecommendedItem,
-};
+pub use device::{Action, Device, DisclosedItem, Enrolment, Explanation, Options, Recommendation, RecommendedItem};
 pub use error::DeviceError;
 #[cfg(feature = "files")]
 pub use files::{FileStore, Key};

@@ -4,7 +4,8 @@ use sottovoce_client::Secret;
 use std::fmt;
 use std::time::Duration;
 
-/// What the embedder allows at the moment. A phone may forbid work unless it charges, is idle and has an unmetered network.
+/// What the embedder allows at the moment. A phone may forbid work unless it charges, is idle and has an unmetered
+/// network.
 pub trait Conditions: Send {
     /// Whether the device may take part in rounds: download models and train.
     fn may_train(&self) -> bool {
@@ -49,8 +50,8 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Exponential back-off after so many failures in a row, with jitter from half to one and a half of it, so that devices
-    /// that failed together do not come back together.
+    /// Exponential back-off after so many failures in a row, with jitter from half to one and a half of it, so that
+    /// devices that failed together do not come back together.
     pub(crate) fn after_failures(&self, failures: u32, secret: &Secret, now: Duration) -> Duration {
         let doubled = self.initial_backoff.saturating_mul(1 << failures.saturating_sub(1).min(24));
         let detail = [now.as_nanos().to_le_bytes().as_slice(), &failures.to_le_bytes()].concat();
@@ -164,8 +165,7 @@ mod tests {
     #[test]
     fn backoff_doubles_with_jitter_up_to_its_limit() {
         let (timing, secret) = (Timing::default(), Secret::new([1; 32]));
-        let backoff =
-            |failures, second| timing.after_failures(failures, &secret, Duration::from_secs(second));
+        let backoff = |failures, second| timing.after_failures(failures, &secret, Duration::from_secs(second));
         for failures in 1..9 {
             let base = Duration::from_secs(2 << (failures - 1));
             for second in 0..50 {

@@ -74,8 +74,8 @@ pub(crate) struct State {
     pub(crate) name: String,
     pub(crate) membership: Membership,
     pub(crate) secret: Secret,
-    /// Decides which items are disclosed: the secret of the first enrolment. Otherwise a server could revoke a device until,
-    /// after enough enrolments, it has disclosed everything.
+    /// Decides which items are disclosed: the secret of the first enrolment. Otherwise a server could revoke a device
+    /// until, after enough enrolments, it has disclosed everything.
     pub(crate) disclosure_secret: Secret,
     pub(crate) seeds: Seeds,
     /// The federation's number, once the server has named it.
@@ -142,8 +142,9 @@ impl State {
     pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Result<Self, String> {
         let mut from = Reader(bytes);
         match from.byte("version").map_err(|field| format!("the stored state ends at its {field}"))? {
-            version @ 1..=VERSION => Self::read(&mut from, version, bounds)
-                .map_err(|field| format!("the stored state's {field} is wrong")),
+            version @ 1..=VERSION => {
+                Self::read(&mut from, version, bounds).map_err(|field| format!("the stored state's {field} is wrong"))
+            }
             found => Err(format!("the stored state has version {found}, this build reads {VERSION}")),
         }
     }
@@ -379,9 +380,7 @@ mod tests {
                     crate::upload_credential::tests::issuer(9).key(),
                 )),
             }),
-            sealing: Some(
-                Sealing::secure_aggregation(terms, (3, [8; 32]), None, vec![1, u32::MAX, 7]).unwrap(),
-            ),
+            sealing: Some(Sealing::secure_aggregation(terms, (3, [8; 32]), None, vec![1, u32::MAX, 7]).unwrap()),
             key: Some([9; 32]),
             uploads_are_retained: true,
             roster: Some(Arc::new([[1; 32], [2; 32]].into())),
@@ -390,8 +389,7 @@ mod tests {
 
     #[test]
     fn reads_earlier_versions() {
-        let pending =
-            Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), upload_credential: None });
+        let pending = Some(Pending { round: RoundId(9), bytes: vec![1, 2, 3].into(), upload_credential: None });
         let mut state = State {
             sealing: None,
             key: None,
@@ -435,10 +433,7 @@ mod tests {
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
         let newer = [&[7], &state().encode()[1..]].concat();
-        assert_eq!(
-            State::decode(&newer, &bounds).unwrap_err(),
-            "the stored state has version 7, this build reads 6"
-        );
+        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 7, this build reads 6");
     }
 
     proptest! {

@@ -49,8 +49,8 @@ pub enum StoreError {
     Other(String),
 }
 
-/// Where a device stores its state. The state is one small block that changes atomically; shared model and catalog, which are
-/// large and can be downloaded again, are stored apart from it.
+/// Where a device stores its state. The state is one small block that changes atomically; shared model and catalog,
+/// which are large and can be downloaded again, are stored apart from it.
 pub trait Store: Send {
     /// The state committed last.
     ///
@@ -95,8 +95,8 @@ pub trait Store: Send {
     fn clear_downloads(&mut self) -> Result<(), StoreError>;
 }
 
-/// Stores everything in memory: for fleets, tests, and devices that start afresh each time. Models and catalogs are shared
-/// with whoever else holds them.
+/// Stores everything in memory: for fleets, tests, and devices that start afresh each time. Models and catalogs are
+/// shared with whoever else holds them.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     state: Option<Vec<u8>>,

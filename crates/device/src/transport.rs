@@ -38,8 +38,8 @@ pub struct Request {
     pub path: String,
     /// Bearer token: the enrolment token or the device's credential.
     pub bearer: Option<String>,
-    /// One-time token of an anonymous upload, for the header `sottovoce-token`. Such a request has no bearer, and should not
-    /// use a connection that has carried one.
+    /// One-time token of an anonymous upload, for the header `sottovoce-token`. Such a request has no bearer, and
+    /// should not use a connection that has carried one.
     pub round_token: Option<String>,
     /// By which the server recognises a repeated request.
     pub idempotency_key: Option<String>,

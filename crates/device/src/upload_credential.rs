@@ -32,12 +32,7 @@ impl UploadCredential {
     }
 
     /// Unblinds the issued token, if it verifies under the key of the terms.
-    pub(crate) fn finish(
-        &self,
-        secret: &Secret,
-        round: RoundId,
-        response: &[u8],
-    ) -> Result<Self, TokenError> {
+    pub(crate) fn finish(&self, secret: &Secret, round: RoundId, response: &[u8]) -> Result<Self, TokenError> {
         let token = self.request(secret, round).finalize(&TokenResponse::from_bytes(response)?, &self.key)?;
         Ok(Self { token: Some(token), ..*self })
     }

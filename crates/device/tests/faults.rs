@@ -77,8 +77,7 @@ fn run(faults: Vec<Option<Fault>>, kills: &[Option<bool>]) -> Outcome {
     for round in 0..ROUNDS {
         for user in 0..DEVICES as usize {
             let mut tries = 0;
-            while !server.with(|world| world.updates.contains_key(&(user as u64, round)))
-                || devices[user].has_pending()
+            while !server.with(|world| world.updates.contains_key(&(user as u64, round))) || devices[user].has_pending()
             {
                 clock += match devices[user].step(&*server, clock) {
                     Ok(NextStep::Wait(rest, _)) => rest,
@@ -94,8 +93,7 @@ fn run(faults: Vec<Option<Fault>>, kills: &[Option<bool>]) -> Outcome {
         }
         server.close_round();
     }
-    let updates =
-        server.with(|world| world.updates.iter().map(|(of, update)| (*of, update.1.clone())).collect());
+    let updates = server.with(|world| world.updates.iter().map(|(of, update)| (*of, update.1.clone())).collect());
     for device in &devices {
         assert_eq!(device.ledger().totals().updates, ROUNDS, "each update is in the ledger once");
     }

@@ -38,10 +38,7 @@ fn takes_part_over_http_and_survives_restarts() {
         // The answer to each upload is lost once; the device is begun anew, and sends the same bytes.
         let before_upload = if round == 0 { 4 } else { 2 };
         server.with(|world| world.faults = [vec![None; before_upload], vec![Some(Fault::After)]].concat());
-        assert!(matches!(
-            device.step(&transport, NOW).unwrap(),
-            NextStep::Wait(_, WaitReason::Failed { .. })
-        ));
+        assert!(matches!(device.step(&transport, NOW).unwrap(), NextStep::Wait(_, WaitReason::Failed { .. })));
         drop(device);
         device = Device::open(open(), options()).unwrap();
         assert_eq!(

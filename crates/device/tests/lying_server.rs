@@ -24,8 +24,8 @@ fn trained_device(server: &Server) -> Device {
 
 type Header = (&'static str, &'static str);
 
-/// Runs the round of a lying server, which may add a header to its responses. Checks that nothing left and nothing changed,
-/// and returns what the device reports.
+/// Runs the round of a lying server, which may add a header to its responses. Checks that nothing left and nothing
+/// changed, and returns what the device reports.
 fn lied_to(lie: impl FnOnce(&mut World), header: Option<Header>) -> WaitReason {
     let server = Server::new();
     let mut device = trained_device(&server);
@@ -111,7 +111,8 @@ fn declines_a_model_of_another_layout() {
     }
 }
 
-/// The codec carries finite values only; training must not turn the largest of them into a private model that is not finite.
+/// The codec carries finite values only; training must not turn the largest of them into a private model that is not
+/// finite.
 #[test]
 fn declines_a_shared_model_that_makes_training_overflow() {
     let poison = |world: &mut World| {
@@ -187,8 +188,5 @@ fn a_refusal_says_no_more_than_its_reason() {
     let mut device = trained_device(&server);
     server.with(|world| set(world, "learning_rate", "NaN"));
     device.step(&*server, NOW).unwrap();
-    assert_eq!(
-        server.with(|world| world.refusals.clone()),
-        [(0, Refusal::UnknownModel("fpl".to_owned()))]
-    );
+    assert_eq!(server.with(|world| world.refusals.clone()), [(0, Refusal::UnknownModel("fpl".to_owned()))]);
 }

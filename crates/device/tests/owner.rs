@@ -4,8 +4,8 @@ mod common;
 
 use common::{Fault, ITEMS, Server, SharedStore, device, enrolment, options};
 use sottovoce_device::{
-    Conditions, Device, DeviceError, Enrolment, History, Membership, MemoryStore, NextStep, Options, Secret,
-    Seeds, StopReason, WaitReason,
+    Conditions, Device, DeviceError, Enrolment, History, Membership, MemoryStore, NextStep, Options, Secret, Seeds,
+    StopReason, WaitReason,
 };
 use sottovoce_protocol::{Policy, PolicyError, PrivacyLayer, Received, Refusal, Reportable, codec};
 use std::sync::Arc;
@@ -43,11 +43,7 @@ fn declines_terms_that_the_policy_or_the_device_rejects() {
         ),
         (
             |world| {
-                world
-                    .terms
-                    .privacy
-                    .layers
-                    .push(PrivacyLayer { name: "new".into(), ..PrivacyLayer::default() });
+                world.terms.privacy.layers.push(PrivacyLayer { name: "new".into(), ..PrivacyLayer::default() });
             },
             |_| (),
             Refusal::NoReason,
@@ -75,11 +71,7 @@ fn declines_terms_that_the_policy_or_the_device_rejects() {
             Refusal::LayerRefused("kept-uploads".into()),
         ),
         // More factors than the table has: the model does not fit what the terms say.
-        (
-            |world| drop(world.terms.model.settings.insert("factors".into(), "5".into())),
-            |_| (),
-            Refusal::NoReason,
-        ),
+        (|world| drop(world.terms.model.settings.insert("factors".into(), "5".into())), |_| (), Refusal::NoReason),
     ];
     for (number, (prepare, choose, expected)) in cases.into_iter().enumerate() {
         let server = Server::new();
@@ -87,10 +79,7 @@ fn declines_terms_that_the_policy_or_the_device_rejects() {
         let (mut device, _) = device(0);
         choose(&mut device);
         let next = device.step(&*server, NOW).unwrap();
-        assert!(
-            matches!(next, NextStep::Wait(_, WaitReason::Declined { round: 0, .. })),
-            "{number}: {next:?}"
-        );
+        assert!(matches!(next, NextStep::Wait(_, WaitReason::Declined { round: 0, .. })), "{number}: {next:?}");
         assert_eq!(server.with(|world| world.refusals.clone()), [(0, expected)], "{number}");
         // Invited again, it does not decline again, and waits.
         assert!(
@@ -205,8 +194,7 @@ fn hidden_items_never_leave_and_discard_the_pending_update() {
         assert_eq!(device.step(&*server, NOW + Duration::from_secs(60 * round)).unwrap(), done(round));
         let layout = server.with(|world| world.versions[0].parameters.layout());
         let mut received = Received::new(&layout);
-        codec::decode_update(&server.with(|world| world.updates[&(0, round)].1.clone()), &mut received)
-            .unwrap();
+        codec::decode_update(&server.with(|world| world.updates[&(0, round)].1.clone()), &mut received).unwrap();
         let hidden = device.policy().hidden();
         assert!(received.update().tables()[0].iter().all(|(row, _)| !hidden.contains(&(row as u32))));
         assert!(received.update().rows() > 0);
@@ -261,9 +249,7 @@ fn recommends_new_items_without_the_network() {
     let list = device.recommend(5).unwrap();
     assert_eq!((list.items.len(), list.version, list.model.as_str()), (5, 0, "fpl"));
     assert!(
-        list.items.is_sorted_by(
-            |one, next| one.score > next.score || (one.score == next.score && one.row < next.row)
-        )
+        list.items.is_sorted_by(|one, next| one.score > next.score || (one.score == next.score && one.row < next.row))
     );
     assert_eq!(list.items[0].title, Some(format!("Item {}", list.items[0].row)));
     let all = device.recommend(1000).unwrap();
@@ -306,10 +292,7 @@ fn withdrawal_is_repeated_until_confirmed_and_lasts() {
     server.with(|world| world.faults = vec![Some(Fault::Before), Some(Fault::Busy), Some(Fault::After)]);
     let mut clock = NOW;
     for _ in 0..3 {
-        assert!(matches!(
-            device.step(&*server, clock).unwrap(),
-            NextStep::Wait(_, WaitReason::Failed { .. })
-        ));
+        assert!(matches!(device.step(&*server, clock).unwrap(), NextStep::Wait(_, WaitReason::Failed { .. })));
         clock += Duration::from_secs(60);
     }
     // The server has forgotten the device and says that it does not know it: that is what was wanted.

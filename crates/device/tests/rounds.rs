@@ -10,9 +10,7 @@ use sottovoce_device::{
 };
 use sottovoce_models::federated::TrainInput;
 use sottovoce_privacy::tokens::{Issuer, Scope};
-use sottovoce_protocol::{
-    DisclosureSeeds, FederationId, Ledger, Policy, RoundId, RoundTerms, Trained, codec,
-};
+use sottovoce_protocol::{DisclosureSeeds, FederationId, Ledger, Policy, RoundId, RoundTerms, Trained, codec};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +25,7 @@ fn a_round_is_check_in_download_training_and_upload() {
     let server = Server::new();
     let (mut device, _) = device(0);
     assert_eq!(device.step(&*server, NOW).unwrap(), done(0));
-    let expected =
-        ["GET /catalog", "POST /devices", "POST /check-in", "GET /models/0", "POST /rounds/0/updates"];
+    let expected = ["GET /catalog", "POST /devices", "POST /check-in", "GET /models/0", "POST /rounds/0/updates"];
     assert_eq!(server.paths(), expected);
     let idle = NextStep::Wait(Duration::from_secs(7), WaitReason::NoRound { state: "done".to_owned() });
     assert_eq!(device.step(&*server, NOW).unwrap(), idle);
@@ -69,8 +66,7 @@ fn simulated(
             let mut trained = Trained::new(&model.parameters.layout());
             trained.expect_disclosed_items(&policy);
             let prepared = client.prepare(&model.parameters);
-            let input =
-                TrainInput { shared: &model.parameters, prepared: &prepared, private, history, hidden: &[] };
+            let input = TrainInput { shared: &model.parameters, prepared: &prepared, private, history, hidden: &[] };
             client.train(input, &mut client.scratch(ITEMS), rng, &mut trained).unwrap();
             trained
         };
@@ -128,10 +124,7 @@ fn updates_and_private_models_equal_the_simulators() {
     let mut clock = NOW;
     for _ in 0..3 {
         for device in &mut devices {
-            while !matches!(
-                go(device, &server, &mut clock),
-                NextStep::Wait(_, WaitReason::UpdateAccepted { .. })
-            ) {}
+            while !matches!(go(device, &server, &mut clock), NextStep::Wait(_, WaitReason::UpdateAccepted { .. })) {}
         }
         server.close_round();
     }
@@ -234,12 +227,7 @@ fn credentials_go_with_model_requests_only_on_demand() {
     let disclosed = |server: &Server| {
         let models = |request: &sottovoce_device::Request| request.path.contains("/models/");
         server.with(|world| {
-            world
-                .requests
-                .drain(..)
-                .filter(models)
-                .map(|request| request.bearer.is_some())
-                .collect::<Vec<_>>()
+            world.requests.drain(..).filter(models).map(|request| request.bearer.is_some()).collect::<Vec<_>>()
         })
     };
     assert_eq!(disclosed(&server), [false]);
@@ -283,7 +271,8 @@ fn anonymous_uploads_use_a_token_instead_of_the_credential() {
     server.ask_for_anonymous_uploads(&issuer(0, 1).key(), issuer(0, 1));
     let (mut device, store) = device(0);
     let mut clock = NOW;
-    // The answer to the request for the token is lost, then the device is killed, then the answer to the upload is lost.
+    // The answer to the request for the token is lost, then the device is killed, then the answer to the upload is
+    // lost.
     let lost = Some(Fault::After);
     server.with(|world| world.faults = vec![None, None, None, None, lost]);
     let failed = device.step(&*server, clock).unwrap();
@@ -293,9 +282,8 @@ fn anonymous_uploads_use_a_token_instead_of_the_credential() {
     let mut device = Device::open(Box::new(store.clone()), options()).unwrap();
     server.with(|world| world.faults = vec![None, lost]);
     assert_eq!(go(&mut device, &server, &mut clock), done(0));
-    let asked: Vec<_> = server.with(|world| {
-        world.requests.iter().filter(|request| request.path.ends_with("/token")).cloned().collect()
-    });
+    let asked: Vec<_> = server
+        .with(|world| world.requests.iter().filter(|request| request.path.ends_with("/token")).cloned().collect());
     assert_eq!(asked.len(), 2);
     assert!(asked.iter().all(|request| request.bearer.is_some() && request.body.len() == 32));
     assert_eq!(asked[0].body, asked[1].body, "a killed device asks for the same token");

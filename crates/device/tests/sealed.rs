@@ -3,9 +3,7 @@
 mod common;
 
 use common::{Server, SharedStore, enrolment, options, problem};
-use sottovoce_device::{
-    Device, Method, NextStep, Request, Response, Roster, Transport, TransportError, WaitReason,
-};
+use sottovoce_device::{Device, Method, NextStep, Request, Response, Roster, Transport, TransportError, WaitReason};
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::secagg::{
     self, ClientIndex, Confirm, Confirmations, EncryptedShares, Header, Identity, Message as _, Neighbours,
@@ -43,8 +41,7 @@ impl SealingServer {
             world.terms.clone()
         });
         let layout = server.with(|world| world.versions[0].parameters.layout());
-        let length =
-            PrivacyMechanism::new(&protection, &layout, DEVICES).unwrap().unwrap().quantizer().length();
+        let length = PrivacyMechanism::new(&protection, &layout, DEVICES).unwrap().unwrap().quantizer().length();
         let terms = protection.secagg_config(&RoundTerms::freeze(terms).unwrap(), length).unwrap();
         let masks = Mutex::new(secagg::Server::new(terms, [3; 32]).unwrap());
         Self { server, masks, lie: None, received: Mutex::default() }
@@ -65,7 +62,8 @@ impl SealingServer {
         }
     }
 
-    /// First the list of survivors, then, when all who are left have said something, what they signed about this device.
+    /// First the list of survivors, then, when all who are left have said something, what they signed about this
+    /// device.
     fn lie(&self, client_index: ClientIndex, lie: fn(Survivors) -> Survivors) -> Option<Vec<u8>> {
         let received = self.received.lock().unwrap();
         match received.get(&client_index).map_or(0, Vec::len) {
@@ -74,17 +72,11 @@ impl SealingServer {
                 Some(lie(Survivors::decode(&told).unwrap()).encode())
             }
             1 if received.len() == DEVICES as usize => {
-                let header = Header {
-                    client: client_index,
-                    ..Confirm::decode(&received[&client_index][0]).unwrap().header
-                };
+                let header =
+                    Header { client: client_index, ..Confirm::decode(&received[&client_index][0]).unwrap().header };
                 let by = |(by, messages): (&ClientIndex, &Vec<Vec<u8>>)| {
                     let confirm = Confirm::decode(&messages[0]).unwrap();
-                    confirm
-                        .signatures
-                        .into_iter()
-                        .find(|(about, _)| *about == client_index)
-                        .map(|(_, s)| (*by, s))
+                    confirm.signatures.into_iter().find(|(about, _)| *about == client_index).map(|(_, s)| (*by, s))
                 };
                 Some(Confirmations { header, signatures: received.iter().filter_map(by).collect() }.encode())
             }
@@ -119,8 +111,7 @@ fn wait() -> Response {
 impl Transport for SealingServer {
     fn send(&self, request: &Request) -> Result<Response, TransportError> {
         let bearer = request.bearer.clone().unwrap_or_default();
-        let client_index =
-            self.server.with(|world| world.devices.get(&bearer).copied()).unwrap_or(0) as ClientIndex;
+        let client_index = self.server.with(|world| world.devices.get(&bearer).copied()).unwrap_or(0) as ClientIndex;
         if request.path.ends_with("/seal") || request.path.ends_with("/updates") {
             let receives = request.method == Method::Get;
             return Ok(if receives {
@@ -146,8 +137,7 @@ struct Member {
 fn members(server: &SealingServer, count: u32) -> Vec<Member> {
     let new = |user: u32| {
         let store = SharedStore::default();
-        let device =
-            Device::enrol(Box::new(store.clone()), enrolment(user.into()), options()).expect("it enrols");
+        let device = Device::enrol(Box::new(store.clone()), enrolment(user.into()), options()).expect("it enrols");
         Member { device, store, last: None }
     };
     let mut all: Vec<Member> = (0..count).map(new).collect();
@@ -213,9 +203,7 @@ fn a_device_that_drops_out_at_the_confirmation_is_counted() {
     assert_eq!(sum.counted, [0, 1, 2, 3, 4]);
     // Back again, it hears that the round went on without it.
     sweep(&server, &mut all, &[], 9);
-    assert!(
-        matches!(&all[2].last, Some(WaitReason::UpdateRejected { round: 0, why }) if why.contains("round-closed"))
-    );
+    assert!(matches!(&all[2].last, Some(WaitReason::UpdateRejected { round: 0, why }) if why.contains("round-closed")));
 }
 
 /// Plays a device that the server made up, in the client_index after the real ones.
@@ -256,12 +244,8 @@ fn refuses_a_fake_device_and_names_its_key() {
     server.close_step();
     sweep(&server, &mut all, &[], 1);
     for member in &all {
-        let Some(WaitReason::UpdateRejected { round: 0, why }) = &member.last else {
-            panic!("{:?}", member.last)
-        };
-        assert!(
-            why.contains(&format!("client 4 has the identity {key}, which is not in this device's roster"))
-        );
+        let Some(WaitReason::UpdateRejected { round: 0, why }) = &member.last else { panic!("{:?}", member.last) };
+        assert!(why.contains(&format!("client 4 has the identity {key}, which is not in this device's roster")));
     }
     // They have said their keys, and nothing under them.
     assert!(server.masks(|masks| masks.step() == Step::Share && masks.waiting_for().len() == 5));
@@ -313,12 +297,14 @@ fn lied_to(lie: fn(Survivors) -> Survivors, about: ClientIndex) -> ([usize; 2], 
 #[test]
 fn inconsistent_survivor_lists_open_no_update() {
     let threshold = 3;
-    // Half of the others hear that client_index 4 is in, half that it is not: neither of its secrets can be had, so no sum.
+    // Half of the others hear that client_index 4 is in, half that it is not: neither of its secrets can be had, so no
+    // sum.
     let (held, ends) = lied_to(|told| count_out(told, 4, |client_index| client_index < 2), 4);
     assert!(held.iter().all(|&shares| shares < threshold), "{held:?}");
     let why = "2 neighbours confirmed that they count this device in, but 3 are needed";
     assert_eq!(ends[4], WaitReason::UpdateRejected { round: 0, why: why.to_owned() });
-    // All others hear that it is not, and only itself that it is: its own mask stays on, and it gives nothing away of others.
+    // All others hear that it is not, and only itself that it is: its own mask stays on, and it gives nothing away of
+    // others.
     let (held, ends) = lied_to(|told| count_out(told, 4, |_| true), 4);
     assert_eq!(held, [0, 4]);
     let why = "0 neighbours confirmed that they count this device in, but 3 are needed";
@@ -331,8 +317,7 @@ fn inconsistent_survivor_lists_open_no_update() {
 #[test]
 fn a_roster_is_needed_for_identities_and_requires_them() {
     let declined = |server: &SealingServer, device: &mut Device| {
-        let NextStep::Wait(_, WaitReason::Declined { round: 0, why }) =
-            device.step(server, Duration::ZERO).unwrap()
+        let NextStep::Wait(_, WaitReason::Declined { round: 0, why }) = device.step(server, Duration::ZERO).unwrap()
         else {
             panic!("not declined");
         };

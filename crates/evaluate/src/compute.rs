@@ -8,8 +8,8 @@ use crate::{Evaluation, EvaluationInput, Metrics, PerUser, RankedLists};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Partial results are held for at most this many blocks of users and merged in order. The partition depends on the number
-/// of users only, so sums have the same bits on any number of threads.
+/// Partial results are held for at most this many blocks of users and merged in order. The partition depends on the
+/// number of users only, so sums have the same bits on any number of threads.
 const BLOCKS: usize = 32;
 
 /// Results of a block of users; blocks merge.

@@ -1,9 +1,9 @@
 //! Evaluation of recommenders: metrics, significance tests, tables, plots and the HTML report.
 //!
 //! [`evaluate`](fn@evaluate) ranks the catalog for each user by a model's scores and computes the metrics of the lists;
-//! [`evaluate_lists`] does the same for lists that any other system made, with the same code. An [`Evaluation`] holds each
-//! user's values beside the means; [`significance`] compares models on them. [`report`] turns results into tables, plots
-//! and a page.
+//! [`evaluate_lists`] does the same for lists that any other system made, with the same code. An [`Evaluation`] holds
+//! each user's values beside the means; [`significance`] compares models on them. [`report`] turns results into tables,
+//! plots and a page.
 //!
 //! ```
 //! use sottovoce_core::Histories;

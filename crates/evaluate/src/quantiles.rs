@@ -8,8 +8,8 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-/// Indices of the values in ascending groups of about equal size: 3 groups are terciles, 4 quartiles. Equal values stay in
-/// one group; groups that this leaves empty are dropped.
+/// Indices of the values in ascending groups of about equal size: 3 groups are terciles, 4 quartiles. Equal values stay
+/// in one group; groups that this leaves empty are dropped.
 pub fn quantile_groups(values: &[f64], groups: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));

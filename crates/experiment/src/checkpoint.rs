@@ -1,9 +1,9 @@
 //! Checkpoints of a training: its state in one file, which is replaced atomically and survives `kill -9`.
 //!
 //! `train.checkpoint` holds, little-endian: `SVCP`, the format (u32), a JSON header (length u64, then its bytes) that
-//! says what is trained on what, the monitor's state (likewise), the model's state up to the end, and the BLAKE3 hash of
-//! everything before it. A new state is written to another file, synced and renamed; so there is always a complete one,
-//! or none yet.
+//! says what is trained on what, the monitor's state (likewise), the model's state up to the end, and the BLAKE3 hash
+//! of everything before it. A new state is written to another file, synced and renamed; so there is always a complete
+//! one, or none yet.
 
 use crate::journal;
 use serde::{Deserialize, Serialize};

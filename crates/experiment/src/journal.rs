@@ -1,7 +1,7 @@
 //! The run folder: finished trials survive a crash.
 //!
-//! `journal.jsonl` starts with a line that names the experiment; each finished trial appends one line, which is synced to
-//! disk before the trial counts. A process killed while it writes leaves at most one torn line at the end, which is
+//! `journal.jsonl` starts with a line that names the experiment; each finished trial appends one line, which is synced
+//! to disk before the trial counts. A process killed while it writes leaves at most one torn line at the end, which is
 //! detected and dropped: that trial runs again. The large columns of a trial are in `values/`, one file each, written
 //! before the line. `checkpoints/` has the state of trials that are under way.
 

@@ -1,8 +1,8 @@
 //! Experiments: from an experiment file to results and a report.
 //!
-//! An [`Experiment`] file names data sets, models, settings and seeds. [`engine::run`] expands it into trials, runs those
-//! that the run folder does not have yet, selects settings on the validation part and collects [`results::Results`] that
-//! do not depend on order, threads or interruptions. [`report::compose`] makes the report.
+//! An [`Experiment`] file names data sets, models, settings and seeds. [`engine::run`] expands it into trials, runs
+//! those that the run folder does not have yet, selects settings on the validation part and collects
+//! [`results::Results`] that do not depend on order, threads or interruptions. [`report::compose`] makes the report.
 //!
 //! Recommenders ([`recommender::Recommenders`]) and image classifiers ([`classifier::Classifiers`]) go through the same
 //! engine, journal and report: they differ in the [`engine::Trials`] that train them. [`training`] trains a single

@@ -117,7 +117,8 @@ pub struct DataCard {
     /// Length of each user's training history, by user index, for groups of users by activity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activity: Vec<u32>,
-    /// Share of the training part that each category holds, by name; an interaction counts for all its item's categories.
+    /// Share of the training part that each category holds, by name; an interaction counts for all its item's
+    /// categories.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub categories: BTreeMap<String, f64>,
 }
@@ -125,8 +126,8 @@ pub struct DataCard {
 /// Why a trial has no result.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TrialError {
-    /// The setting does not work on this data (training diverged, too little data). That is a result: it is recorded and
-    /// shown.
+    /// The setting does not work on this data (training diverged, too little data). That is a result: it is recorded
+    /// and shown.
     #[error("{0}")]
     Failed(String),
     /// Something that may not happen again (a missing file, a full disk): the run ends and nothing is recorded.

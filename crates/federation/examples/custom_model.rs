@@ -1,8 +1,9 @@
-//! A federated model from outside this workspace: trained, evaluated, audited and deployed without a change to any crate.
+//! A federated model from outside this workspace: trained, evaluated, audited and deployed without a change to any
+//! crate.
 //!
-//! Federated popularity with personal re-ranking. The server counts how many devices have each item. A device scores items by
-//! popularity, and moves those up that are as popular as what its user likes: `score = p - strength |p - taste|`, with
-//! `p = ln(1 + count)` and `taste` the mean `p` of the user's items.
+//! Federated popularity with personal re-ranking. The server counts how many devices have each item. A device scores
+//! items by popularity, and moves those up that are as popular as what its user likes:
+//! `score = p - strength |p - taste|`, with `p = ln(1 + count)` and `taste` the mean `p` of the user's items.
 //!
 //! **What leaves the device**: once, a 1 for each disclosed item. Taste is computed on the device and never leaves.
 //!
@@ -198,21 +199,18 @@ fn simulate(train: &Histories, test: &Histories) -> Result<Digest> {
     Ok(Digest::of(&Parameters::new(vec![table])?))
 }
 
-/// Deploys it: a coordinator service on a free port, and devices that reach it over HTTP; returns the digest of its model.
+/// Deploys it: a coordinator service on a free port, and devices that reach it over HTTP; returns the digest of its
+/// model.
 fn deploy(train: &Histories) -> Result<String> {
     let folder = tempfile::tempdir()?;
-    let config =
-        Config { listen: "127.0.0.1:0".to_owned(), data: folder.path().join("server"), ..Config::default() };
+    let config = Config { listen: "127.0.0.1:0".to_owned(), data: folder.path().join("server"), ..Config::default() };
     let runtime = tokio::runtime::Runtime::new()?;
     let running = runtime.block_on(RunningServer::start(&config))?;
     let name = "example";
-    let federation = FederationConfig {
-        seed: SEED,
-        devices: USERS,
-        ..FederationConfig::new(PopularityRerank::INFO.name)
-    };
+    let federation =
+        FederationConfig { seed: SEED, devices: USERS, ..FederationConfig::new(PopularityRerank::INFO.name) };
     let ids: Vec<String> = (0..ITEMS).map(|item| format!("item-{item:02}")).collect();
-    let catalog = ids.iter().fold("item\ttitle\n".to_owned(), |text, id| format!("{text}{id}\t{id}\n"));
+    let catalog = ids.iter().fold("item\ttitle\tcategories\n".to_owned(), |text, id| format!("{text}{id}\t{id}\t\n"));
     let server = Arc::clone(&running.server);
     let hosted = runtime.block_on(server.create_federation(name, federation, catalog))?;
     let purpose = TokenPurpose::Enrolment { federation: hosted.id, uses: None };

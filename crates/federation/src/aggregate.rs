@@ -1,8 +1,6 @@
 //! What a cohort sent, added up.
 
-use crate::aggregation::{
-    Aggregation, BufferedRows, BufferedUpdates, CriteriaSums, RobustAggregator, clipping,
-};
+use crate::aggregation::{Aggregation, BufferedRows, BufferedUpdates, CriteriaSums, RobustAggregator, clipping};
 use crate::privacy::QuantizedSum;
 use sottovoce_core::{SimdKernel, math, simd_dispatch};
 use sottovoce_privacy::SecureRng;
@@ -10,8 +8,8 @@ use sottovoce_privacy::quantize::BucketOverflow;
 use sottovoce_protocol::{Layout, Rows, Update};
 use std::sync::Arc;
 
-/// The sum of a cohort's updates, by table and row. Where updates do not count alike, it is the weighted mean times their
-/// number, so that any strategy can follow.
+/// The sum of a cohort's updates, by table and row. Where updates do not count alike, it is the weighted mean times
+/// their number, so that any strategy can follow.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
     tables: Vec<RowSums>,
@@ -57,11 +55,8 @@ impl Aggregate {
             touched: Vec::new(),
         });
         let tables: Vec<RowSums> = sums.collect();
-        let buffered_rows = if aggregation.robust().buffers_rows() {
-            vec![BufferedRows::default(); tables.len()]
-        } else {
-            Vec::new()
-        };
+        let buffered_rows =
+            if aggregation.robust().buffers_rows() { vec![BufferedRows::default(); tables.len()] } else { Vec::new() };
         let weighed = aggregation.weighting().values() > 0 && !aggregation.buffers_updates();
         let criteria_sums = weighed.then(|| Box::new(CriteriaSums::new(layout, aggregation.weighting())));
         let buffered_updates = BufferedUpdates::default();
@@ -122,11 +117,7 @@ impl Aggregate {
             return self.buffered_updates.add(update, &self.aggregation);
         }
         if self.aggregation.robust().buffers_rows() {
-            return self
-                .buffered_rows
-                .iter_mut()
-                .zip(update.tables())
-                .for_each(|(buffered, rows)| buffered.add(rows));
+            return self.buffered_rows.iter_mut().zip(update.tables()).for_each(|(buffered, rows)| buffered.add(rows));
         }
         let robust = self.aggregation.robust();
         let whole = match robust {
@@ -162,8 +153,8 @@ impl Aggregate {
         }
     }
 
-    /// Ends the adding up of protected updates: adds the server's noise, if that is where it is added, and reads the sums.
-    /// Returns what updates say of their lengths, where the clip follows them. Does nothing the second time.
+    /// Ends the adding up of protected updates: adds the server's noise, if that is where it is added, and reads the
+    /// sums. Returns what updates say of their lengths, where the clip follows them. Does nothing the second time.
     ///
     /// # Errors
     /// If the cohort touched more rows than its buckets hold.

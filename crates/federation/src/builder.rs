@@ -53,9 +53,7 @@ pub enum BuildError {
     #[error(transparent)]
     Settings(#[from] ModelError),
     /// A setting of simulated devices.
-    #[error(
-        "setting {0} is about simulated devices or is their owners' to choose: a server has no say in it"
-    )]
+    #[error("setting {0} is about simulated devices or is their owners' to choose: a server has no say in it")]
     NotTheServers(String),
     /// There is no noise to be had.
     #[error("the machine gives no random numbers: {0}")]
@@ -89,14 +87,11 @@ impl FederationBuilder {
             why: "a server does not know how long histories are",
         })?;
         let devices = self.devices;
-        let population = Population {
-            devices: (0..devices as u32).collect(),
-            interactions: devices.saturating_mul(share),
-        };
+        let population =
+            Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
         let schedule = model.schedule(config.cohort(), &population);
         let root = streams::root(self.seed, entry.info.name);
-        let start =
-            model.init(self.items, &mut root.stream(streams::SHARED, 0)).map_err(FederationError::from)?;
+        let start = model.init(self.items, &mut root.stream(streams::SHARED, 0)).map_err(FederationError::from)?;
         let mut criteria = config.aggregation.requests()?;
         let weighted: Vec<String> = criteria.iter().map(|request| request.name.clone()).collect();
         criteria.extend(self.criteria.iter().filter(|request| !weighted.contains(&request.name)).cloned());
@@ -112,16 +107,14 @@ impl FederationBuilder {
         };
         let rounds = (schedule.rounds * config.epochs) as u64;
         let strategy = strategy::build(model.aggregation(devices));
-        let coordinator =
-            Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0));
+        let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0));
         let expected = schedule.cohort.size(devices);
         let simulated = || SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0);
         let rng = self.noise.map_or_else(simulated, SecureRng::new);
         let held = self.rounds.unwrap_or(rounds);
         let engine = config.privacy_engine((expected, devices), held, self.key_digest.as_deref(), rng)?;
         check_dp_sgd(entry.info.name, &model.client(Some(&schedule)), engine.as_ref())?;
-        let mut coordinator =
-            coordinator.with_rules(rules).with_aggregation(config.aggregation.aggregation()?);
+        let mut coordinator = coordinator.with_rules(rules).with_aggregation(config.aggregation.aggregation()?);
         if let Some(engine) = engine {
             coordinator = coordinator.with_privacy(engine)?;
         }

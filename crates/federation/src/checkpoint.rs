@@ -33,15 +33,10 @@ impl Federation {
     pub fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
         let [format, partial_epoch] = take_numbers(from)?;
         if format != FORMAT {
-            return Err(unfit(format!(
-                "a federation's state in format {format}; this program reads {FORMAT}"
-            )));
+            return Err(unfit(format!("a federation's state in format {format}; this program reads {FORMAT}")));
         }
         if partial_epoch >= self.schedule.rounds as u64 {
-            return Err(unfit(format!(
-                "{partial_epoch} rounds of an epoch that has {}",
-                self.schedule.rounds
-            )));
+            return Err(unfit(format!("{partial_epoch} rounds of an epoch that has {}", self.schedule.rounds)));
         }
         let [clock] = take_reals(from)?;
         self.clock = clock;

@@ -79,7 +79,8 @@ config! {
 }
 
 config! {
-    /// Settings of a simulated federation, whatever the model. A server takes those that are not about simulated devices.
+    /// Settings of a simulated federation, whatever the model. A server takes those that are not about simulated
+    /// devices.
     pub(crate) struct FederationConfig {
         /// Devices asked into a round; 0: the model's own default
         pub(crate) cohort: Option<usize> = None, in 0..=1_000_000_000;
@@ -126,10 +127,7 @@ impl FederationConfig {
     pub(crate) fn is_of_devices(key: &str) -> bool {
         let owners = OwnerConfig::default().schema();
         let participation = SimulatedParticipation::default().schema();
-        owners
-            .iter()
-            .chain(&participation)
-            .any(|setting| setting.key == key || setting.aliases.contains(&key))
+        owners.iter().chain(&participation).any(|setting| setting.key == key || setting.aliases.contains(&key))
     }
 
     /// The cohort that was asked for, if one was.

@@ -35,15 +35,8 @@ pub struct Coordinator {
 
 impl Coordinator {
     /// Before the first round, with nobody to ask; `terms` are what all rounds have in common.
-    pub fn new(
-        strategy: Box<dyn Strategy>,
-        start: Parameters,
-        terms: TermsDraft,
-        cohort: Cohort,
-        rng: Rng,
-    ) -> Self {
-        let shared =
-            SharedModel { federation: terms.federation, version: ModelVersion(0), parameters: start };
+    pub fn new(strategy: Box<dyn Strategy>, start: Parameters, terms: TermsDraft, cohort: Cohort, rng: Rng) -> Self {
+        let shared = SharedModel { federation: terms.federation, version: ModelVersion(0), parameters: start };
         Self {
             strategy,
             cohort,
@@ -113,9 +106,7 @@ impl Coordinator {
     /// # Errors
     /// If the privacy accountant fails.
     pub fn record_participants(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
-        self.privacy_engine
-            .as_mut()
-            .map_or(Ok(()), |privacy_engine| privacy_engine.record_participants(cohort))
+        self.privacy_engine.as_mut().map_or(Ok(()), |privacy_engine| privacy_engine.record_participants(cohort))
     }
 
     /// The differential privacy spent so far, if there is any.
@@ -209,13 +200,9 @@ impl Coordinator {
         self.draw_attempt(0, Some(reachable))
     }
 
-    /// One attempt at the cohort of the next round; without a condition every device can be reached. The only place where
-    /// cohorts are drawn, simulated or deployed.
-    pub(crate) fn draw_attempt(
-        &mut self,
-        attempt: u64,
-        reachable: Option<&dyn Fn(u32) -> bool>,
-    ) -> SelectedCohort<'_> {
+    /// One attempt at the cohort of the next round; without a condition every device can be reached. The only place
+    /// where cohorts are drawn, simulated or deployed.
+    pub(crate) fn draw_attempt(&mut self, attempt: u64, reachable: Option<&dyn Fn(u32) -> bool>) -> SelectedCohort<'_> {
         // Sums have room for so many devices; more would all have to be turned away.
         let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
         let room = quantization.map_or(usize::MAX, |quantization| quantization.devices as usize);
@@ -315,7 +302,8 @@ impl Coordinator {
         self.privacy_engine.as_ref().map_or(Ok(()), |privacy_engine| privacy_engine.save(out))
     }
 
-    /// Restores what [`save`](Self::save) wrote, from a coordinator with the same settings. After an error this one is unusable.
+    /// Restores what [`save`](Self::save) wrote, from a coordinator with the same settings. After an error this one is
+    /// unusable.
     ///
     /// # Errors
     /// If it cannot be read, or is of another kind of federation.
@@ -336,28 +324,18 @@ impl Coordinator {
     ///
     /// # Errors
     /// If it cannot be read, or is of another kind of federation.
-    pub fn resume(
-        &mut self,
-        version: ModelVersion,
-        parameters: Parameters,
-        memory: &mut dyn Read,
-    ) -> io::Result<()> {
+    pub fn resume(&mut self, version: ModelVersion, parameters: Parameters, memory: &mut dyn Read) -> io::Result<()> {
         parameters.check(&self.layout).map_err(|error| unfit(error.to_string()))?;
         self.shared.parameters = parameters;
         self.restore_memory(version, memory)
     }
 
-    /// Returns to an earlier version under a new number. Devices then download the whole model, round numbers continue, and the
-    /// privacy budget that was spent stays spent: the models were published.
+    /// Returns to an earlier version under a new number. Devices then download the whole model, round numbers continue,
+    /// and the privacy budget that was spent stays spent: the models were published.
     ///
     /// # Errors
     /// As [`resume`](Self::resume).
-    pub fn go_back(
-        &mut self,
-        number: ModelVersion,
-        parameters: Parameters,
-        memory: &mut dyn Read,
-    ) -> io::Result<()> {
+    pub fn go_back(&mut self, number: ModelVersion, parameters: Parameters, memory: &mut dyn Read) -> io::Result<()> {
         let accountant = self.privacy_engine.as_ref().and_then(PrivacyEngine::accountant).cloned();
         let resumed = self.resume(number, parameters, memory);
         if let Some(privacy_engine) = &mut self.privacy_engine {

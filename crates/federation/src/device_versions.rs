@@ -26,8 +26,8 @@ pub(crate) struct DownloadCosts {
 }
 
 impl DownloadCosts {
-    /// Takes a device to the current version; returns the bytes of its download. Without a slab of versions every device
-    /// gets all of the model.
+    /// Takes a device to the current version; returns the bytes of its download. Without a slab of versions every
+    /// device gets all of the model.
     pub(crate) fn charge(&self, has: Option<&mut HeldVersion>) -> u64 {
         let Some(has) = has else { return self.whole };
         let cost = self.by_version.get(has).copied().unwrap_or(self.whole);
@@ -71,12 +71,10 @@ impl DeviceVersions {
         delivery: Delivery,
     ) -> Result<(DownloadCosts, Option<SharedModel>), FederationError> {
         let whole = offer.bytes(&DownloadMessage::Whole);
-        let mut costs =
-            DownloadCosts { whole, by_version: BTreeMap::new(), current: held(offer.model().version) };
+        let mut costs = DownloadCosts { whole, by_version: BTreeMap::new(), current: held(offer.model().version) };
         if offer.by_rows() {
             self.versions.resize(devices, 0);
-            let present: BTreeSet<HeldVersion> =
-                cohort.iter().map(|&device| self.versions[device as usize]).collect();
+            let present: BTreeSet<HeldVersion> = cohort.iter().map(|&device| self.versions[device as usize]).collect();
             for has in present {
                 costs.by_version.insert(has, offer.bytes(&offer.message(version(has))?));
             }

@@ -6,9 +6,7 @@ use crate::ordered_reduce::{OrderedReduce, WorkerPool};
 use crate::partition::Partition;
 use crate::state::{put_f32s, take_f32s};
 use crate::worker::{DeviceSlab, SimulatedRound, Worker};
-use crate::{
-    Aggregate, Disclosure, FederationError, HistorySource, Offer, Recorder, RoundRules, SimulatedFigures,
-};
+use crate::{Aggregate, Disclosure, FederationError, HistorySource, Offer, Recorder, RoundRules, SimulatedFigures};
 use sottovoce_client::{Buffers, Round, streams};
 use sottovoce_core::Rng;
 use sottovoce_models::federated::DynClient;

@@ -16,7 +16,8 @@ fn draw_pi(spread: PiSpread, mean: f64, rng: &mut Rng) -> f64 {
     }
 }
 
-/// The policies of a population: the same for all users, except pi, which may differ, and that some users report nothing.
+/// The policies of a population: the same for all users, except pi, which may differ, and that some users report
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct Disclosure {
     policy: Policy,

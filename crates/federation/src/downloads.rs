@@ -1,9 +1,10 @@
 //! How the shared model gets to devices: whole or by what changed, exact or rounded.
 //!
-//! Devices train on what they hold after decoding, and the server knows what that is: the *distributed* model, which follows
-//! the shared one row by row. A row of it is always the rounded row of some version of the shared model, never a sum of
-//! rounded changes, so that errors do not add up; and all devices that have a version hold the same bits, whichever way they
-//! came to it. Rows that hardly moved may wait: what they miss stays in the shared model and is sent once it is worth it.
+//! Devices train on what they hold after decoding, and the server knows what that is: the *distributed* model, which
+//! follows the shared one row by row. A row of it is always the rounded row of some version of the shared model, never
+//! a sum of rounded changes, so that errors do not add up; and all devices that have a version hold the same bits,
+//! whichever way they came to it. Rows that hardly moved may wait: what they miss stays in the shared model and is sent
+//! once it is worth it.
 
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, take_u64s, unfit};
 use crate::{Aggregate, FederationError};
@@ -18,8 +19,8 @@ use std::io::{self, Read, Write};
 pub struct Downloads {
     /// How values are written.
     pub values: ValueEncoding,
-    /// Whether a device gets only the rows that changed since the version it has. With [`ValueEncoding::I8Table`], whose
-    /// rows share one scale, it gets all rows anyway.
+    /// Whether a device gets only the rows that changed since the version it has. With [`ValueEncoding::I8Table`],
+    /// whose rows share one scale, it gets all rows anyway.
     pub differences: bool,
     /// With differences: a row none of whose values moved by more than this fraction of the row's largest waits.
     pub min_change: f32,
@@ -58,11 +59,7 @@ impl ModelDistribution {
         let mut new = Self {
             how,
             held: (!how.is_plain()).then(|| shared.clone()),
-            since: if how.by_rows() {
-                shared.parameters.tables().iter().map(zeros).collect()
-            } else {
-                Vec::new()
-            },
+            since: if how.by_rows() { shared.parameters.tables().iter().map(zeros).collect() } else { Vec::new() },
             checksums: VecDeque::new(),
             row: Vec::new(),
         };
@@ -90,11 +87,7 @@ impl ModelDistribution {
     }
 
     /// Follows the shared model to a new version, of which only `changed` rows differ from the one before.
-    pub(crate) fn follow(
-        &mut self,
-        shared: &SharedModel,
-        changed: &Aggregate,
-    ) -> Result<(), FederationError> {
+    pub(crate) fn follow(&mut self, shared: &SharedModel, changed: &Aggregate) -> Result<(), FederationError> {
         let Some(held) = &mut self.held else { return Ok(()) };
         held.version = shared.version;
         if !self.how.by_rows() {
@@ -180,12 +173,7 @@ fn round_all(values: ValueEncoding, parameters: &mut Parameters) -> Result<(), F
     Ok(())
 }
 
-fn round(
-    encoding: ValueEncoding,
-    values: &mut [f32],
-    cols: usize,
-    table: usize,
-) -> Result<(), FederationError> {
+fn round(encoding: ValueEncoding, values: &mut [f32], cols: usize, table: usize) -> Result<(), FederationError> {
     if !encoding.carries(values) {
         let error = sottovoce_protocol::ValueError { table, encoding };
         return Err(ModelError::from(error).into());
@@ -199,8 +187,7 @@ fn waits(held: &[f32], target: &[f32], min_change: f32) -> bool {
     if min_change == 0.0 {
         return false;
     }
-    let most =
-        |values: &mut dyn Iterator<Item = f32>| values.fold(0.0f32, |most, value| most.max(value.abs()));
+    let most = |values: &mut dyn Iterator<Item = f32>| values.fold(0.0f32, |most, value| most.max(value.abs()));
     let moved = most(&mut held.iter().zip(target).map(|(held, target)| target - held));
     moved <= min_change * most(&mut target.iter().copied())
 }
@@ -221,11 +208,7 @@ pub enum DownloadMessage {
 }
 
 impl<'a> Offer<'a> {
-    pub(crate) fn new(
-        distribution: &'a ModelDistribution,
-        shared: &'a SharedModel,
-        layout: &'a Layout,
-    ) -> Self {
+    pub(crate) fn new(distribution: &'a ModelDistribution, shared: &'a SharedModel, layout: &'a Layout) -> Self {
         Self { model: distribution.held(shared), distribution, layout }
     }
 
@@ -250,9 +233,9 @@ impl<'a> Offer<'a> {
     /// If a value cannot be encoded.
     pub fn message(&self, has: Option<ModelVersion>) -> Result<DownloadMessage, FederationError> {
         let ModelDistribution { how, since, .. } = self.distribution;
-        let base = has.filter(|_| how.by_rows()).and_then(|version| {
-            Some((version, self.distribution.checksum(version.0, self.model.version.0)?))
-        });
+        let base = has
+            .filter(|_| how.by_rows())
+            .and_then(|version| Some((version, self.distribution.checksum(version.0, self.model.version.0)?)));
         let Some(base) = base else { return Ok(DownloadMessage::Whole) };
         let changed = |table: usize, row: usize| since[table][row] > base.0.0;
         let difference = Difference::since_version(self.model, base, how.values, changed)?;

@@ -9,7 +9,8 @@ use crate::{
 use sottovoce_core::Rng;
 use sottovoce_protocol::{CriterionRequest, ModelSpec, Parameters, TermsDraft, ValueEncoding};
 
-/// Training has diverged once the mean loss is this many times that of a model that knows nothing, ln 2 = 0.69 for pairs.
+/// Training has diverged once the mean loss is this many times that of a model that knows nothing, ln 2 = 0.69 for
+/// pairs.
 const DIVERGED: f64 = 5.8;
 
 /// What an epoch came to.
@@ -73,8 +74,7 @@ pub struct Federation {
 impl Federation {
     /// Before the first round.
     pub fn new(devices: SimulatedDevices, setup: Setup, rng: Rng) -> Self {
-        let Setup { strategy, schedule, population, start, model, values, samples, criteria, baseline_loss } =
-            setup;
+        let Setup { strategy, schedule, population, start, model, values, samples, criteria, baseline_loss } = setup;
         let terms = TermsDraft { model, values, samples, criteria, ..TermsDraft::default() };
         let mut coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, rng);
         coordinator.ask_among(population.devices);
@@ -217,8 +217,8 @@ impl Federation {
     /// The rest of an epoch's rounds; a whole epoch unless one has begun.
     ///
     /// # Errors
-    /// If a device fails, nobody can be reached any more, or training diverges: numbers without bound, or a mean loss far
-    /// above that of a model that knows nothing.
+    /// If a device fails, nobody can be reached any more, or training diverges: numbers without bound, or a mean loss
+    /// far above that of a model that knows nothing.
     pub fn epoch(&mut self) -> Result<EpochReport, FederationError> {
         loop {
             if let Some(report) = self.step()? {
@@ -243,8 +243,7 @@ impl Federation {
         match report.loss() {
             Some(loss) if loss.is_nan() || loss > DIVERGED * self.baseline_loss => {
                 let baseline = self.baseline_loss;
-                let what =
-                    format!("the mean loss is {loss:.2}, where a model that knows nothing has {baseline:.2}");
+                let what = format!("the mean loss is {loss:.2}, where a model that knows nothing has {baseline:.2}");
                 Err(FederationError::Diverged { round: self.rounds().saturating_sub(1), what })
             }
             _ => Ok(Some(report)),

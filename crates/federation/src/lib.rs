@@ -1,17 +1,17 @@
 //! The server's half of a round, and the simulator.
 //!
-//! A [`Coordinator`] is the server's half: it holds the shared model, draws cohorts, announces round terms, aggregates updates
-//! and applies a [`Strategy`]. The coordinator service and the simulator use the same one. A [`Federation`] is the
-//! simulator: a coordinator and [`SimulatedDevices`], which run the client's half of a round (`sottovoce-client`) for many
-//! devices on all cores. A [`Simulation`] makes a recommender of any federated model, and [`registry`] lists all models by
-//! name.
+//! A [`Coordinator`] is the server's half: it holds the shared model, draws cohorts, announces round terms, aggregates
+//! updates and applies a [`Strategy`]. The coordinator service and the simulator use the same one. A [`Federation`] is
+//! the simulator: a coordinator and [`SimulatedDevices`], which run the client's half of a round (`sottovoce-client`)
+//! for many devices on all cores. A [`Simulation`] makes a recommender of any federated model, and [`registry`] lists
+//! all models by name.
 //!
-//! The same seed gives the same bytes on any number of threads: each device and round draws from its own random stream, and
-//! a cohort is partitioned by its size alone, with partial sums merged in order. Simulated equals deployed: both draw the
-//! same numbers by the names in `sottovoce_client::streams`.
+//! The same seed gives the same bytes on any number of threads: each device and round draws from its own random stream,
+//! and a cohort is partitioned by its size alone, with partial sums merged in order. Simulated equals deployed: both
+//! draw the same numbers by the names in `sottovoce_client::streams`.
 //!
-//! Simulated devices have a [`DeviceProfile`]: they may be unavailable, slow or lost, on a virtual clock. A federation can be
-//! saved after any round and resumed with the same bytes ([`Federation::save`]). Histories may stay in a file
+//! Simulated devices have a [`DeviceProfile`]: they may be unavailable, slow or lost, on a virtual clock. A federation
+//! can be saved after any round and resumed with the same bytes ([`Federation::save`]). Histories may stay in a file
 //! ([`HistoryFile`]), so that memory does not bound the population. A [`Recorder`] is shown what the server sees.
 //!
 //! ```

@@ -40,8 +40,7 @@ impl<'a> OrderedAggregator<'a> {
     /// # Errors
     /// If the device was not asked, or is out of order; then nothing is added.
     pub fn add(&mut self, device: u32, update: &Update) -> Result<(), OrderedAggregatorError> {
-        let index =
-            self.cohort.binary_search(&device).map_err(|_| OrderedAggregatorError::NotAsked(device))?;
+        let index = self.cohort.binary_search(&device).map_err(|_| OrderedAggregatorError::NotAsked(device))?;
         if index < self.next {
             return Err(OrderedAggregatorError::Order(device));
         }

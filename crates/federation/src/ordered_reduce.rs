@@ -4,16 +4,16 @@ use crate::worker::Worker;
 use crate::{Aggregate, FederationError, ParticipationStats};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Working memory that no part uses at the moment. The last to be put back is the next to be taken: it is still in a near
-/// cache, and no more of it is ever made than parts are under way at a time.
+/// Working memory that no part uses at the moment. The last to be put back is the next to be taken: it is still in a
+/// near cache, and no more of it is ever made than parts are under way at a time.
 #[derive(Default)]
 pub(crate) struct WorkerPool {
     pub(crate) workers: Vec<Worker>,
     pub(crate) sums: Vec<Aggregate>,
 }
 
-/// A round whose parts are worked off on several cores. Sums are added in the order of parts, whichever is finished first:
-/// so they have the same bits on any number of cores, and nearly all of them are added while others still train.
+/// A round whose parts are worked off on several cores. Sums are added in the order of parts, whichever is finished
+/// first: so they have the same bits on any number of cores, and nearly all of them are added while others still train.
 pub(crate) struct OrderedReduce<'a>(Mutex<ReduceState<'a>>);
 
 struct ReduceState<'a> {
@@ -32,13 +32,7 @@ impl<'a> OrderedReduce<'a> {
     /// Of so many parts, to be added `into` an empty sum.
     pub(crate) fn new(parts: usize, pool: WorkerPool, into: &'a mut Aggregate) -> Self {
         let waiting = (0..parts).map(|_| None).collect();
-        Self(Mutex::new(ReduceState {
-            pool,
-            waiting,
-            next: 0,
-            participation: Ok(ParticipationStats::default()),
-            into,
-        }))
+        Self(Mutex::new(ReduceState { pool, waiting, next: 0, participation: Ok(ParticipationStats::default()), into }))
     }
 
     /// What a part needs, if it is there.
@@ -112,23 +106,14 @@ mod tests {
     fn worker() -> Worker {
         let regularisation = fpl::Regularisation { user: 0.0, positive: 0.0, negative: 0.0 };
         let (factors, negatives) = (1, Negatives::Papers);
-        let client = fpl::Client {
-            factors,
-            triples: 1,
-            learning_rate: 0.1,
-            regularisation,
-            init_deviation: 0.1,
-            negatives,
-        };
+        let client =
+            fpl::Client { factors, triples: 1, learning_rate: 0.1, regularisation, init_deviation: 0.1, negatives };
         let buffers = Buffers::new(&DynClient::new(client), 3, &layout());
         Worker::new(buffers, Policy::new(1.0).unwrap(), &layout())
     }
 
     /// Parts finish in this order; those that fail return their number as the round.
-    fn reduced(
-        order: [usize; 4],
-        failing: &[usize],
-    ) -> (Result<ParticipationStats, FederationError>, WorkerPool, u64) {
+    fn reduced(order: [usize; 4], failing: &[usize]) -> (Result<ParticipationStats, FederationError>, WorkerPool, u64) {
         let mut into = Aggregate::new(&layout());
         let reduce = OrderedReduce::new(4, WorkerPool::default(), &mut into);
         for part in order {
@@ -139,10 +124,7 @@ mod tests {
                 Err(FederationError::Nobody { round: part as u64, at: 0.0 })
             } else {
                 // A sum of these three depends on their order.
-                Ok(ParticipationStats {
-                    loss: [1e16, 1.0, -1e16, 0.5][part],
-                    ..ParticipationStats::default()
-                })
+                Ok(ParticipationStats { loss: [1e16, 1.0, -1e16, 0.5][part], ..ParticipationStats::default() })
             };
             reduce.end(part, worker(), participation, sum);
         }

@@ -138,9 +138,8 @@ fn text(path: &Path, key: &str, needed_by: &str) -> Result<String, FederationErr
 
 /// Reads lines `user weight`, with users by name, or by number from 0 where there are no names.
 fn weights(text: &str, users: usize, names: Option<&Names>) -> Result<Vec<f64>, String> {
-    let indices: HashMap<&str, usize> = names
-        .map(|names| names.iter().enumerate().map(|(index, name)| (name, index)).collect())
-        .unwrap_or_default();
+    let indices: HashMap<&str, usize> =
+        names.map(|names| names.iter().enumerate().map(|(index, name)| (name, index)).collect()).unwrap_or_default();
     let mut weights = vec![0.0; users];
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();

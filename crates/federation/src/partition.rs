@@ -1,7 +1,7 @@
 //! How a cohort is partition into parts whose sums are merged in order.
 //!
-//! Sums of floating-point numbers depend on the order of addition. So that they are the same on any number of threads, in
-//! the simulator and on a server, a cohort is partition by its size and the model's alone.
+//! Sums of floating-point numbers depend on the order of addition. So that they are the same on any number of threads,
+//! in the simulator and on a server, a cohort is partition by its size and the model's alone.
 
 use sottovoce_protocol::{Keyed, Layout};
 use std::ops::Range;
@@ -46,8 +46,8 @@ impl Partition {
         self.start(part)..self.start(part + 1)
     }
 
-    /// Where a part begins. Parts get smaller, from half as large again as their mean to half of it: they are worked off
-    /// in order, so that the last ones end at about the same time on all cores.
+    /// Where a part begins. Parts get smaller, from half as large again as their mean to half of it: they are worked
+    /// off in order, so that the last ones end at about the same time on all cores.
     fn start(self, part: usize) -> usize {
         let Self { parts, cohort } = self;
         (cohort as u128 * (part * (3 * parts - part)) as u128 / (2 * parts * parts) as u128) as usize

@@ -20,8 +20,7 @@ pub use sottovoce_models::federated::{RegisterError, register};
 
 /// Models are few and live as long as the program.
 static FEDERATED: RwLock<Vec<&'static Model>> = RwLock::new(Vec::new());
-static CENTRAL: LazyLock<Vec<Model>> =
-    LazyLock::new(|| central::MODELS.iter().map(|model| model.model()).collect());
+static CENTRAL: LazyLock<Vec<Model>> = LazyLock::new(|| central::MODELS.iter().map(|model| model.model()).collect());
 
 fn model(entry: &Entry) -> &'static Model {
     let mut known = FEDERATED.write().unwrap_or_else(PoisonError::into_inner);
@@ -39,9 +38,7 @@ fn build(entry: &Entry) -> Model {
     let mut schema = entry.schema();
     schema.extend(FederationConfig::schema_for(&entry.epochs));
     let entry = *entry;
-    Model::new([name, title, summary, paper], schema, move |settings| {
-        Box::new(Simulation::new(&entry, settings))
-    })
+    Model::new([name, title, summary, paper], schema, move |settings| Box::new(Simulation::new(&entry, settings)))
 }
 
 /// The federated models, in the order in which they are shown.
@@ -73,11 +70,7 @@ pub fn simulation(name: &str, settings: &Settings) -> Option<Simulation> {
 }
 
 /// A federated model whose training shows a recorder what its server sees; `None` for centralised models.
-pub fn recorded(
-    name: &str,
-    settings: &Settings,
-    recorder: Arc<dyn Recorder>,
-) -> Option<Box<dyn Recommender>> {
+pub fn recorded(name: &str, settings: &Settings, recorder: Arc<dyn Recorder>) -> Option<Box<dyn Recommender>> {
     Some(Box::new(simulation(name, settings)?.with_recorder(recorder)))
 }
 
@@ -89,18 +82,9 @@ mod tests {
     fn finds_models_by_unique_names() {
         let all = all();
         for (index, model) in all.iter().enumerate() {
-            assert!(
-                all[..index].iter().all(|other| other.name != model.name),
-                "{} is listed twice",
-                model.name
-            );
+            assert!(all[..index].iter().all(|other| other.name != model.name), "{} is listed twice", model.name);
             let federated = federated().iter().any(|each| each.name == model.name);
-            assert_eq!(
-                simulation(model.name, &model.settings([]).unwrap()).is_some(),
-                federated,
-                "{}",
-                model.name
-            );
+            assert_eq!(simulation(model.name, &model.settings([]).unwrap()).is_some(), federated, "{}", model.name);
         }
         assert_eq!(find("bpr-mf").unwrap().title, "BPR-MF");
     }

@@ -4,8 +4,8 @@ use crate::config::FederationConfig;
 use crate::state::unfit;
 use crate::summaries;
 use crate::{
-    Delivery, EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population,
-    PrivacyEngine, Recorder, Setup, SimulatedDevices, SimulatedFigures, strategy,
+    Delivery, EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population, PrivacyEngine,
+    Recorder, Setup, SimulatedDevices, SimulatedFigures, strategy,
 };
 use sottovoce_client::streams;
 use sottovoce_core::{Catalog, Histories, Rng};
@@ -23,7 +23,8 @@ use std::sync::Arc;
 /// The tensor of all private models.
 const USERS: &str = "users";
 
-/// A federated model with simulated devices. It trains as any [`Recommender`] does, or from histories that stay in a file.
+/// A federated model with simulated devices. It trains as any [`Recommender`] does, or from histories that stay in a
+/// file.
 pub struct Simulation {
     info: ModelInfo,
     model: DynModel,
@@ -181,12 +182,10 @@ impl Simulation {
         self.set_features(fit.catalog)?;
         if train.catalog_size() == 0 {
             let private = vec![0.0; train.users() * self.client.private_values()];
-            self.state =
-                State::Trained(TrainedModel { private, histories: train, ..TrainedModel::default() });
+            self.state = State::Trained(TrainedModel { private, histories: train, ..TrainedModel::default() });
             return Ok(Summary::default());
         }
-        let (federation, vectors) =
-            self.federation(train, people, fit).map_err(|error| failure(error, 0, ""))?;
+        let (federation, vectors) = self.federation(train, people, fit).map_err(|error| failure(error, 0, ""))?;
         self.state = State::Training(Box::new(federation));
         let summary = self.train(vectors, fit);
         self.finish_training();
@@ -260,17 +259,10 @@ impl Simulation {
                 _ => Err(unfit("it holds more than this training has")),
             }
         };
-        restore().map_err(|error: io::Error| {
-            ModelError::Checkpoint(format!("the checkpoint does not fit: {error}"))
-        })
+        restore().map_err(|error: io::Error| ModelError::Checkpoint(format!("the checkpoint does not fit: {error}")))
     }
 
-    fn save_checkpoint(
-        &self,
-        summary: &Summary,
-        milestone: &Milestone,
-        fit: &mut Fit<'_>,
-    ) -> Result<(), ModelError> {
+    fn save_checkpoint(&self, summary: &Summary, milestone: &Milestone, fit: &mut Fit<'_>) -> Result<(), ModelError> {
         let State::Training(federation) = &self.state else { return Ok(()) };
         fit.watch.keep(milestone, &mut |out| {
             summaries::save(summary, out)?;
@@ -315,9 +307,7 @@ fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64
 
 fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
     match error {
-        FederationError::Diverged { what, .. } => {
-            ModelError::Diverged { epoch, advice: format!("{what}; {advice}") }
-        }
+        FederationError::Diverged { what, .. } => ModelError::Diverged { epoch, advice: format!("{what}; {advice}") },
         FederationError::File { .. } | FederationError::NoFile { .. } | FederationError::Histories(_) => {
             ModelError::File(error.to_string())
         }
@@ -359,8 +349,7 @@ impl Simulation {
         let (prepared, mut scratch) = (client.prepare(shared), client.scratch(items));
         for round in 0..rounds as u64 {
             let mut trained = Trained::new(&shared.layout());
-            let input =
-                TrainInput { shared, prepared: &prepared, private: &mut private, history, hidden: &[] };
+            let input = TrainInput { shared, prepared: &prepared, private: &mut private, history, hidden: &[] };
             let mut rng = rng.stream(streams::NEWCOMER, round);
             client.train(input, &mut scratch, &mut rng, &mut trained).map_err(|error| failed(&error))?;
         }

@@ -24,10 +24,7 @@ macro_rules! number_lists {
             for chunk in values.chunks_mut(CHUNK) {
                 from.read_exact(&mut bytes[..$bytes * chunk.len()])?;
                 let slots = bytes.as_chunks::<$bytes>().0;
-                chunk
-                    .iter_mut()
-                    .zip(slots)
-                    .for_each(|(value, slot)| *value = <$number>::from_le_bytes(*slot));
+                chunk.iter_mut().zip(slots).for_each(|(value, slot)| *value = <$number>::from_le_bytes(*slot));
             }
             Ok(())
         }

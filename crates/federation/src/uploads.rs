@@ -1,12 +1,13 @@
 //! Uploads that a server keeps for an audit, in a folder: what it read, as it came.
 //!
-//! `round-N` holds the uploads of round N that were taken, by ascending device, with the terms and the model of that round:
+//! `round-N` holds the uploads of round N that were taken, by ascending device, with the terms and the model of that
+//! round:
 //! ```text
 //! "SOTVUPLD"  round: u64  (length: u32  the round's terms)  (length: u32  the shared model)
 //!             (device: u32  length: u32  an update) ..  uploads: u32  CRC-32 of all before: u32
 //! ```
-//! Terms, model and updates are messages of the wire format; numbers are little-endian. A file is written whole or not at
-//! all, and read strictly.
+//! Terms, model and updates are messages of the wire format; numbers are little-endian. A file is written whole or not
+//! at all, and read strictly.
 
 mod writer;
 
@@ -138,8 +139,7 @@ impl Reading {
         }
         let protection = PrivacyConfig::read(&terms.privacy).map_err(|error| error.to_string())?;
         let protected = PrivacyMechanism::new(&protection, &layout, terms.cohort_size);
-        let protected =
-            protected.map_err(|error| error.to_string())?.filter(PrivacyMechanism::sends_quantized);
+        let protected = protected.map_err(|error| error.to_string())?.filter(PrivacyMechanism::sends_quantized);
         if protected.as_ref().is_some_and(PrivacyMechanism::is_sealed) {
             return Err("its updates are sealed: they say nothing one by one".to_owned());
         }
@@ -155,8 +155,7 @@ impl Reading {
                 }
                 Some(protected) => {
                     let length = protected.quantizer().length();
-                    let words =
-                        codec::decode_quantized(message, layout.fingerprint(), length).map_err(bad)?;
+                    let words = codec::decode_quantized(message, layout.fingerprint(), length).map_err(bad)?;
                     let seen = as_seen(&words.words, protected, &model.parameters);
                     recorder.upload(round, device, seen.update());
                     self.sum.add(seen.update());
@@ -230,8 +229,8 @@ mod tests {
     use super::*;
     use sottovoce_core::Rng;
     use sottovoce_protocol::{
-        DisclosureSeeds, FederationId, Keyed, Layout, Ledger, ModelVersion, Parameters, Policy, RowOrigin,
-        Shape, TermsDraft, Trained, Update, ValueEncoding,
+        DisclosureSeeds, FederationId, Keyed, Layout, Ledger, ModelVersion, Parameters, Policy, RowOrigin, Shape,
+        TermsDraft, Trained, Update, ValueEncoding,
     };
     use std::sync::Mutex;
 
@@ -263,9 +262,8 @@ mod tests {
         let mut trained = Trained::new(&layout());
         trained.push_row(0, row, RowOrigin::Other).unwrap().fill(0.5);
         let policy = Policy::new(1.0).unwrap();
-        let disclosed = trained
-            .disclose(&policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
-            .unwrap();
+        let disclosed =
+            trained.disclose(&policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1))).unwrap();
         let mut bytes = Vec::new();
         codec::encode_update(&disclosed, &mut bytes);
         bytes
@@ -303,12 +301,8 @@ mod tests {
     fn replays_stored_uploads_in_order() {
         let (folder, terms) = stored();
         let uploads = StoredUploads::open(folder.path()).unwrap();
-        assert_eq!(
-            (uploads.terms(), uploads.rounds(), uploads.model().version),
-            (&terms, 2, ModelVersion(12))
-        );
-        let expected =
-            ["round 3: [5]", "5 [1]", "1 uploads", "round 12: [2, 5]", "2 [1]", "5 [7]", "2 uploads"];
+        assert_eq!((uploads.terms(), uploads.rounds(), uploads.model().version), (&terms, 2, ModelVersion(12)));
+        let expected = ["round 3: [5]", "5 [1]", "1 uploads", "round 12: [2, 5]", "2 [1]", "5 [7]", "2 uploads"];
         assert_eq!(heard(folder.path()), expected);
     }
 

@@ -46,16 +46,11 @@ impl<'a> DeviceSlab<'a> {
     pub(crate) fn split_before(self, end: u32, width: usize) -> (Self, Self) {
         let devices = (end - self.first) as usize;
         let (private, private_after) = self.private.split_at_mut(devices * width);
-        let (disclosed, disclosed_after) =
-            self.disclosed.split_at_mut((devices * width).min(self.disclosed.len()));
+        let (disclosed, disclosed_after) = self.disclosed.split_at_mut((devices * width).min(self.disclosed.len()));
         let (versions, versions_after) = self.versions.split_at_mut(devices.min(self.versions.len()));
         let mine = DeviceSlab { first: self.first, private, disclosed, versions };
-        let others = DeviceSlab {
-            first: end,
-            private: private_after,
-            disclosed: disclosed_after,
-            versions: versions_after,
-        };
+        let others =
+            DeviceSlab { first: end, private: private_after, disclosed: disclosed_after, versions: versions_after };
         (mine, others)
     }
 
@@ -173,8 +168,7 @@ impl Worker {
             self.send_quantized(round, device, disclosed, &randomness, into);
             return Ok(());
         }
-        self.deliver(round, device, disclosed, into)
-            .map_err(|error| FederationError::receiving(device, &error))
+        self.deliver(round, device, disclosed, into).map_err(|error| FederationError::receiving(device, &error))
     }
 
     /// Adds a quantized update. A seal would open to the same: sums of integers do not depend on how they come about.

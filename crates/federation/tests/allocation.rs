@@ -1,7 +1,7 @@
 //! The hot path does not allocate per triple or device.
 //!
-//! One test only: the counter is that of the whole process, the test harness's own thread included. The harness allocates
-//! once, a round in every epoch: the epoch with the fewest allocations shows what rounds allocate.
+//! One test only: the counter is that of the whole process, the test harness's own thread included. The harness
+//! allocates once, a round in every epoch: the epoch with the fewest allocations shows what rounds allocate.
 #![allow(unsafe_code)]
 
 mod common;
@@ -35,13 +35,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Allocations of 50 rounds, after 50 in which buffers have grown: the fewest of five times.
-fn allocations(
-    users: usize,
-    cohort: Cohort,
-    triples: usize,
-    profile: DeviceProfile,
-    rules: RoundRules,
-) -> usize {
+fn allocations(users: usize, cohort: Cohort, triples: usize, profile: DeviceProfile, rules: RoundRules) -> usize {
     let mut federation = World {
         histories: people(users, 60),
         schedule: fixed(Schedule { cohort, triples, rounds: 50 }),
@@ -66,9 +60,8 @@ fn allocations(
 
 #[test]
 fn rounds_do_not_allocate_per_triple_or_device() {
-    let allocations_of = |users, cohort, triples| {
-        allocations(users, cohort, triples, DeviceProfile::default(), RoundRules::default())
-    };
+    let allocations_of =
+        |users, cohort, triples| allocations(users, cohort, triples, DeviceProfile::default(), RoundRules::default());
     assert_eq!(allocations_of(100, Cohort::One, 1), 0);
     assert_eq!(allocations_of(100, Cohort::One, 40), 0);
     assert_eq!(allocations_of(100, Cohort::Count(30), 200), 0);
@@ -79,11 +72,9 @@ fn rounds_do_not_allocate_per_triple_or_device() {
         ..DeviceProfile::default()
     };
     let rules = RoundRules { over_selection: 1.5, deadline: Some(90.0) };
-    assert!(
-        allocations(200, Cohort::Count(16), 20, profile, rules) < 5,
-        "lists of lost devices grow a few times"
-    );
-    // On several threads a round allocates a list of parts and what the thread pool needs, however many devices there are.
+    assert!(allocations(200, Cohort::Count(16), 20, profile, rules) < 5, "lists of lost devices grow a few times");
+    // On several threads a round allocates a list of parts and what the thread pool needs, however many devices there
+    // are.
     let parallel = allocations_of(3000, Cohort::All, 40);
     let allowed = 50 * (50 + 2 * rayon::current_num_threads());
     assert!(parallel < allowed, "{parallel} of {allowed}");

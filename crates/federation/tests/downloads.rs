@@ -25,7 +25,8 @@ fn all_downloads() -> impl Iterator<Item = Downloads> {
     })
 }
 
-/// By bytes every message is encoded, decoded and applied to what devices hold, and its length compared with the one counted.
+/// By bytes every message is encoded, decoded and applied to what devices hold, and its length compared with the one
+/// counted.
 #[test]
 fn delivery_by_bytes_gives_the_same_bits() {
     for cohort in [Cohort::All, Cohort::Fraction(0.2)] {

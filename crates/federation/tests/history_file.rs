@@ -23,14 +23,7 @@ fn training_from_a_file_gives_the_bits_of_training_in_memory() {
     assert_eq!(write(&path, &histories), histories.interactions() as u64);
     let cases = [
         ("fpl", vec![("epochs", Value::Integer(3))]),
-        (
-            "fpl",
-            vec![
-                ("epochs", Value::Integer(2)),
-                ("cohort", Value::Integer(40)),
-                ("selection", word("history")),
-            ],
-        ),
+        ("fpl", vec![("epochs", Value::Integer(2)), ("cohort", Value::Integer(40)), ("selection", word("history"))]),
         ("fpl", vec![("epochs", Value::Integer(1)), ("configuration", word("sfpl+"))]),
         ("fcf", vec![("epochs", Value::Integer(2))]),
     ];

@@ -38,11 +38,7 @@ fn deployed_equals_simulated_for_every_way_to_aggregate() {
     let krum = [("guard", word("multi-krum"))];
     let samples = [("weighting", word("samples"))];
     let [prioritised, owa] = ["prioritised", "owa"].map(|weighting| {
-        [
-            ("weighting", word(weighting)),
-            ("criteria", word("size,closeness")),
-            ("criteria_weights", word("0.7,0.3")),
-        ]
+        [("weighting", word(weighting)), ("criteria", word("size,closeness")), ("criteria_weights", word("0.7,0.3"))]
     });
     let mut policy = Policy::new(1.0).unwrap();
     (policy.samples, policy.criteria) = (true, Reportable::All);
@@ -85,13 +81,9 @@ fn an_ordered_aggregator_adds_each_device_of_the_cohort_once_and_in_order() {
 
 #[test]
 fn a_server_rejects_settings_of_devices_and_missing_ones() {
-    let build =
-        |name, given: &[Given]| builder(10, 8, SEED).build(name, given.iter().cloned()).err().unwrap();
+    let build = |name, given: &[Given]| builder(10, 8, SEED).build(name, given.iter().cloned()).err().unwrap();
     let error = build("fpl", &[]);
-    assert!(
-        matches!(error, BuildError::Start(FederationError::NotHostable { key: "triples", .. })),
-        "{error}"
-    );
+    assert!(matches!(error, BuildError::Start(FederationError::NotHostable { key: "triples", .. })), "{error}");
     for key in ["pi", "selection", "dropout", "availability"] {
         let error = build("fcf", &[(key, Value::Real(0.5))]).to_string();
         assert!(error.starts_with(&format!("setting {key} is about simulated devices")), "{error}");

@@ -78,9 +78,8 @@ fn a_round_of_all_devices_equals_a_centralised_step_on_all_triples() {
 fn with_pi_0_nothing_leaves_and_private_models_are_trained() {
     let catalog = catalog(ITEMS);
     let people = people(&catalog);
-    let settings = |pi: f64, epochs| {
-        [("pi", Value::Real(pi)), ("epochs", Value::Integer(epochs)), ("factors", Value::Integer(3))]
-    };
+    let settings =
+        |pi: f64, epochs| [("pi", Value::Real(pi)), ("epochs", Value::Integer(epochs)), ("factors", Value::Integer(3))];
     let silent = trained("kgflex", &settings(0.0, 3), &people, &catalog);
     assert!(floats(&*silent, "bias").iter().all(|&bias| bias == 0.0));
     let one = trained("kgflex", &settings(0.0, 1), &people, &catalog);

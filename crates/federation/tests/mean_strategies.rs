@@ -62,10 +62,7 @@ fn names_criteria_that_devices_cannot_report() {
         trained("fed-gmf", &with(&GMF, &settings), catalog)
     };
     let error = |criteria: &str| by(criteria, None).unwrap_err().to_string();
-    assert_eq!(
-        error("size,diversity"),
-        "criterion \"diversity\" cannot be reported: the items have no categories"
-    );
+    assert_eq!(error("size,diversity"), "criterion \"diversity\" cannot be reported: the items have no categories");
     assert_eq!(error("recency"), "criterion \"recency\" cannot be reported: the interactions have no times");
     assert!(error("speed").starts_with("criterion \"speed\" cannot be reported: devices report size"));
     assert!(error("").contains("criteria = \"\": expected names with commas between them"));

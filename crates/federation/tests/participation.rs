@@ -38,9 +38,8 @@ fn unreliable_devices_give_the_same_bits_on_any_number_of_threads() {
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            let mut federation = World { profile: unreliable(), ..world(Cohort::Fraction(0.6)) }
-                .federation(3)
-                .with_rules(RULES);
+            let mut federation =
+                World { profile: unreliable(), ..world(Cohort::Fraction(0.6)) }.federation(3).with_rules(RULES);
             let reports: Vec<EpochReport> = (0..4).map(|_| federation.epoch().unwrap()).collect();
             (bits(&federation), reports, federation.clock())
         })
@@ -148,8 +147,7 @@ fn the_server_waits_until_a_device_is_available() {
 fn cohorts_are_drawn_by_weight() {
     let histories = people(140, 50);
     let devices = Population::of(&histories).devices;
-    let weights: Vec<f64> =
-        devices.iter().map(|&device| histories.of(device as usize).len() as f64).collect();
+    let weights: Vec<f64> = devices.iter().map(|&device| histories.of(device as usize).len() as f64).collect();
     let mut uniform = world(Cohort::Count(12)).federation(7);
     let mut weighted = world(Cohort::Count(12)).federation(7).with_weights(&weights).unwrap();
     let rows = |federation: &mut Federation| (0..20).map(|_| federation.round().unwrap().0.rows).sum::<u64>();

@@ -47,10 +47,7 @@ fn rollback_restores_the_model_and_not_the_privacy_budget() {
     assert_eq!(coordinator.privacy_spent().unwrap(), spent);
     assert_eq!(coordinator.round(), next, "round numbers continue, so that noise and cohorts are new");
     round(&mut coordinator);
-    assert_eq!(
-        (coordinator.shared().version, coordinator.privacy_spent().unwrap().rounds),
-        (ModelVersion(5), 4)
-    );
+    assert_eq!((coordinator.shared().version, coordinator.privacy_spent().unwrap().rounds), (ModelVersion(5), 4));
 }
 
 #[test]

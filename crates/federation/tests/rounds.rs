@@ -34,11 +34,7 @@ fn gives_the_same_bits_on_one_and_on_three_threads() {
         let on = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                after(
-                    World { schedule: schedule(), spread: PiSpread::Uniform, ..World::default() }
-                        .federation(5),
-                    3,
-                )
+                after(World { schedule: schedule(), spread: PiSpread::Uniform, ..World::default() }.federation(5), 3)
             })
         };
         assert!(on(1) == on(3));
@@ -101,17 +97,12 @@ fn hidden_items_and_paused_devices_send_nothing() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mut policy = Policy::new(1.0).unwrap();
     policy.hide(5);
-    World { policy, strategy: Box::new(RecordingSum(seen.clone())), ..World::default() }
-        .federation(1)
-        .epoch()
-        .unwrap();
+    World { policy, strategy: Box::new(RecordingSum(seen.clone())), ..World::default() }.federation(1).epoch().unwrap();
     assert!(seen.lock().unwrap().iter().all(|(row, _)| *row != 5));
     let mut paused = Policy::new(1.0).unwrap();
     paused.pause().unwrap();
-    let (before, (after, report)) = (
-        bits(&World::default().federation(1)),
-        after(World { policy: paused, ..World::default() }.federation(1), 2),
-    );
+    let (before, (after, report)) =
+        (bits(&World::default().federation(1)), after(World { policy: paused, ..World::default() }.federation(1), 2));
     assert_eq!((report.participation.asked, report.participation.sent), (129, 0));
     assert!(before == after);
 }
@@ -207,11 +198,7 @@ fn the_sum_diverges_in_large_cohorts_and_damped_strategies_do_not() {
 
 #[test]
 fn sum_and_damped_sum_are_equal_for_one_device() {
-    let one = |strategy| World {
-        schedule: configured(Configuration::SequentialPlus),
-        strategy,
-        ..World::default()
-    };
+    let one = |strategy| World { schedule: configured(Configuration::SequentialPlus), strategy, ..World::default() };
     let sum = after(one(Box::new(Sum { learning_rate: 0.03 })).federation(6), 2);
     assert!(sum == after(one(Box::new(DampedSum { learning_rate: 0.03, devices: 5.0 })).federation(6), 2));
 }

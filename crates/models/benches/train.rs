@@ -15,8 +15,7 @@ fn problem() -> Histories {
     let lists: Vec<Vec<u32>> = (0..USERS)
         .map(|_| {
             let length = 10 + rng.index(100);
-            let mut items: Vec<u32> =
-                (0..length).map(|_| (rng.unit() * rng.unit() * ITEMS as f64) as u32).collect();
+            let mut items: Vec<u32> = (0..length).map(|_| (rng.unit() * rng.unit() * ITEMS as f64) as u32).collect();
             items.sort_unstable();
             items.dedup();
             items
@@ -26,8 +25,7 @@ fn problem() -> Histories {
 }
 
 fn build(name: &str, given: &[(&str, Value)]) -> Box<dyn Recommender> {
-    let model =
-        central::MODELS.iter().find(|model| model.name == name).expect("a model of the registry").model();
+    let model = central::MODELS.iter().find(|model| model.name == name).expect("a model of the registry").model();
     let settings = model.settings(given.iter().cloned()).expect("settings of the model");
     model.build(&settings)
 }

@@ -1,7 +1,7 @@
 //! Figures that a device can report of itself when a round asks for them and its owner agrees.
 //!
-//! A server may let updates count by them. What they say of a person is little, but not nothing: each is named here with what
-//! it is for, and an owner can keep any of them back.
+//! A server may let updates count by them. What they say of a person is little, but not nothing: each is named here
+//! with what it is for, and an owner can keep any of them back.
 
 use sottovoce_protocol::{Rows, Update};
 

@@ -1,10 +1,10 @@
 //! Recommenders, centralised and federated.
 //!
-//! [`central`] holds the baselines that see all data, [`federated`] the models whose histories stay on devices, one folder
-//! each. Every model says once what it is, which paper defines it and which settings it has; settings are typed structs made
-//! by [`config!`]. A centralised model implements [`Recommender`], a federated one
-//! [`FederatedModel`](federated::FederatedModel); `sottovoce-federation` lists both and makes recommenders of federated models
-//! by simulating their devices.
+//! [`central`] holds the baselines that see all data, [`federated`] the models whose histories stay on devices, one
+//! folder each. Every model says once what it is, which paper defines it and which settings it has; settings are typed
+//! structs made by [`config!`]. A centralised model implements [`Recommender`], a federated one
+//! [`FederatedModel`](federated::FederatedModel); `sottovoce-federation` lists both and makes recommenders of federated
+//! models by simulating their devices.
 //!
 //! ```
 //! use sottovoce_core::Histories;
@@ -33,6 +33,6 @@ pub mod stored;
 
 pub use federated::{ClientModel, DpSgd, Negatives, ServerModel, TrainInput, TrainStats};
 pub use recommender::{
-    Because, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary,
-    Tensor, TensorData, Traffic, Turnout, Watch,
+    Because, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary, Tensor,
+    TensorData, Traffic, Turnout, Watch,
 };

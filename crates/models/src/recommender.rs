@@ -94,8 +94,8 @@ pub trait Recommender: Send + Sync {
         Vec::new()
     }
 
-    /// Takes up what is known of the items, before [`restore`](Self::restore); training is told by its [`Fit`]. Models that
-    /// go by nothing but histories do not care.
+    /// Takes up what is known of the items, before [`restore`](Self::restore); training is told by its [`Fit`]. Models
+    /// that go by nothing but histories do not care.
     ///
     /// # Errors
     /// If the model goes by something that the catalog does not have.
@@ -166,12 +166,7 @@ impl<'a> Fit<'a> {
     }
 
     /// Counts an epoch that is over, of so many triples, and asks whether to go on.
-    pub(crate) fn after_epoch(
-        &mut self,
-        summary: &mut Summary,
-        triples: u64,
-        progress: &Progress<'_>,
-    ) -> Flow {
+    pub(crate) fn after_epoch(&mut self, summary: &mut Summary, triples: u64, progress: &Progress<'_>) -> Flow {
         summary.epochs = progress.epoch;
         summary.triples += triples;
         self.watch.after_epoch(progress)
@@ -255,7 +250,8 @@ pub trait Watch {
     /// Called after each epoch.
     fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow;
 
-    /// Called before [`after_epoch`](Self::after_epoch) by models that are trained in rounds: what they have done so far.
+    /// Called before [`after_epoch`](Self::after_epoch) by models that are trained in rounds: what they have done so
+    /// far.
     fn after_rounds(&mut self, so_far: &Summary) {
         let _ = so_far;
     }

@@ -63,10 +63,7 @@ impl Model {
     ///
     /// # Errors
     /// If a key or a value is wrong.
-    pub fn settings<'a>(
-        &self,
-        given: impl IntoIterator<Item = (&'a str, Value)>,
-    ) -> Result<Settings, ModelError> {
+    pub fn settings<'a>(&self, given: impl IntoIterator<Item = (&'a str, Value)>) -> Result<Settings, ModelError> {
         Settings::check(self.name, &self.schema, given)
     }
 

@@ -5,8 +5,8 @@ use crate::{NeuralError, Real};
 
 /// Memory for what one step computes: outputs, what backward needs of forward, and scratch.
 ///
-/// Made once, as large as the sum of its layers' `space`; a step takes pieces from the front through a [`Space`], and the
-/// next step starts from the front again. Nothing is given back in between, which is why it costs nothing.
+/// Made once, as large as the sum of its layers' `space`; a step takes pieces from the front through a [`Space`], and
+/// the next step starts from the front again. Nothing is given back in between, which is why it costs nothing.
 #[derive(Clone, Debug)]
 pub struct Arena<R> {
     reals: Vec<R>,

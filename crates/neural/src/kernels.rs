@@ -1,8 +1,8 @@
 //! The vector loops that everything else is made of.
 //!
-//! Sums run in eight lanes in a fixed order and no multiplication is fused with an addition, so that the bits do not depend on
-//! the width of a machine's vectors. All is inlined into work that [`sottovoce_core::simd_dispatch`] compiles for several
-//! instruction sets.
+//! Sums run in eight lanes in a fixed order and no multiplication is fused with an addition, so that the bits do not
+//! depend on the width of a machine's vectors. All is inlined into work that [`sottovoce_core::simd_dispatch`] compiles
+//! for several instruction sets.
 
 use crate::Real;
 
@@ -81,7 +81,8 @@ pub(crate) fn dots<R: Real, const K: usize>(a: &[R], rows: [&[R]; K]) -> [R; K] 
     sums_of(&lanes)
 }
 
-/// `y += a_0 x_0 + a_1 x_1 + ...`, added one after the other: the bits of K single additions, for fewer loads and stores.
+/// `y += a_0 x_0 + a_1 x_1 + ...`, added one after the other: the bits of K single additions, for fewer loads and
+/// stores.
 #[inline(always)]
 pub(crate) fn add_scaled<R: Real, const K: usize>(y: &mut [R], a: [R; K], x: [&[R]; K]) {
     let x = x.map(|x| x[..y.len()].as_chunks::<LANES>());
@@ -142,8 +143,8 @@ pub(crate) fn largest<R: Real>(values: &[R]) -> R {
     rest.iter().chain(&lanes).copied().fold(lanes[0], larger)
 }
 
-/// Logarithm of a product of many factors between 1 and 2, taken once for hundreds of them: a logarithm costs as much as
-/// twenty of the exponentials that the factors are made of.
+/// Logarithm of a product of many factors between 1 and 2, taken once for hundreds of them: a logarithm costs as much
+/// as twenty of the exponentials that the factors are made of.
 pub(crate) struct LogProduct {
     lanes: [f64; LANES],
     factors: usize,

@@ -1,9 +1,10 @@
 //! Neural layers, losses and optimisers on plain slices, for small networks trained on devices.
 //!
 //! The networks of a federated recommender have 5,000 to 100,000 parameters. Each is trained on the few samples of one
-//! device, often one at a time, in a browser or in a simulator of many thousand devices. A tensor library spends most of
-//! such a step on graphs, reference counts, allocations and dispatch. Here a layer is a struct of a few numbers, and a
-//! step is a handful of loops over memory that stays in the cache. docs/decisions/0013-own-layers.md has the measurements.
+//! device, often one at a time, in a browser or in a simulator of many thousand devices. A tensor library spends most
+//! of such a step on graphs, reference counts, allocations and dispatch. Here a layer is a struct of a few numbers, and
+//! a step is a handful of loops over memory that stays in the cache. docs/decisions/0013-own-layers.md has the
+//! measurements.
 //!
 //! ```
 //! use sottovoce_core::Rng;
@@ -29,25 +30,26 @@
 //! ```
 //!
 //! # How a model is built
-//! - All parameters of a model are in **one flat buffer**. A [`Layout`] states where each tensor is; layers add their tensors to
-//!   it. So an update is that buffer, and a strategy, a codec or a mask need not know the model.
-//! - The results of a step are in an [`Arena`] that is reused by every step. [`Space`] hands out slices of it; a step makes **no
-//!   allocation** (a test counts).
-//! - Gradients are always **added**, to the gradient buffer (with the layout of the parameters) and to the gradients of inputs.
-//!   Branches that join need no code of their own, and an optimiser's step leaves the gradients zero.
+//! - All parameters of a model are in **one flat buffer**. A [`Layout`] states where each tensor is; layers add their
+//!   tensors to it. So an update is that buffer, and a strategy, a codec or a mask need not know the model.
+//! - The results of a step are in an [`Arena`] that is reused by every step. [`Space`] hands out slices of it; a step
+//!   makes **no allocation** (a test counts).
+//! - Gradients are always **added**, to the gradient buffer (with the layout of the parameters) and to the gradients of
+//!   inputs. Branches that join need no code of their own, and an optimiser's step leaves the gradients zero.
 //! - Activations work in place: their derivatives follow from their output alone.
 //! - Losses take a factor (1 / batch for a mean, a weight such as MultiVAE's beta) and return factor * sum.
 //!
 //! # Determinism
-//! [`Arithmetic::Portable`], the default, computes in plain loops of fixed order: the same seed gives the same bits on every
-//! machine and in the browser, as everything on a device must. [`Arithmetic::Machine`] passes large products to `gemm`, which
-//! chooses instructions by the processor: the same bits on one machine for any number of threads, but not on another. It is
-//! for central training. Nothing here starts a thread: the caller parallelises over devices, or over fixed parts of a batch.
+//! [`Arithmetic::Portable`], the default, computes in plain loops of fixed order: the same seed gives the same bits on
+//! every machine and in the browser, as everything on a device must. [`Arithmetic::Machine`] passes large products to
+//! `gemm`, which chooses instructions by the processor: the same bits on one machine for any number of threads, but not
+//! on another. It is for central training. Nothing here starts a thread: the caller parallelises over devices, or over
+//! fixed parts of a batch.
 //!
 //! # Errors
-//! Shapes are checked on entry. A slice of another length, an empty batch, an index outside a table or an arena that is too
-//! small is a [`NeuralError`] that names it; nothing panics. Values are not checked: a parameter that is not finite makes a
-//! loss that is not finite, which training detects.
+//! Shapes are checked on entry. A slice of another length, an empty batch, an index outside a table or an arena that is
+//! too small is a [`NeuralError`] that names it; nothing panics. Values are not checked: a parameter that is not finite
+//! makes a loss that is not finite, which training detects.
 
 mod arena;
 mod clip;

@@ -1,17 +1,17 @@
 //! Products of matrices: the three that forward and backward of every layer consist of.
 //!
-//! With rows that follow each other in memory, `into += a b`, `into += a b'` and `into += a' b` (a prime for transposed) all
-//! run along rows. The plain versions skip zeros of `a`: with one sample a step, inputs of a few interests among hundreds
-//! and ReLU's zeros make half of the work or more disappear. Large products gain more from blocks in registers
-//! and cache than from skipping, and go to `gemm` where [`Arithmetic::Machine`] allows it.
+//! With rows that follow each other in memory, `into += a b`, `into += a b'` and `into += a' b` (a prime for
+//! transposed) all run along rows. The plain versions skip zeros of `a`: with one sample a step, inputs of a few
+//! interests among hundreds and ReLU's zeros make half of the work or more disappear. Large products gain more from
+//! blocks in registers and cache than from skipping, and go to `gemm` where [`Arithmetic::Machine`] allows it.
 
 use crate::error::{Result, expect_len, rows_of};
 use crate::kernels::{add_scaled, dots, kernel};
 use crate::{Arithmetic, NeuralError, Real};
 
 /// Below this many multiplications, or this many rows on the short side, plain loops are used instead of `gemm`. From a
-/// sweep over dense products (docs/performance.md): from here on `gemm` takes half the time or less of loops that find no
-/// zero to skip, so that it loses nothing where half of the values are zero.
+/// sweep over dense products (docs/performance.md): from here on `gemm` takes half the time or less of loops that find
+/// no zero to skip, so that it loses nothing where half of the values are zero.
 const LARGE: usize = 1 << 13;
 const MANY_ROWS: usize = 4;
 /// The same for `a b'`: `gemm` must first transpose b, which pays off only for more rows of a.
@@ -268,10 +268,10 @@ fn by_gemm<R: Real>(into: &mut MatrixMut<'_, R>, depth: usize, a: Factor<'_, R>,
     let (rows, columns) = (into.rows, into.columns);
     debug_assert!((rows - 1) * a.1 + (depth - 1) * a.2 < a.0.len());
     debug_assert!((depth - 1) * b.1 + (columns - 1) * b.2 < b.0.len());
-    // SAFETY: every matrix keeps the invariant of `check`: its last row ends within its values. The callers have compared
-    // the shapes, so that `rows x depth`, `depth x columns` and `rows x columns` are exactly the three matrices, and all
-    // places that `gemm` reads or writes by these strides are within their slices. `into` is borrowed mutably,
-    // so it overlaps neither factor. Strides are at most the length of a slice and fit an isize.
+    // SAFETY: every matrix keeps the invariant of `check`: its last row ends within its values. The callers have
+    // compared the shapes, so that `rows x depth`, `depth x columns` and `rows x columns` are exactly the three
+    // matrices, and all places that `gemm` reads or writes by these strides are within their slices. `into` is borrowed
+    // mutably, so it overlaps neither factor. Strides are at most the length of a slice and fit an isize.
     #[allow(unsafe_code)]
     unsafe {
         gemm::gemm(

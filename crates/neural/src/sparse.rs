@@ -73,7 +73,8 @@ impl<'a, R: Real> SparseRows<'a, R> {
     }
 }
 
-/// The gradient of a table of which a step touches few rows. Clearing and stepping cost what was touched, not what there is.
+/// The gradient of a table of which a step touches few rows. Clearing and stepping cost what was touched, not what
+/// there is.
 #[derive(Clone, Debug)]
 pub struct RowGradients<R> {
     width: usize,

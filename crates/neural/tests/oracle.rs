@@ -1,7 +1,7 @@
 //! Every layer and loss against cases worked out by PyTorch in double precision: outputs, loss and all gradients.
 //!
-//! A case's loss is the sum of its outputs times given weights, so that the weights are the outputs' gradients. f64 has to agree
-//! within 1e-9 and f32 within 1e-5, each beside the size of the value. Our dense weights have a row an input;
+//! A case's loss is the sum of its outputs times given weights, so that the weights are the outputs' gradients. f64 has
+//! to agree within 1e-9 and f32 within 1e-5, each beside the size of the value. Our dense weights have a row an input;
 //! PyTorch's, a row an output.
 
 use serde_json::Value;

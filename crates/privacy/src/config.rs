@@ -263,8 +263,8 @@ impl PrivacyConfig {
         Some(secagg::Config { dropout, colluding, ..if identities { plain.signed() } else { plain } })
     }
 
-    /// That a cohort of this size can be sealed: secure aggregation needs at least three devices, and parameters for the shares of
-    /// them that may drop out or collude.
+    /// That a cohort of this size can be sealed: secure aggregation needs at least three devices, and parameters for
+    /// the shares of them that may drop out or collude.
     ///
     /// # Errors
     /// Says why not.

@@ -1,16 +1,17 @@
-//! Encryption as a seal: devices share a key that the server does not have, encrypt their quantised updates with it, and decrypt
-//! the sum.
+//! Encryption as a seal: devices share a key that the server does not have, encrypt their quantised updates with it,
+//! and decrypt the sum.
 //!
-//! The key of each round is derived from 32 bytes that owners or operators give to devices past the server. Whoever has them can
-//! decrypt what the server holds: one device that colludes with the server reveals single updates, which secure aggregation
-//! prevents.
+//! The key of each round is derived from 32 bytes that owners or operators give to devices past the server. Whoever has
+//! them can decrypt what the server holds: one device that colludes with the server reveals single updates, which
+//! secure aggregation prevents.
 
 use crate::he::{Ciphertext, HeError, Ring, bfv, ckks};
 use crate::quantize::RowLayout;
 use crate::{Quantization, Scheme, SecureRng};
 use sottovoce_protocol::RoundId;
 
-/// By how much a decrypted sum may differ from an integer, in steps of the grid: less than a half, so that rounding is exact.
+/// By how much a decrypted sum may differ from an integer, in steps of the grid: less than a half, so that rounding is
+/// exact.
 const TOLERANCE: f64 = 0.45;
 /// Bytes around the polynomials.
 const OVERHEAD: u64 = 64;

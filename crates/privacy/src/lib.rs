@@ -6,9 +6,9 @@
 //! - [`tokens`]: one-time tokens (RFC 9497) for uploads that do not identify their sender;
 //! - [`quantize`]: updates as integers, which the others work on.
 //!
-//! A [`PrivacyConfig`] says which layers a round has; round terms carry it. A [`PrivacyMechanism`] applies it to the updates of a
-//! layout, on devices and on the server. No I/O, no clock and no entropy of its own: the caller brings 32 secret bytes for a
-//! [`SecureRng`].
+//! A [`PrivacyConfig`] says which layers a round has; round terms carry it. A [`PrivacyMechanism`] applies it to the
+//! updates of a layout, on devices and on the server. No I/O, no clock and no entropy of its own: the caller brings 32
+//! secret bytes for a [`SecureRng`].
 //!
 //! ```
 //! use sottovoce_privacy::quantize::RowLayout;

@@ -116,8 +116,8 @@ impl PrivacyMechanism {
         self.encryption.as_ref().map_or(words, SumEncryption::bytes)
     }
 
-    /// Bytes that a device in a cohort of this size sends in a round, in all messages of the seal. The two devices that decrypt an
-    /// encrypted sum send its integers on top.
+    /// Bytes that a device in a cohort of this size sends in a round, in all messages of the seal. The two devices that
+    /// decrypt an encrypted sum send its integers on top.
     pub fn upload_bytes(&self, cohort: u32) -> u64 {
         let beside = match self.config.seal {
             Some(Seal::SecureAggregation { dropout, colluding, identities }) => {
@@ -146,8 +146,8 @@ impl PrivacyMechanism {
         if indicator { noise.indicator.as_ref() } else { noise.values.as_ref() }
     }
 
-    /// Dequantises a sum of so many devices' updates with the server's noise; calls `each` with table, row, how many updates had it,
-    /// and its sum. Returns the noised sum of clip indicators where the clip is adaptive.
+    /// Dequantises a sum of so many devices' updates with the server's noise; calls `each` with table, row, how many
+    /// updates had it, and its sum. Returns the noised sum of clip indicators where the clip is adaptive.
     ///
     /// # Errors
     /// If there are more rows than the buckets hold.

@@ -4,8 +4,8 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Infallible, Rng, SeedableRng, TryCryptoRng, TryRng};
 use sha2::{Digest, Sha256};
 
-/// A cryptographically secure generator: ChaCha20 from 32 secret bytes. The same seed gives the same numbers, for tests and the
-/// simulator; a deployed device or server seeds it from the operating system.
+/// A cryptographically secure generator: ChaCha20 from 32 secret bytes. The same seed gives the same numbers, for tests
+/// and the simulator; a deployed device or server seeds it from the operating system.
 ///
 /// ```
 /// use sottovoce_privacy::SecureRng;
@@ -25,8 +25,8 @@ impl SecureRng {
         Self { seed, source: ChaCha20Rng::from_seed(seed) }
     }
 
-    /// Derived from an ordinary random stream, for the simulator and for devices that are compared with it. The seed of that stream
-    /// determines all that this draws.
+    /// Derived from an ordinary random stream, for the simulator and for devices that are compared with it. The seed of
+    /// that stream determines all that this draws.
     pub fn simulated(rng: &sottovoce_core::Rng, label: &str, index: u64) -> Self {
         let mut stream = rng.stream(label, index);
         let mut seed = [0; 32];

@@ -32,9 +32,9 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// From an older version, given by its number and checksum, to `held`: the new values of the rows for which `changed`
-    /// (called with table and row) is true. Both sides hold the same bits if those rows were rounded by the same encoding,
-    /// each row by itself.
+    /// From an older version, given by its number and checksum, to `held`: the new values of the rows for which
+    /// `changed` (called with table and row) is true. Both sides hold the same bits if those rows were rounded by the
+    /// same encoding, each row by itself.
     ///
     /// # Errors
     /// If a value cannot be encoded.

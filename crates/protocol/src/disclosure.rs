@@ -11,11 +11,12 @@ use std::marker::PhantomData;
 impl Trained {
     /// Applies the owner's policy and writes the ledger; the only way to a [`Disclosed`].
     ///
-    /// Rows of origin [`RowOrigin::Other`] leave. A row of origin [`RowOrigin::Consumed`] leaves with probability pi, drawn once
-    /// per item for all tables keyed by items: once for all rounds or in each round, as [`Policy::disclosure`] says. Rows of
-    /// hidden items and rows of origin [`RowOrigin::Hidden`] never leave. A withheld row that has a decoy
-    /// ([`Trained::push_decoys`]) leaves with the decoy's values. Dense tables leave whole. The sample count and each criterion
-    /// leave only if the terms ask for them and the policy allows it. `when` is the caller's clock, in seconds, for the ledger.
+    /// Rows of origin [`RowOrigin::Other`] leave. A row of origin [`RowOrigin::Consumed`] leaves with probability pi,
+    /// drawn once per item for all tables keyed by items: once for all rounds or in each round, as
+    /// [`Policy::disclosure`] says. Rows of hidden items and rows of origin [`RowOrigin::Hidden`] never leave. A
+    /// withheld row that has a decoy ([`Trained::push_decoys`]) leaves with the decoy's values. Dense tables leave
+    /// whole. The sample count and each criterion leave only if the terms ask for them and the policy allows it. `when`
+    /// is the caller's clock, in seconds, for the ledger.
     ///
     /// # Errors
     /// If the policy refuses the round, or a value cannot be encoded as the terms ask. Nothing has left then, and the
@@ -31,7 +32,8 @@ impl Trained {
         self.disclose_wrapped(policy, terms, (when, None), ledger, seeds)
     }
 
-    /// The same for an update that is sent in another form (quantised or sealed), of so many bytes: the ledger records these.
+    /// The same for an update that is sent in another form (quantised or sealed), of so many bytes: the ledger records
+    /// these.
     ///
     /// # Errors
     /// As [`disclose`](Self::disclose).
@@ -144,8 +146,8 @@ impl DisclosureSeeds {
     }
 }
 
-/// One uniform number for each key: SplitMix64 from a seed, evaluated at the key, so that a draw depends neither on the order of
-/// rows nor on which other rows there are. A larger pi discloses a superset of what a smaller one does.
+/// One uniform number for each key: SplitMix64 from a seed, evaluated at the key, so that a draw depends neither on the
+/// order of rows nor on which other rows there are. A larger pi discloses a superset of what a smaller one does.
 #[inline]
 fn uniform(seed: u64, key: u64) -> f64 {
     let mut z = seed.wrapping_add(key.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));

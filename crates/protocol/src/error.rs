@@ -13,8 +13,8 @@ pub enum DecodeError {
     /// The first four bytes are not `SOTV`. Fields: what was found.
     #[error("not a Sottovoce message: it begins with {0:02x?} instead of \"SOTV\"")]
     Magic([u8; 4]),
-    /// A version of this kind of message that this build does not speak. Fields: version of the message; version of this
-    /// build.
+    /// A version of this kind of message that this build does not speak. Fields: version of the message; version of
+    /// this build.
     #[error("wire format version {0}, this build speaks {1}")]
     Version(u8, u8),
     /// Another kind of message. Fields: kind of the message; kind the caller asked for.
@@ -30,8 +30,8 @@ pub enum DecodeError {
     /// begins; the number found; the largest allowed.
     #[error("{0} at byte {1}: {2}, at most {3} expected")]
     Limit(&'static str, usize, u64, u64),
-    /// A variable-length number is longer than its value needs, or does not fit 64 bits. Fields: field being read; where
-    /// it begins.
+    /// A variable-length number is longer than its value needs, or does not fit 64 bits. Fields: field being read;
+    /// where it begins.
     #[error("{0} at byte {1}: not a variable-length number in its shortest form")]
     Number(&'static str, usize),
     /// A text is not UTF-8. Fields: field being read; where it begins.
@@ -43,7 +43,8 @@ pub enum DecodeError {
     /// A code with no meaning in this version. Fields: field being read; where it is; what was found.
     #[error("{0} at byte {1}: unknown code {2}")]
     Code(&'static str, usize, u8),
-    /// A value that is not finite, or an 8-bit value of -128. Fields: field being read; where the block or number begins.
+    /// A value that is not finite, or an 8-bit value of -128. Fields: field being read; where the block or number
+    /// begins.
     #[error("{0} at byte {1}: not a finite number within the encoding's range")]
     Value(&'static str, usize),
     /// The message was made for tables of other shapes. Fields: in the message; of the model at hand.

@@ -1,5 +1,5 @@
-//! What devices and server say to each other: shared models, updates, the owner's disclosure policy, round terms, and the bytes
-//! that carry them.
+//! What devices and server say to each other: shared models, updates, the owner's disclosure policy, round terms, and
+//! the bytes that carry them.
 //!
 //! An update passes through four types, and the compiler keeps the order:
 //!
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`Trained`] is fresh from training and knows which rows concern consumed items; it cannot be encoded. Only
-//! [`Trained::disclose`] turns it into a [`Disclosed`]: it applies the owner's [`Policy`] and writes the [`Ledger`]. The
-//! codec takes nothing else, so nothing leaves a device by accident. [`Received`] is what came from outside.
+//! [`Trained::disclose`] turns it into a [`Disclosed`]: it applies the owner's [`Policy`] and writes the [`Ledger`].
+//! The codec takes nothing else, so nothing leaves a device by accident. [`Received`] is what came from outside.
 //!
 //! ```
 //! use sottovoce_core::Rng;
@@ -38,9 +38,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! All of these types own reusable buffers: a loop over devices that recycles them allocates nothing once they have grown.
-//! The crate does no I/O, reads no clock, starts no thread and draws no randomness of its own (the caller passes an
-//! [`Rng`](sottovoce_core::Rng) and the time as a number). It builds for wasm32. `docs/wire-format.md` describes the bytes.
+//! All of these types own reusable buffers: a loop over devices that recycles them allocates nothing once they have
+//! grown. The crate does no I/O, reads no clock, starts no thread and draws no randomness of its own (the caller passes
+//! an [`Rng`](sottovoce_core::Rng) and the time as a number). It builds for wasm32. `docs/wire-format.md` describes the
+//! bytes.
 //!
 //! A `Disclosed` has no other constructor:
 //!

@@ -71,7 +71,8 @@ pub struct Policy {
     pub criteria: Reportable,
     /// Smaller cohorts are refused.
     pub least_cohort: u32,
-    /// Requirements on a round's privacy layers, in the syntax of [`LayerRequirement`]; a round that misses one is refused.
+    /// Requirements on a round's privacy layers, in the syntax of [`LayerRequirement`]; a round that misses one is
+    /// refused.
     pub required_layers: BTreeSet<String>,
     /// Layers with which a round is refused, in the same syntax.
     pub refused_layers: BTreeSet<String>,
@@ -98,7 +99,8 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Probability with which the row of a consumed item leaves, drawn for each item as [`disclosure`](Self::disclosure) says.
+    /// Probability with which the row of a consumed item leaves, drawn for each item as
+    /// [`disclosure`](Self::disclosure) says.
     pub fn pi(&self) -> f64 {
         self.pi
     }
@@ -115,8 +117,8 @@ impl Policy {
         Ok(())
     }
 
-    /// Probability with which a consumed item's row leaves in a round, given the device's [`DisclosureSeeds::fixed`]: 0 or 1
-    /// with fixed disclosure.
+    /// Probability with which a consumed item's row leaves in a round, given the device's [`DisclosureSeeds::fixed`]: 0
+    /// or 1 with fixed disclosure.
     pub fn disclosure_probability(&self, item: u32, fixed_seed: u64) -> f64 {
         let seeds = DisclosureSeeds { per_round: 0, fixed: fixed_seed };
         match self.disclosure {
@@ -126,8 +128,8 @@ impl Policy {
         }
     }
 
-    /// Whether some items are never disclosed. Uploads are then computed from the others alone, with a second private model;
-    /// the owner's own private model is trained on everything.
+    /// Whether some items are never disclosed. Uploads are then computed from the others alone, with a second private
+    /// model; the owner's own private model is trained on everything.
     pub fn withholds_items(&self) -> bool {
         self.disclosure == DisclosureMode::Fixed && (self.pi < 1.0 || !self.hidden.is_empty())
     }
@@ -142,10 +144,10 @@ impl Policy {
         history.iter().copied().filter(move |&item| self.discloses(item, fixed_seed))
     }
 
-    /// Hidden items, ascending: nothing about the owner's use of them leaves. A model that samples decoys from the whole catalog
-    /// sends decoys for hidden items too: a row that never left would give itself away. A model whose rows are no items gives
-    /// rows that only hidden items changed the origin [`RowOrigin::Hidden`](crate::RowOrigin::Hidden); a model without
-    /// rows must leave hidden items out of training.
+    /// Hidden items, ascending: nothing about the owner's use of them leaves. A model that samples decoys from the
+    /// whole catalog sends decoys for hidden items too: a row that never left would give itself away. A model whose
+    /// rows are no items gives rows that only hidden items changed the origin
+    /// [`RowOrigin::Hidden`](crate::RowOrigin::Hidden); a model without rows must leave hidden items out of training.
     pub fn hidden(&self) -> &[u32] {
         &self.hidden
     }

@@ -2,8 +2,8 @@
 
 use crate::PrivacyLayer;
 
-/// One requirement: `LAYER` for a layer that must be present, `LAYER.SETTING` for one with a setting that must be `true`, and
-/// `LAYER.SETTING=WORD`, `LAYER.SETTING>=NUMBER` or `LAYER.SETTING<=NUMBER` for a condition on a setting.
+/// One requirement: `LAYER` for a layer that must be present, `LAYER.SETTING` for one with a setting that must be
+/// `true`, and `LAYER.SETTING=WORD`, `LAYER.SETTING>=NUMBER` or `LAYER.SETTING<=NUMBER` for a condition on a setting.
 ///
 /// ```
 /// use sottovoce_protocol::{LayerRequirement, PrivacyLayer};
@@ -48,8 +48,8 @@ impl<'a> LayerRequirement<'a> {
         self.layer
     }
 
-    /// Whether this is the layer and its setting meets the condition. A missing setting, or one that is not a number where a
-    /// number is required, does not.
+    /// Whether this is the layer and its setting meets the condition. A missing setting, or one that is not a number
+    /// where a number is required, does not.
     pub fn is_met_by(&self, layer: &PrivacyLayer) -> bool {
         let holds = |(setting, condition): (&str, Condition<'_>)| {
             let Some(value) = layer.settings.get(setting) else { return false };

@@ -120,8 +120,8 @@ impl Trained {
         Self { update: Update::new(layout), private, discloses_everything: false, on_disclosed_items: false }
     }
 
-    /// Announces, before training, the policy that will be applied: where it withholds nothing, a model need not hide what
-    /// is withheld. The policy in force at disclosure still decides.
+    /// Announces, before training, the policy that will be applied: where it withholds nothing, a model need not hide
+    /// what is withheld. The policy in force at disclosure still decides.
     pub fn expect_policy(&mut self, policy: &Policy) {
         self.expect(policy.pi() >= 1.0 && policy.hidden().is_empty(), false);
     }
@@ -199,10 +199,10 @@ impl Trained {
         both.ok_or(UpdateError::Table(table, tables))
     }
 
-    /// Gives rows, ascending and pushed before, a decoy: what leaves in place of a row whose own change is withheld. Lends the
-    /// decoys' values, all zero, to be filled, row after row. A decoy must be what would have left had the owner not consumed the
-    /// item: a negative sampled without looking at the history. Without one, the row's constant absence would reveal who
-    /// consumed the item.
+    /// Gives rows, ascending and pushed before, a decoy: what leaves in place of a row whose own change is withheld.
+    /// Lends the decoys' values, all zero, to be filled, row after row. A decoy must be what would have left had the
+    /// owner not consumed the item: a negative sampled without looking at the history. Without one, the row's constant
+    /// absence would reveal who consumed the item.
     ///
     /// # Errors
     /// If there is no such table, or a row was not pushed, or is out of order; then none of them gets a decoy.
@@ -265,7 +265,8 @@ impl Trained {
         &mut self.update.tables[table].values
     }
 
-    /// Sets the number of samples trained on. It leaves the device only if the terms ask for it and the policy allows it.
+    /// Sets the number of samples trained on. It leaves the device only if the terms ask for it and the policy allows
+    /// it.
     pub fn set_samples(&mut self, samples: u64) {
         self.update.samples = samples;
     }
@@ -297,7 +298,8 @@ impl Trained {
     }
 }
 
-/// An update with the federation and round it is for. `State` says how far it has come: see [`Disclosed`] and [`Received`].
+/// An update with the federation and round it is for. `State` says how far it has come: see [`Disclosed`] and
+/// [`Received`].
 #[derive(Clone, Debug)]
 pub struct AddressedUpdate<State> {
     pub(crate) update: Update,

@@ -1,7 +1,7 @@
 //! Group commit: a thread that writes all changes to the database.
 //!
-//! Callers enqueue changes and wait. The thread collects the changes that arrived while it was writing, writes them in one
-//! transaction, and then notifies all callers: many small changes share one disk sync.
+//! Callers enqueue changes and wait. The thread collects the changes that arrived while it was writing, writes them in
+//! one transaction, and then notifies all callers: many small changes share one disk sync.
 
 use crate::storage::{Change, Storage, StorageError};
 use std::ops::Range;

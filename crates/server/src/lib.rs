@@ -1,10 +1,10 @@
 //! The coordinator service: the server's half of federated training, between devices that come and go.
 //!
-//! The working state is in memory; the database is its durable record, written by one thread ([`commit_queue`]). A check-in
-//! reads and writes memory only. An update is acknowledged when it is durable, and aggregated when its round closes, in order of
-//! the devices' numbers: so the sum does not depend on who answered first, and a server killed at any moment resumes to the same
-//! bytes. [`federation`] holds the state machine of rounds, [`storage`] the databases, [`versions`] the shared models, [`http`]
-//! the interfaces for devices and operators.
+//! The working state is in memory; the database is its durable record, written by one thread ([`commit_queue`]). A
+//! check-in reads and writes memory only. An update is acknowledged when it is durable, and aggregated when its round
+//! closes, in order of the devices' numbers: so the sum does not depend on who answered first, and a server killed at
+//! any moment resumes to the same bytes. [`federation`] holds the state machine of rounds, [`storage`] the databases,
+//! [`versions`] the shared models, [`http`] the interfaces for devices and operators.
 //!
 //! # Example
 //!

@@ -108,7 +108,8 @@ impl RunningServer {
     }
 }
 
-/// Runs a server until the process is interrupted or terminated; `started` is called when it listens. Logs to standard error.
+/// Runs a server until the process is interrupted or terminated; `started` is called when it listens. Logs to standard
+/// error.
 ///
 /// # Errors
 /// If it cannot start. A running server does not fail; it logs errors.

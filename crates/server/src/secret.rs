@@ -58,7 +58,8 @@ pub(crate) fn hash(secret: &str) -> Hash {
     *blake3::hash(secret.as_bytes()).as_bytes()
 }
 
-/// The credential of the device that enrols with this key and token; deterministic, so that a repeated request gets the same.
+/// The credential of the device that enrols with this key and token; deterministic, so that a repeated request gets the
+/// same.
 pub(crate) fn credential(server_secret: &Hash, federation: u64, token: &Hash, key: &str) -> String {
     let mut hasher = blake3::Hasher::new_keyed(server_secret);
     hasher.update(b"sottovoce device credential");

@@ -6,8 +6,8 @@ const CRATES: &[&str] = &["core", "protocol", "data", "neural", "models", "exper
 
 /// Methods of floats that call the platform's mathematics library. Square roots are exact and therefore allowed.
 const METHODS: &[&str] = &[
-    "exp", "exp2", "exp_m1", "ln", "ln_1p", "log", "log2", "log10", "powf", "cbrt", "hypot", "sin", "cos",
-    "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "sin_cos",
+    "exp", "exp2", "exp_m1", "ln", "ln_1p", "log", "log2", "log10", "powf", "cbrt", "hypot", "sin", "cos", "tan",
+    "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "sin_cos",
 ];
 
 /// One line for each use outside tests.
@@ -19,10 +19,7 @@ pub(crate) fn violations(name: &str, content: &str) -> Vec<String> {
     let code = ordinary.filter(|(_, line)| !line.trim_start().starts_with("//"));
     code.filter_map(|(number, line)| {
         let method = METHODS.iter().find(|method| line.contains(&format!(".{method}(")))?;
-        Some(format!(
-            "{name}:{}: `.{method}(`: differs between platforms; use sottovoce_core::math",
-            number + 1
-        ))
+        Some(format!("{name}:{}: `.{method}(`: differs between platforms; use sottovoce_core::math", number + 1))
     })
     .collect()
 }
@@ -41,8 +38,7 @@ mod tests {
     #[test]
     fn platform_mathematics_is_found_in_models() {
         let found = violations("crates/models/src/central/x.rs", USE);
-        let expected =
-            "crates/models/src/central/x.rs:2: `.exp(`: differs between platforms; use sottovoce_core::math";
+        let expected = "crates/models/src/central/x.rs:2: `.exp(`: differs between platforms; use sottovoce_core::math";
         assert_eq!(found, [expected]);
         assert_eq!(violations("crates/core/src/rng.rs", "y = x.powf(0.5);").len(), 1);
     }

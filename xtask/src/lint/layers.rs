@@ -18,18 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("audit", &["core", "protocol", "privacy", "models", "client", "evaluate", "federation"]),
     (
         "experiment",
-        &[
-            "core",
-            "data",
-            "protocol",
-            "neural",
-            "privacy",
-            "models",
-            "client",
-            "evaluate",
-            "federation",
-            "audit",
-        ],
+        &["core", "data", "protocol", "neural", "privacy", "models", "client", "evaluate", "federation", "audit"],
     ),
     ("server", &["core", "protocol", "privacy", "models", "client", "federation"]),
     (TESTING, &["core", "data", "protocol", "neural", "privacy"]),
@@ -60,19 +49,14 @@ const LAYERS: &[(&str, &[&str])] = &[
 const TESTING: &str = "testing";
 
 /// Crates from outside that only these members may use.
-const RESERVED: &[(&str, &[&str])] =
-    &[("tokio", &["server"]), ("clap", &["cli"]), ("anyhow", &["cli", "xtask"])];
+const RESERVED: &[(&str, &[&str])] = &[("tokio", &["server"]), ("clap", &["cli"]), ("anyhow", &["cli", "xtask"])];
 
 /// One line for each dependency that points the wrong way, and for each member without the workspace's lints.
 pub(crate) fn violations(members: &[Member]) -> Vec<String> {
     let lints = members.iter().filter(|member| !member.has_lints).map(|member| {
-        format!(
-            "{}: Cargo.toml has no `[lints] workspace = true`, so nothing asks for documentation",
-            member.name
-        )
+        format!("{}: Cargo.toml has no `[lints] workspace = true`, so nothing asks for documentation", member.name)
     });
-    let layers =
-        members.iter().flat_map(|member| wrong_layers(member).into_iter().chain(wrong_guests(member)));
+    let layers = members.iter().flat_map(|member| wrong_layers(member).into_iter().chain(wrong_guests(member)));
     lints.chain(layers).collect()
 }
 
@@ -90,9 +74,9 @@ fn wrong_layers(member: &Member) -> Vec<String> {
 
 fn wrong_guests(member: &Member) -> Vec<String> {
     let name = &member.name;
-    let wrong = RESERVED.iter().filter(|(guest, hosts)| {
-        member.outer.iter().any(|outer| outer == guest) && !hosts.contains(&name.as_str())
-    });
+    let wrong = RESERVED
+        .iter()
+        .filter(|(guest, hosts)| member.outer.iter().any(|outer| outer == guest) && !hosts.contains(&name.as_str()));
     wrong.map(|(guest, hosts)| format!("{name}: {guest} is for {} only", hosts.join(", "))).collect()
 }
 
@@ -102,13 +86,7 @@ mod tests {
 
     fn member(name: &str, inner: &[&str], outer: &[&str]) -> Member {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        Member {
-            name: name.to_owned(),
-            inner: owned(inner),
-            outer: owned(outer),
-            benches: false,
-            has_lints: true,
-        }
+        Member { name: name.to_owned(), inner: owned(inner), outer: owned(outer), benches: false, has_lints: true }
     }
 
     #[test]
@@ -153,8 +131,7 @@ mod tests {
 
     #[test]
     fn reserved_crates_stay_where_they_belong() {
-        let found =
-            violations(&[member("data", &["core"], &["tokio", "memchr"]), member("xtask", &[], &["anyhow"])]);
+        let found = violations(&[member("data", &["core"], &["tokio", "memchr"]), member("xtask", &[], &["anyhow"])]);
         assert_eq!(found, ["data: tokio is for server only"]);
     }
 

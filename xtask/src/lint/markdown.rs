@@ -96,8 +96,7 @@ fn is_dashes(cell: &str) -> bool {
 /// The cells of a row. A bar with a backslash is text, also within code.
 fn cells(row: &str) -> Vec<&str> {
     let row = row.trim();
-    let bars =
-        row.match_indices('|').map(|(at, _)| at).filter(|&at| at == 0 || row.as_bytes()[at - 1] != b'\\');
+    let bars = row.match_indices('|').map(|(at, _)| at).filter(|&at| at == 0 || row.as_bytes()[at - 1] != b'\\');
     let mut bounds: Vec<usize> = bars.collect();
     if bounds.last() != Some(&(row.len() - 1)) {
         bounds.push(row.len());
@@ -167,9 +166,7 @@ fn resolved(page: &str, path: &str) -> String {
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for line in lines(text).iter().filter(|line| !line.code) {
-        for (_, rest) in
-            line.text.match_indices("id=\"").map(|(at, found)| (at, &line.text[at + found.len()..]))
-        {
+        for (_, rest) in line.text.match_indices("id=\"").map(|(at, found)| (at, &line.text[at + found.len()..])) {
             all.extend(rest.split('"').next().map(str::to_owned));
         }
         let heading = line.text.trim_start_matches('#');
@@ -224,10 +221,7 @@ mod tests {
     #[test]
     fn dead_links_are_named() {
         assert_eq!(found("x\n[a](gone.md)\n"), ["docs/a.md:2: `gone.md`: there is no such file"]);
-        assert_eq!(
-            found("![a](sub/b.md#thrice)"),
-            ["docs/a.md:1: `sub/b.md#thrice`: the page has no such heading"]
-        );
+        assert_eq!(found("![a](sub/b.md#thrice)"), ["docs/a.md:1: `sub/b.md#thrice`: the page has no such heading"]);
         assert_eq!(found("[a](#nowhere)").len(), 1);
     }
 
@@ -239,15 +233,9 @@ mod tests {
     #[test]
     fn a_table_has_a_header_and_as_many_cells_in_every_row() {
         assert_eq!(found("| a | b |\n|---|:-:|\n| 1 | `x \\| y` |\n"), [""; 0]);
-        assert_eq!(
-            found("| a | b |\n|---|---|\n| 1 |\n"),
-            ["docs/a.md:3: a row of 1 cells in a table of 2 columns"]
-        );
+        assert_eq!(found("| a | b |\n|---|---|\n| 1 |\n"), ["docs/a.md:3: a row of 1 cells in a table of 2 columns"]);
         let broken = found("| a | b |\n|---|---|\n\n| 1 | 2 |\n| 3 | 4 |\n");
-        assert!(
-            broken.len() == 1 && broken[0].starts_with("docs/a.md:4: a table needs a header"),
-            "{broken:?}"
-        );
+        assert!(broken.len() == 1 && broken[0].starts_with("docs/a.md:4: a table needs a header"), "{broken:?}");
     }
 
     #[test]

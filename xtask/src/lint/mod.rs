@@ -42,7 +42,6 @@ fn files() -> Result<Vec<String>> {
     let listed = process::output(git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))?;
     let names = listed.split('\0').filter(|name| !name.is_empty());
     // A file deleted and not yet committed is still listed; a link is not followed.
-    let is_file =
-        |name: &&str| workspace::root().join(name).symlink_metadata().is_ok_and(|found| found.is_file());
+    let is_file = |name: &&str| workspace::root().join(name).symlink_metadata().is_ok_and(|found| found.is_file());
     Ok(names.filter(is_file).map(str::to_owned).collect())
 }

@@ -82,8 +82,7 @@ mod tests {
 
     #[test]
     fn a_path_inside_a_path_and_a_word_inside_a_word_are_allowed() {
-        for allowed in [concat!("docs/wo", "rk/plan.md"), concat!("~/wo", "rk/x"), concat!("my_todo", "!(x)")]
-        {
+        for allowed in [concat!("docs/wo", "rk/plan.md"), concat!("~/wo", "rk/x"), concat!("my_todo", "!(x)")] {
             assert_eq!(violations("x", allowed), [""; 0], "{allowed}");
         }
     }
@@ -106,9 +105,7 @@ mod tests {
     #[test]
     fn only_long_source_files_are_warned_of() {
         let lines = |n: usize| "x\n".repeat(n);
-        assert!(
-            length_warning("a.rs", &lines(601)).is_some_and(|warning| warning.starts_with("a.rs has 601"))
-        );
+        assert!(length_warning("a.rs", &lines(601)).is_some_and(|warning| warning.starts_with("a.rs has 601")));
         assert_eq!(length_warning("a.rs", &lines(600)), None);
         assert_eq!(length_warning("Cargo.lock", &lines(6000)), None);
     }

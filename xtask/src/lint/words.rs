@@ -37,8 +37,7 @@ pub(crate) fn violations(name: &str, content: &str) -> Vec<String> {
         let mut say = |word: &str, better: &str| {
             found.push(format!("{name}:{}: `{word}`: say {better}", number + 1));
         };
-        for whole in line.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty())
-        {
+        for whole in line.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()) {
             for part in parts(whole) {
                 if let Some((word, better)) = WORDS.iter().find(|(word, _)| *word == part) {
                     say(word, better);
@@ -102,10 +101,7 @@ mod tests {
 
     #[test]
     fn other_words_strings_and_records_are_free() {
-        assert_eq!(
-            violations("a.rs", concat!("alias(\"user_pu", "ll\"); let misjud", "gement = pull;")),
-            [""; 0]
-        );
+        assert_eq!(violations("a.rs", concat!("alias(\"user_pu", "ll\"); let misjud", "gement = pull;")), [""; 0]);
         assert_eq!(violations("CHANGELOG.md", concat!("The cle", "rk.")), [""; 0]);
         assert_eq!(violations("a.json", concat!("The cle", "rk.")), [""; 0]);
     }

@@ -28,8 +28,7 @@ impl Combined {
             let ranks: Vec<Vec<f32>> = scores.iter().map(|scores| ranks(scores)).collect();
             count = ranks.len();
             let items = ranks.first().map_or(0, Vec::len);
-            let features =
-                |item: usize| ranks.iter().map(|ranks| f64::from(ranks[item])).collect::<Vec<f64>>();
+            let features = |item: usize| ranks.iter().map(|ranks| f64::from(ranks[item])).collect::<Vec<f64>>();
             for &own in history {
                 samples.push((features(own as usize), 1.0));
                 let other = rng.index(items);

@@ -1,9 +1,9 @@
-//! Disaggregation (Lam, Wei, Brooks, Reddi, Mitzenmacher: Gradient Disaggregation. ICML 2021): every round is one linear
-//! equation in the updates of its users, and enough of them can be solved.
+//! Disaggregation (Lam, Wei, Brooks, Reddi, Mitzenmacher: Gradient Disaggregation. ICML 2021): every round is one
+//! linear equation in the updates of its users, and enough of them can be solved.
 //!
-//! A user's update is modelled as the mean of all users plus a deviation of their own, equal in every round up to noise. With
-//! A who was in which round, c how many were in it and Y the sums less c times the mean, the least-squares estimate of the
-//! deviations is
+//! A user's update is modelled as the mean of all users plus a deviation of their own, equal in every round up to
+//! noise. With A who was in which round, c how many were in it and Y the sums less c times the mean, the least-squares
+//! estimate of the deviations is
 //! ```text
 //! X = A' (A A' + v diag(c))^-1 Y
 //! ```

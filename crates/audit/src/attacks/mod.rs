@@ -53,10 +53,9 @@ impl Attack {
             Attack::Signs => ("signs", "ranks items by the size of updates with the sign of a positive"),
             Attack::Frequency => ("frequency", "ranks items by how often their rows are updated"),
             Attack::Complement => ("complement", "ranks items by how seldom they are updated as negatives"),
-            Attack::Inversion => (
-                "inversion",
-                "reconstructs the user's vector from updated rows, and scores all items with it",
-            ),
+            Attack::Inversion => {
+                ("inversion", "reconstructs the user's vector from updated rows, and scores all items with it")
+            }
             Attack::Attribution => ("attribution", "takes a round's sum for the update of each user in it"),
             Attack::Disaggregation => {
                 ("disaggregation", "solves the sums of many rounds for single users, by who was in which")
@@ -90,8 +89,7 @@ pub(crate) fn on_sums(
     user: u32,
 ) -> [Vec<f32>; 2] {
     let scores = |estimate: &dyn Fn(usize) -> Vec<f32>| {
-        let of_table =
-            |(index, table): (usize, &ExposedTable)| table.to_items(sums[index].directions(estimate(index)));
+        let of_table = |(index, table): (usize, &ExposedTable)| table.to_items(sums[index].directions(estimate(index)));
         over_tables(tables.tables().iter().enumerate().map(of_table).collect())
     };
     [scores(&|table| attribute(&sums[table], user)), scores(&|table| disaggregation[table].estimate(user))]
@@ -116,8 +114,8 @@ fn over_tables(mut scores: Vec<Vec<f32>>) -> Vec<f32> {
     sum
 }
 
-/// Membership by the shared model alone, for an attacker who knows a user's items: items that were trained on together have
-/// similar vectors.
+/// Membership by the shared model alone, for an attacker who knows a user's items: items that were trained on together
+/// have similar vectors.
 pub(crate) fn membership_by_model(vectors: &[Vec<f32>], known: &[u32]) -> Vec<f32> {
     let of = |item: u32| &vectors[item as usize][..];
     let mut centre = vec![0.0; vectors.first().map_or(0, Vec::len)];

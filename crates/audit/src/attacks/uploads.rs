@@ -5,8 +5,8 @@ use crate::exposed_table::ExposedTable;
 use sottovoce_core::math;
 use sottovoce_protocol::Parameters;
 
-/// Signs and magnitudes: in a triple, the row of the positive moves along the user's vector and that of the negative against
-/// it.
+/// Signs and magnitudes: in a triple, the row of the positive moves along the user's vector and that of the negative
+/// against it.
 pub(super) fn signs(table: &ExposedTable, evidence: &Evidence) -> Vec<f32> {
     table.to_items(evidence.positive_sums.clone())
 }
@@ -17,16 +17,16 @@ pub(super) fn frequency(table: &ExposedTable, evidence: &Evidence) -> Vec<f32> {
     table.to_items(evidence.updates.iter().map(|&count| count as f32 / uploads).collect())
 }
 
-/// Where negatives are drawn from what the user does not have, items that are never updated as a negative are theirs. Needs
-/// no update of the user's items, so that it works at pi = 0 too, and improves with every round.
+/// Where negatives are drawn from what the user does not have, items that are never updated as a negative are theirs.
+/// Needs no update of the user's items, so that it works at pi = 0 too, and improves with every round.
 pub(super) fn complement(table: &ExposedTable, evidence: &Evidence) -> Vec<f32> {
     let uploads = evidence.uploads.max(1) as f32;
     table.to_items(evidence.negative_updates.iter().map(|&count| -(count as f32) / uploads).collect())
 }
 
-/// Inversion of the user's vector (Chai, Wang, Chen, Yang: Secure Federated Matrix Factorization. IEEE Intelligent Systems
-/// 2021, on FedMF's gradients): the rows of one upload are multiples of it. With the shared model it gives the user's scores.
-/// Needs no update of the user's items.
+/// Inversion of the user's vector (Chai, Wang, Chen, Yang: Secure Federated Matrix Factorization. IEEE Intelligent
+/// Systems 2021, on FedMF's gradients): the rows of one upload are multiples of it. With the shared model it gives the
+/// user's scores. Needs no update of the user's items.
 pub(super) fn inversion(table: &ExposedTable, evidence: &Evidence, shared: &Parameters) -> Vec<f32> {
     if table.is_of_features() {
         return table.to_items(evidence.feature_scores.clone());

@@ -23,7 +23,8 @@ pub(crate) struct Audit {
     /// Audit the uploads that a server retained in this folder, instead of training
     #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "settings", "sweep"])]
     pub(crate) uploads: Option<PathBuf>,
-    /// Owners of the devices: lines of a device number, a tab and a user id [default: devices are numbered as users are]
+    /// Owners of the devices: lines of a device number, a tab and a user id [default: devices are numbered as users
+    /// are]
     #[arg(long, value_name = "FILE", requires = "uploads")]
     pub(crate) devices: Option<PathBuf>,
     /// A file, a folder, a bare name, or synth:town[:users=N]

@@ -143,8 +143,8 @@ impl Reading {
 #[command(next_help_heading = "Knowledge graph")]
 pub(crate) struct GraphArgs {
     /// Files of the knowledge graph (.nt, .ttl, or tables of triples, features, predicates or a mapping from items to
-    /// entities), or `categories`, or `town`; prefix mapping=, triples=, features= or predicates= where the kind of a file is
-    /// not detected
+    /// entities), or `categories`, or `town`; prefix mapping=, triples=, features= or predicates= where the kind of a
+    /// file is not detected
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) graph: Vec<String>,
     /// Maximum number of hops from an item

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 const DEVICES: u8 = 20;
 const ITEMS: usize = 30;
 
-/// A connection that fails after a number of messages of a sealed round: keys, shares, the masked update, shares of dropouts.
+/// A connection that fails after a number of messages of a sealed round: keys, shares, the masked update, shares of
+/// dropouts.
 struct Wire<'a> {
     http: &'a HttpTransport,
     left: AtomicUsize,
@@ -66,7 +67,8 @@ impl<'a> People<'a> {
             let items = (0..4).map(|item| format!("i{}", (usize::from(number) * 7 + item * 3) % ITEMS));
             enrolment.history = History::from_ids(items.collect::<Vec<_>>().iter().map(String::as_str));
             let soon = Duration::from_millis(20);
-            let timing = Timing { initial_backoff: soon, max_backoff: soon, check_in_interval: soon, conditions_interval: soon };
+            let timing =
+                Timing { initial_backoff: soon, max_backoff: soon, check_in_interval: soon, conditions_interval: soon };
             let options = Options { timing, ..Options::default() };
             let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, options).unwrap();
             assert_eq!(device.join(http, Duration::ZERO).unwrap(), None);

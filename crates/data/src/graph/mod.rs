@@ -1,13 +1,13 @@
 //! Knowledge graphs: features of the items from statements about them.
 //!
-//! A graph is a set of statements, subject -predicate-> object. [`read_graph`] finds the items of a catalog in it, walks up
-//! to `hops` statements away from each and makes a feature of each chain of predicates together with what it leads to.
-//! Auxiliary predicates and features of very few items are dropped. Files are read once for each hop, and only statements
-//! within reach are held in memory.
+//! A graph is a set of statements, subject -predicate-> object. [`read_graph`] finds the items of a catalog in it,
+//! walks up to `hops` statements away from each and makes a feature of each chain of predicates together with what it
+//! leads to. Auxiliary predicates and features of very few items are dropped. Files are read once for each hop, and
+//! only statements within reach are held in memory.
 //!
-//! Statements come from N-Triples, Turtle or tab-separated files; beside them there are mappings from items to entities,
-//! and files that list items' features outright. A catalog's own categories are a graph of one hop (`categories`), and
-//! the synthetic town has one of its own (`town`).
+//! Statements come from N-Triples, Turtle or tab-separated files; beside them there are mappings from items to
+//! entities, and files that list items' features outright. A catalog's own categories are a graph of one hop
+//! (`categories`), and the synthetic town has one of its own (`town`).
 //!
 //! ```
 //! use sottovoce_core::Catalog;
@@ -51,8 +51,8 @@ pub const AUXILIARY: &[&str] = &[
 /// Which graph to read, and which features to extract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GraphConfig {
-    /// Files, or `categories`, or `town`. `mapping=FILE`, `triples=FILE`, `features=FILE` and `predicates=FILE` say what a
-    /// file holds where its first line does not.
+    /// Files, or `categories`, or `town`. `mapping=FILE`, `triples=FILE`, `features=FILE` and `predicates=FILE` say
+    /// what a file holds where its first line does not.
     pub sources: Vec<String>,
     /// Maximum distance from an item in statements, from 1 to 4.
     pub hops: u8,
@@ -64,8 +64,8 @@ pub struct GraphConfig {
     pub inverse: bool,
     /// Prefix of an item's id in its entity's name, where there is no mapping.
     pub base: String,
-    /// Whether the graph is read before cleaning: features are counted over the whole set, and items without features are
-    /// dropped from it.
+    /// Whether the graph is read before cleaning: features are counted over the whole set, and items without features
+    /// are dropped from it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub first: bool,
 }

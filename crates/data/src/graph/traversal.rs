@@ -160,8 +160,8 @@ impl Reach {
         &self.steps[start..self.ends[node] as usize]
     }
 
-    /// The features that at least so many items have, as pairs. Rare ones are counted but not held: the graph is traversed
-    /// twice.
+    /// The features that at least so many items have, as pairs. Rare ones are counted but not held: the graph is
+    /// traversed twice.
     pub(super) fn features(
         &self,
         roots: &Roots,

@@ -1,7 +1,7 @@
 //! CelebA (Z. Liu, P. Luo, X. Wang, X. Tang: Deep learning face attributes in the wild, ICCV 2015) from its own files.
 //!
-//! `list_attr_celeba.txt` says for each image which of forty attributes it has, `identity_CelebA.txt` who is on it, and a
-//! folder (`img_align_celeba`) holds the images. After the thesis (sec. 5.5.2) a random share of the images is kept,
+//! `list_attr_celeba.txt` says for each image which of forty attributes it has, `identity_CelebA.txt` who is on it, and
+//! a folder (`img_align_celeba`) holds the images. After the thesis (sec. 5.5.2) a random share of the images is kept,
 //! people with few are left out, and the others are a client each.
 
 use super::decode::decode;

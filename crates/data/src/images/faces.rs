@@ -1,10 +1,10 @@
 //! Synthetic faces, a substitute for CelebA where that is not available.
 //!
 //! Not photographs and no substitute for them: an ellipse with eyes and a mouth on a background, drawn with enough that
-//! varies (place, size, brightness, tint, light from one side, noise) that a network has to learn what a smile is. What is like
-//! CelebA is what the study is about: many people with few images each, whose number differs from person to person; people
-//! who smile nearly always or hardly ever, so that classes are unevenly spread; blurred images, which are marked, and
-//! more of them with some people than with others; and a few labels that are wrong.
+//! varies (place, size, brightness, tint, light from one side, noise) that a network has to learn what a smile is. What
+//! is like CelebA is what the study is about: many people with few images each, whose number differs from person to
+//! person; people who smile nearly always or hardly ever, so that classes are unevenly spread; blurred images, which
+//! are marked, and more of them with some people than with others; and a few labels that are wrong.
 
 use super::celeba::Faces;
 use super::error::{ImageDataError, Result};

@@ -1,5 +1,5 @@
-//! The idx format of MNIST: two zero bytes, the type of values, the number of sides, each side in four bytes (the highest
-//! first), then the values.
+//! The idx format of MNIST: two zero bytes, the type of values, the number of sides, each side in four bytes (the
+//! highest first), then the values.
 
 use super::error::{ImageDataError, Result};
 use crate::files::unpack;

@@ -45,8 +45,8 @@ impl Clients {
         Self::of(&lists, train + test)
     }
 
-    /// Non-IID clients with few classes: images sorted by label and divided into `each` shards per client, assigned at random
-    /// (McMahan et al. 2017). The test part is divided in the same way, and a client gets the same shards of it.
+    /// Non-IID clients with few classes: images sorted by label and divided into `each` shards per client, assigned at
+    /// random (McMahan et al. 2017). The test part is divided in the same way, and a client gets the same shards of it.
     ///
     /// # Errors
     /// If there are no clients, or more shards than images of a part.

@@ -6,8 +6,8 @@ use crate::fields::{Delimiter, Fields};
 use crate::lines::read_lines;
 use std::io::Read;
 
-/// Reads a whole file. Visitors of the two files have the same numbers without being the same people, so their ids begin
-/// with the file's ending: `data10001`, `test10001`.
+/// Reads a whole file. Visitors of the two files have the same numbers without being the same people, so their ids
+/// begin with the file's ending: `data10001`, `test10001`.
 pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
     builder.begin(file, false, false)?;
     let name = crate::files::unpacked_name(file);

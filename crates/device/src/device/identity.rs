@@ -38,8 +38,8 @@ impl Device {
         self.state.roster.as_deref()
     }
 
-    /// Replaces the roster. With one, the policy requires identities of every round, until the owner changes that; without,
-    /// it does not. A round under way goes on with the roster it began with.
+    /// Replaces the roster. With one, the policy requires identities of every round, until the owner changes that;
+    /// without, it does not. A round under way goes on with the roster it began with.
     ///
     /// # Errors
     /// If there are too many identities, or the change cannot be stored.
@@ -53,7 +53,8 @@ impl Device {
         Ok(())
     }
 
-    /// Trusts these identities beside the owner's roster, until the process ends: for a fleet, which knows its own devices.
+    /// Trusts these identities beside the owner's roster, until the process ends: for a fleet, which knows its own
+    /// devices.
     pub fn set_session_roster(&mut self, roster: Arc<Roster>) {
         self.session_roster = Some(roster);
     }

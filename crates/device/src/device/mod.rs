@@ -48,8 +48,8 @@ pub struct Enrolment {
     pub items: Option<Arc<Items>>,
     /// The key that devices of the federation share, where updates are encrypted. It must not come from the server.
     pub key: Option<[u8; 32]>,
-    /// Identities of other devices, where rounds ask for them. They must not come from the server either; the policy then
-    /// requires identities.
+    /// Identities of other devices, where rounds ask for them. They must not come from the server either; the policy
+    /// then requires identities.
     pub roster: Option<Roster>,
 }
 
@@ -125,29 +125,14 @@ pub struct Device {
 }
 
 impl Device {
-    /// A new device in a store that is empty or whose device has withdrawn; in the latter case it discloses the same items as
-    /// that one did. Nothing is sent yet.
+    /// A new device in a store that is empty or whose device has withdrawn; in the latter case it discloses the same
+    /// items as that one did. Nothing is sent yet.
     ///
     /// # Errors
     /// If the store has a device that takes part, cannot be used, or the history is too long.
-    pub fn enrol(
-        mut store: Box<dyn Store>,
-        enrolment: Enrolment,
-        options: Options,
-    ) -> Result<Self, DeviceError> {
-        let Enrolment {
-            server,
-            ca,
-            federation,
-            token,
-            secret,
-            seeds,
-            mut policy,
-            history,
-            items,
-            key,
-            roster,
-        } = enrolment;
+    pub fn enrol(mut store: Box<dyn Store>, enrolment: Enrolment, options: Options) -> Result<Self, DeviceError> {
+        let Enrolment { server, ca, federation, token, secret, seeds, mut policy, history, items, key, roster } =
+            enrolment;
         check_name(&federation)?;
         check_length(history.len(), &options.bounds)?;
         identity::check_size(roster.as_ref(), &options.bounds)?;
@@ -242,10 +227,7 @@ impl Device {
     }
 
     /// Changes the state durably; after an error nothing has changed.
-    fn try_update<T>(
-        &mut self,
-        change: impl FnOnce(&mut State) -> Result<T, DeviceError>,
-    ) -> Result<T, DeviceError> {
+    fn try_update<T>(&mut self, change: impl FnOnce(&mut State) -> Result<T, DeviceError>) -> Result<T, DeviceError> {
         let mut next = self.state.clone();
         let result = change(&mut next)?;
         self.store.commit(&next.encode())?;

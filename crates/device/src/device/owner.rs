@@ -7,8 +7,7 @@ use crate::state::Membership;
 use crate::{DeviceError, History, Items};
 use sottovoce_client::Randomness;
 use sottovoce_protocol::{
-    DisclosedTable, DisclosureMode, Keyed, Ledger, Participation, Policy, PolicyError, RoundId,
-    RowDisclosures,
+    DisclosedTable, DisclosureMode, Keyed, Ledger, Participation, Policy, PolicyError, RoundId, RowDisclosures,
 };
 use std::sync::Arc;
 
@@ -23,8 +22,8 @@ pub struct DisclosedItem {
     pub title: Option<String>,
     /// Whether it is in the owner's history. The server cannot tell from one update: rows of other items leave too.
     pub in_history: bool,
-    /// Whether updates are trained on it, by today's policy. The row of an item of the history that is not disclosed leaves
-    /// like that of an item that is not in the history.
+    /// Whether updates are trained on it, by today's policy. The row of an item of the history that is not disclosed
+    /// leaves like that of an item that is not in the history.
     pub disclosed: bool,
     /// In how many updates its row left, and the last of them.
     pub disclosures: RowDisclosures,
@@ -41,8 +40,8 @@ impl Device {
         self.state.hidden.iter().map(String::as_str)
     }
 
-    /// Changes the policy, except its hidden items; when this returns, the change is stored. A pending update was made under
-    /// the earlier policy; a pause discards it.
+    /// Changes the policy, except its hidden items; when this returns, the change is stored. A pending update was made
+    /// under the earlier policy; a pause discards it.
     ///
     /// # Errors
     /// If the change is invalid or cannot be stored; then nothing has changed.
@@ -64,8 +63,8 @@ impl Device {
         Ok(())
     }
 
-    /// Hides an item: from now on nothing about it leaves, whether the owner has it or not. An item that the catalog does not
-    /// know is hidden as soon as it does. A pending update with the item in it is discarded.
+    /// Hides an item: from now on nothing about it leaves, whether the owner has it or not. An item that the catalog
+    /// does not know is hidden as soon as it does. A pending update with the item in it is discarded.
     ///
     /// # Errors
     /// If the change cannot be stored.
@@ -118,7 +117,8 @@ impl Device {
     }
 
     /// Leaves the federation: nothing is sent any more but the request to be forgotten, which the next
-    /// [`step`](Self::step)s repeat until the server has confirmed it. History, ledger and models stay, for offline use.
+    /// [`step`](Self::step)s repeat until the server has confirmed it. History, ledger and models stay, for offline
+    /// use.
     ///
     /// # Errors
     /// If the change cannot be stored.
@@ -179,13 +179,7 @@ impl Device {
         Ok(self.describe(items, row, disclosures, self.fixed_disclosure().as_deref()))
     }
 
-    fn describe(
-        &self,
-        items: &Items,
-        row: u32,
-        disclosures: RowDisclosures,
-        fixed: Option<&[u32]>,
-    ) -> DisclosedItem {
+    fn describe(&self, items: &Items, row: u32, disclosures: RowDisclosures, fixed: Option<&[u32]>) -> DisclosedItem {
         let in_history = self.rows.rows.binary_search(&row).is_ok();
         let per_round = in_history && !self.policy.hides(row);
         DisclosedItem {
@@ -198,8 +192,8 @@ impl Device {
         }
     }
 
-    /// Rows of the items that updates are trained on, the same in all rounds. `None` if the policy draws them in each round,
-    /// or if there is no catalog yet.
+    /// Rows of the items that updates are trained on, the same in all rounds. `None` if the policy draws them in each
+    /// round, or if there is no catalog yet.
     pub fn fixed_disclosure(&self) -> Option<Vec<u32>> {
         if self.policy.disclosure != DisclosureMode::Fixed || self.items.is_none() {
             return None;

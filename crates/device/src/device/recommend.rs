@@ -81,11 +81,7 @@ impl Device {
             });
         }
         self.options.models.release(model);
-        Ok(Recommendation {
-            version: downloaded.model.version.0,
-            model: private.model.name.clone(),
-            items: list,
-        })
+        Ok(Recommendation { version: downloaded.model.version.0, model: private.model.name.clone(), items: list })
     }
 }
 
@@ -109,8 +105,6 @@ fn describe(because: Because, items: &Items) -> String {
         }
         Because::Popular { people } => format!("{people} people have it"),
         Because::Neighbours { people } => format!("{people} people with a like history have it"),
-        Because::Fact(feature) => {
-            items.facts().map_or_else(String::new, |facts| facts.name(feature as usize))
-        }
+        Because::Fact(feature) => items.facts().map_or_else(String::new, |facts| facts.name(feature as usize)),
     }
 }

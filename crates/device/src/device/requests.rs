@@ -93,8 +93,8 @@ impl Device {
         self.choose_action(now)
     }
 
-    /// Does all there is to do, until the device has to wait; `now` as for [`next_action`](Self::next_action). Blocks during
-    /// requests and training.
+    /// Does all there is to do, until the device has to wait; `now` as for [`next_action`](Self::next_action). Blocks
+    /// during requests and training.
     ///
     /// # Errors
     /// If the store fails. The device can go on later from its stored state.
@@ -106,16 +106,12 @@ impl Device {
         }
     }
 
-    /// Enrols the device, and does no more; `None` once it is enrolled. A fleet that assigns numbers in order calls this for
-    /// one device after the other.
+    /// Enrols the device, and does no more; `None` once it is enrolled. A fleet that assigns numbers in order calls
+    /// this for one device after the other.
     ///
     /// # Errors
     /// If the store fails.
-    pub fn join(
-        &mut self,
-        transport: &dyn Transport,
-        now: Duration,
-    ) -> Result<Option<NextStep>, DeviceError> {
+    pub fn join(&mut self, transport: &dyn Transport, now: Duration) -> Result<Option<NextStep>, DeviceError> {
         let mut next = None;
         while next.is_none() && matches!(self.state.membership, Membership::Enrolling { .. }) {
             next = self.act(transport, now)?;
@@ -158,8 +154,7 @@ impl Device {
             return Ok(self.send(kind));
         }
         if let Some(sealing) = &self.state.sealing {
-            let kind =
-                if sealing.out.is_some() { RequestKind::SendSealed } else { RequestKind::ReceiveSealed };
+            let kind = if sealing.out.is_some() { RequestKind::SendSealed } else { RequestKind::ReceiveSealed };
             return Ok(self.send(kind));
         }
         match &self.phase {
@@ -175,11 +170,7 @@ impl Device {
     fn prepare_round(&mut self, now: Duration) -> Result<Action, DeviceError> {
         let Phase::Invited(invitation) = &self.phase else { return Ok(self.send(RequestKind::CheckIn)) };
         let (digest, version) = (invitation.digest, invitation.terms.version);
-        if self
-            .shared
-            .as_ref()
-            .is_some_and(|shared| (shared.digest, shared.model.version) == (digest, version))
-        {
+        if self.shared.as_ref().is_some_and(|shared| (shared.digest, shared.model.version) == (digest, version)) {
             return match self.model_fits_catalog() {
                 Ok(true) => Ok(Action::Train),
                 Ok(false) => Ok(self.send(RequestKind::Catalog)),
@@ -200,9 +191,7 @@ impl Device {
 
     /// Whether the shared model has a row for each item of the catalog. If not, the catalog is downloaded again, once.
     fn model_fits_catalog(&self) -> Result<bool, Declined> {
-        let (Phase::Invited(invitation), Some(shared), Some(items)) =
-            (&self.phase, &self.shared, &self.items)
-        else {
+        let (Phase::Invited(invitation), Some(shared), Some(items)) = (&self.phase, &self.shared, &self.items) else {
             return Ok(false);
         };
         let model = self.load_model(&invitation.terms)?;
@@ -239,9 +228,7 @@ impl Device {
         let sealed_round = sealing.map_or(0, |sealing| sealing.round.0);
         match kind {
             RequestKind::Catalog => get(format!("{base}/catalog"), self.options.bounds.catalog_bytes),
-            RequestKind::Enrol => {
-                post(format!("{base}/devices")).with_key(secret.idempotency_key("enrol", 0))
-            }
+            RequestKind::Enrol => post(format!("{base}/devices")).with_key(secret.idempotency_key("enrol", 0)),
             RequestKind::CheckIn => post(format!("{base}/check-in")),
             RequestKind::Model => self.for_model(get(format!("{base}/models/{version}"), limit)),
             RequestKind::Difference => {
@@ -283,14 +270,12 @@ impl Device {
         pending.map_or((RoundId(0), Arc::from([])), |pending| (pending.round, Arc::clone(&pending.bytes)))
     }
 
-    /// The requests of an anonymous upload: first the token, with the device's credential; then the update, with the token
-    /// and nothing that identifies the device.
+    /// The requests of an anonymous upload: first the token, with the device's credential; then the update, with the
+    /// token and nothing that identifies the device.
     fn anonymous_request(&self, kind: RequestKind, base: &str) -> Request {
         let (secret, (round, bytes)) = (&self.state.secret, self.pending_bytes());
         let credential = self.state.pending.as_ref().and_then(|pending| pending.upload_credential);
-        let post = |path: &str| {
-            Request::new(Method::Post, format!("{base}/rounds/{}/{path}", round.0), SMALL_RESPONSE)
-        };
+        let post = |path: &str| Request::new(Method::Post, format!("{base}/rounds/{}/{path}", round.0), SMALL_RESPONSE);
         if kind == RequestKind::Token {
             let blinded = credential.map(|credential| credential.blinded(secret, round));
             let body = blinded.map_or_else(|| Arc::from([]), Arc::from);
@@ -302,7 +287,8 @@ impl Device {
             .with_body(bytes)
     }
 
-    /// Models are the same for all devices and may come from a cache: no credential is sent unless the server demands it.
+    /// Models are the same for all devices and may come from a cache: no credential is sent unless the server demands
+    /// it.
     fn for_model(&self, request: Request) -> Request {
         if self.models_are_private { request.with_bearer(self.bearer()) } else { request }
     }
@@ -315,8 +301,8 @@ impl Device {
         }
     }
 
-    /// Trains for the round that [`next_action`](Self::next_action) prepared, and stores private model, ledger and update
-    /// atomically, before anything is sent. A device that was killed meanwhile trains again, to the same bytes.
+    /// Trains for the round that [`next_action`](Self::next_action) prepared, and stores private model, ledger and
+    /// update atomically, before anything is sent. A device that was killed meanwhile trains again, to the same bytes.
     ///
     /// # Errors
     /// If the store fails.
@@ -324,14 +310,13 @@ impl Device {
         let Phase::Invited(invitation) = &self.phase else { return Ok(()) };
         let (round, model) = (invitation.terms.round, invitation.terms.model.clone());
         let mut ledger = self.state.ledger.clone();
-        let (Outcome { private, disclosed, upload }, upload_credential) =
-            match self.run_round(now, &mut ledger) {
-                Ok(outcome) => outcome,
-                Err(declined) => {
-                    self.refuse(&declined);
-                    return Ok(());
-                }
-            };
+        let (Outcome { private, disclosed, upload }, upload_credential) = match self.run_round(now, &mut ledger) {
+            Ok(outcome) => outcome,
+            Err(declined) => {
+                self.refuse(&declined);
+                return Ok(());
+            }
+        };
         let uploads = !matches!(upload, Upload::Nothing);
         self.update(|state| {
             let stored = |values| PrivateModel { model: model.clone(), values };
@@ -353,11 +338,7 @@ impl Device {
     }
 
     /// Runs the client's half of the round, and makes the credential of an anonymous upload.
-    fn run_round(
-        &self,
-        now: Duration,
-        ledger: &mut Ledger,
-    ) -> Result<(Outcome, Option<UploadCredential>), Declined> {
+    fn run_round(&self, now: Duration, ledger: &mut Ledger) -> Result<(Outcome, Option<UploadCredential>), Declined> {
         let (Phase::Invited(invitation), Some(shared)) = (&self.phase, &self.shared) else {
             return Err(Declined::NoHistory);
         };

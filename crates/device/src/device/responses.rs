@@ -40,8 +40,8 @@ fn is_transient(status: u16) -> bool {
 }
 
 impl Device {
-    /// Handles the response to the request that [`next_action`](Self::next_action) gave. Returns when to come back if the
-    /// device waits now, also where it may come back at once; `None`: ask for the next action.
+    /// Handles the response to the request that [`next_action`](Self::next_action) gave. Returns when to come back if
+    /// the device waits now, also where it may come back at once; `None`: ask for the next action.
     ///
     /// # Errors
     /// If the store fails.
@@ -122,8 +122,7 @@ impl Device {
         }
         let document: Value = serde_json::from_slice(&response.body).unwrap_or_default();
         let device = document.get("device").and_then(Value::as_u64);
-        let usable =
-            |text: &&str| (1..=512).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let usable = |text: &&str| (1..=512).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         let credential = document.get("credential").and_then(Value::as_str).filter(usable);
         let (Some(device), Some(credential)) = (device, credential) else {
             let what = "the server's answer to the enrolment names no device and credential";
@@ -138,8 +137,7 @@ impl Device {
         match response.status {
             200 => (),
             204 => {
-                let state =
-                    response.header("sottovoce-state").unwrap_or("waiting").chars().take(32).collect();
+                let state = response.header("sottovoce-state").unwrap_or("waiting").chars().take(32).collect();
                 let interval = self.options.timing.check_in_interval;
                 return Ok(Transition::Wait(WaitReason::NoRound { state }, Some(interval)));
             }
@@ -159,8 +157,7 @@ impl Device {
         self.roll_back(response.header("sottovoce-went-back").and_then(|version| version.parse().ok()))?;
         let checked = self.check_terms(&terms);
         let client_index = response.header("sottovoce-seat").and_then(|index| index.parse().ok());
-        let invitation =
-            Invitation { terms, digest, client_index, whole_model: false, catalog_is_new: false };
+        let invitation = Invitation { terms, digest, client_index, whole_model: false, catalog_is_new: false };
         self.phase = Phase::Invited(Box::new(invitation));
         if let Err(declined) = checked {
             self.refuse(&declined);
@@ -170,8 +167,8 @@ impl Device {
 
     /// The terms of a round of this federation, and the digest of the model that they are for.
     fn read_terms(&self, response: &Response) -> Result<(RoundTerms, Digest), String> {
-        let terms = codec::decode_terms(&response.body)
-            .map_err(|error| format!("the server's round terms: {error}"))?;
+        let terms =
+            codec::decode_terms(&response.body).map_err(|error| format!("the server's round terms: {error}"))?;
         let digest = response.header("sottovoce-model-digest").and_then(Digest::from_hex);
         let digest = digest.ok_or("the server does not say which model its round terms are for")?;
         if self.state.federation.is_some_and(|federation| federation != terms.federation) {
@@ -183,8 +180,8 @@ impl Device {
         Ok((terms, digest))
     }
 
-    /// The server has rolled training back with this version, to unlearn somebody. Private models trained with an earlier
-    /// version begin anew, because they have learnt from that person too.
+    /// The server has rolled training back with this version, to unlearn somebody. Private models trained with an
+    /// earlier version begin anew, because they have learnt from that person too.
     fn roll_back(&mut self, version: Option<u64>) -> Result<(), DeviceError> {
         let Some(version) = version else { return Ok(()) };
         let is_earlier = self.shared.as_ref().is_none_or(|shared| shared.model.version.0 < version);
@@ -204,9 +201,7 @@ impl Device {
         let privacy = PrivacyConfig::read(&terms.privacy).map_err(Declined::terms)?;
         anonymous_key(&terms.privacy).map_err(Declined::terms)?;
         match &privacy.seal {
-            Some(Seal::Encryption { key, .. })
-                if self.state.key.as_ref().map(key_digest).as_ref() != Some(key) =>
-            {
+            Some(Seal::Encryption { key, .. }) if self.state.key.as_ref().map(key_digest).as_ref() != Some(key) => {
                 let why = "updates are encrypted under a key that this device does not have";
                 return Err(Declined::terms(why));
             }

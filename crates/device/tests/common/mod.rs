@@ -6,16 +6,16 @@ pub mod http;
 
 use sottovoce_core::Rng;
 use sottovoce_device::{
-    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, NextStep, Options, Request,
-    Response, Secret, Seeds, Timing, Transport, TransportError,
+    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, NextStep, Options, Request, Response,
+    Secret, Seeds, Timing, Transport, TransportError,
 };
 use sottovoce_models::federated::{ServerModel, fpl};
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::tokens::{BlindedElement, Issuer, PublicKey, Token, from_hex};
 use sottovoce_privacy::{PrivacyConfig, Quantization, SecureRng, anonymous_layer};
 use sottovoce_protocol::{
-    CriterionRequest, Difference, FederationId, ModelSpec, ModelVersion, Policy,
-    Received, RoundId, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec,
+    CriterionRequest, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId, RoundTerms,
+    SharedModel, TermsDraft, ValueEncoding, codec,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -120,8 +120,7 @@ impl Server {
     }
 
     pub fn ask_for(&self, criterion: &str) {
-        let asked =
-            CriterionRequest { name: criterion.to_owned(), purpose: "to see whether it learns".to_owned() };
+        let asked = CriterionRequest { name: criterion.to_owned(), purpose: "to see whether it learns".to_owned() };
         self.with(|world| world.terms.criteria.push(asked));
     }
 
@@ -142,9 +141,7 @@ impl Server {
             let mut model = SharedModel::clone(world.versions.last().unwrap());
             let mut received = Received::new(&model.parameters.layout());
             let round = world.terms.round.0;
-            for (_, bytes, _) in
-                world.updates.iter().filter(|((_, of), _)| *of == round).map(|(_, update)| update)
-            {
+            for (_, bytes, _) in world.updates.iter().filter(|((_, of), _)| *of == round).map(|(_, update)| update) {
                 codec::decode_update(bytes, &mut received).unwrap();
                 received.check(&RoundTerms::freeze(world.terms.clone()).unwrap()).unwrap();
                 for (row, values) in received.update().tables()[0].iter() {
@@ -187,13 +184,9 @@ impl World {
         let device = self.devices.get(bearer).copied();
         match (request.method, &parts[..]) {
             (Method::Get, ["catalog"]) => Response { body: catalog().into_bytes(), ..answer(200) },
-            (Method::Post, ["devices"]) if bearer == TOKEN => {
-                self.enrol(request.idempotency_key.as_deref().unwrap())
-            }
+            (Method::Post, ["devices"]) if bearer == TOKEN => self.enrol(request.idempotency_key.as_deref().unwrap()),
             (Method::Post, ["rounds", _, "anonymous-updates"]) => self.upload_anonymously(request),
-            (Method::Get, ["models", ..]) if self.private_models && device.is_none() => {
-                problem(401, "no-credential")
-            }
+            (Method::Get, ["models", ..]) if self.private_models && device.is_none() => problem(401, "no-credential"),
             (Method::Get, ["models", version]) => self.model(version.parse().unwrap()),
             (Method::Get, ["models", version, "from", held]) => {
                 self.difference(version.parse().unwrap(), held.parse().unwrap())
@@ -208,9 +201,7 @@ impl World {
     fn for_device(&mut self, device: u64, request: &Request, parts: &[&str]) -> Response {
         match (request.method, parts) {
             (Method::Post, ["check-in"]) => self.check_in(device),
-            (Method::Post, ["rounds", round, "updates"]) => {
-                self.upload(device, round.parse().unwrap(), request)
-            }
+            (Method::Post, ["rounds", round, "updates"]) => self.upload(device, round.parse().unwrap(), request),
             (Method::Post, ["rounds", _, "token"]) => self.issue_token(device, request),
             (Method::Post, ["rounds", _, "refusal"]) => {
                 let (_, round, refusal) = codec::decode_refusal(&request.body).unwrap();
@@ -267,8 +258,7 @@ impl World {
         codec::encode_terms(&RoundTerms::freeze(self.terms.clone()).unwrap(), &mut body);
         let digest = Digest::of(&self.versions.last().unwrap().parameters).to_string();
         let mut headers = vec![("sottovoce-model-digest".to_owned(), digest)];
-        let rolled_back =
-            self.rolled_back.map(|version| ("sottovoce-went-back".to_owned(), version.to_string()));
+        let rolled_back = self.rolled_back.map(|version| ("sottovoce-went-back".to_owned(), version.to_string()));
         headers.extend(rolled_back);
         Response { status: 200, headers, body }
     }
@@ -330,11 +320,7 @@ impl Transport for Server {
         if response.body.len() as u64 > request.max_response_bytes {
             return Err(TransportError("the answer is too long".to_owned()));
         }
-        if fault == Some(Fault::After) {
-            Err(TransportError("connection lost".to_owned()))
-        } else {
-            Ok(response)
-        }
+        if fault == Some(Fault::After) { Err(TransportError("connection lost".to_owned())) } else { Ok(response) }
     }
 }
 
@@ -353,10 +339,7 @@ pub fn enrolment(user: u64) -> Enrolment {
 pub type SharedStore = Arc<Mutex<MemoryStore>>;
 
 pub fn options() -> Options {
-    Options {
-        timing: Timing { initial_backoff: Duration::from_millis(10), ..Timing::default() },
-        ..Options::default()
-    }
+    Options { timing: Timing { initial_backoff: Duration::from_millis(10), ..Timing::default() }, ..Options::default() }
 }
 
 pub fn sharing(models: &Arc<impl ModelCache + 'static>) -> Options {

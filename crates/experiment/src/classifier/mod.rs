@@ -1,8 +1,9 @@
-//! Trains image classifiers in a federation: after how many rounds does the shared model serve how many devices how well?
+//! Trains image classifiers in a federation: after how many rounds does the shared model serve how many devices how
+//! well?
 //!
 //! An experiment on classifiers compares aggregations (a criterion, or several in order of priority). Devices train a
-//! classifier in a federation, and after every round the shared model is evaluated on each device's own test images. The
-//! report has the tables and curves of chapter 5 of A. Ferrara's thesis (Politecnico di Bari, 2022).
+//! classifier in a federation, and after every round the shared model is evaluated on each device's own test images.
+//! The report has the tables and curves of chapter 5 of A. Ferrara's thesis (Politecnico di Bari, 2022).
 
 mod curve;
 mod images;
@@ -35,8 +36,8 @@ use std::sync::Arc;
 use std::time::Instant;
 pub use task::{Aggregation, Classification, ImageData, ImageSource, Partition};
 
-/// The figure of a trial that learning rates are compared by: the round after which half of the devices had reached the last
-/// target.
+/// The figure of a trial that learning rates are compared by: the round after which half of the devices had reached the
+/// last target.
 pub(crate) const HALF_REACHED: &str = "half_reached_round";
 
 /// Trains and evaluates image classifiers, on images that are loaded once.

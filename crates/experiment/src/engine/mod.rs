@@ -111,8 +111,8 @@ pub enum RunError {
     /// The run folder cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A data set cannot be read, a trial could not be carried out, or the settings of a row fail in combination: which,
-    /// and what is wrong.
+    /// A data set cannot be read, a trial could not be carried out, or the settings of a row fail in combination:
+    /// which, and what is wrong.
     #[error("{0}: {1}")]
     Failed(String, String),
     /// The run was told to stop.

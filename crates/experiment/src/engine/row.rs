@@ -237,7 +237,8 @@ impl RowProgress {
     }
 }
 
-/// The sooner half of the devices reach the last target, the better; among equals, and if they never do, the more accurate.
+/// The sooner half of the devices reach the last target, the better; among equals, and if they never do, the more
+/// accurate.
 fn classifier_score(task: &Classification, summary: &Summary) -> Option<Score> {
     let value = summary.accuracy_curve.as_ref()?.best.accuracy;
     let round = summary.figures.get(HALF_REACHED).copied().unwrap_or(task.rounds as f64 + 1.0);

@@ -1,7 +1,7 @@
 //! The experiment file: the question, the data sets, the models and how they are evaluated.
 //!
-//! docs/experiments.md describes the format. Reading checks everything that can be checked without the data: keys, model
-//! names, settings and their values. An error gives line and column and suggests the nearest valid word.
+//! docs/experiments.md describes the format. Reading checks everything that can be checked without the data: keys,
+//! model names, settings and their values. An error gives line and column and suggests the nearest valid word.
 
 mod classifier;
 mod data;
@@ -134,7 +134,8 @@ pub struct Selection {
     pub seeds: usize,
     /// Whether the selected setting is trained on training and validation part together before it is tested.
     pub refit: bool,
-    /// Evaluate on the validation part every so many epochs, and train the selected setting for its best number of epochs.
+    /// Evaluate on the validation part every so many epochs, and train the selected setting for its best number of
+    /// epochs.
     pub every: Option<usize>,
     /// End a training after so many evaluations without a new best.
     pub patience: Option<usize>,

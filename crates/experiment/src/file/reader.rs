@@ -53,7 +53,8 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Rejects keys that are not among `known`, a list with commas; `name` is that of the table in messages, as in "a [[model]]".
+    /// Rejects keys that are not among `known`, a list with commas; `name` is that of the table in messages, as in "a
+    /// [[model]]".
     pub(super) fn open(
         source: Source<'a>,
         table: &'a DeTable<'a>,

@@ -67,7 +67,8 @@ fn known_label(field: Field<'_>, labels: &[String]) -> Result<String> {
     Err(field.wrong(format!("the experiment has no data set `{label}`{hint}; it has: {has}")))
 }
 
-/// Every combination of lists of values, in their order; the last setting varies fastest. Of no lists there is one, empty.
+/// Every combination of lists of values, in their order; the last setting varies fastest. Of no lists there is one,
+/// empty.
 pub(crate) fn combinations(lists: &[(String, Vec<Value>)]) -> Vec<Point> {
     lists.iter().fold(vec![Vec::new()], |combinations, (key, values)| {
         let extend = |start: &Point, value: &Value| {

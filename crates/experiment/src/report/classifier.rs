@@ -43,8 +43,8 @@ struct Aggregated<'a> {
 }
 
 impl Aggregated<'_> {
-    /// The mean round in which this fraction of devices reached a target, and whether all seeds got there; those that did
-    /// not count with the maximum.
+    /// The mean round in which this fraction of devices reached a target, and whether all seeds got there; those that
+    /// did not count with the maximum.
     fn round_of(&self, target: usize, fraction: f64, devices: usize, most: usize) -> (f64, bool) {
         let rounds = || self.curves.iter().map(|curve| curve.round_of(target, fraction, devices));
         let sum: usize = rounds().map(|round| round.unwrap_or(most)).sum();
@@ -223,8 +223,8 @@ impl<'a> Comparison<'a> {
         table
     }
 
-    /// Tables 5.2, 5.4 and 5.6: test images that the best rounds of the baseline and of another classified correctly; all
-    /// seeds together.
+    /// Tables 5.2, 5.4 and 5.6: test images that the best rounds of the baseline and of another classified correctly;
+    /// all seeds together.
     fn confusions(&self) -> Option<Table> {
         let (baseline, others) = self.rows.split_first().filter(|(_, others)| !others.is_empty())?;
         let parts = &self.results.data.first()?.card.card.parts;

@@ -11,8 +11,8 @@ use sottovoce_evaluate::report::{Cell, Column, Format, Plot, Section, Table};
 /// How many features a plot shows.
 const SHOWN: usize = 20;
 
-/// A table for each data set with features, and the most informative features of one row: the one that others are compared
-/// with, or the first.
+/// A table for each data set with features, and the most informative features of one row: the one that others are
+/// compared with, or the first.
 pub(super) fn section(experiment: &Experiment, results: &Results) -> Option<Section> {
     let mut section = Section::new("Feature retention").text(
         "A feature is as informative as it separates a user's items from as many others (information gain), computed for \

@@ -94,8 +94,8 @@ pub(super) fn at(key: &str, value: f64) -> String {
 }
 
 impl<'a> Family<'a> {
-    /// The row that represents the family, and whether it was selected on the validation part: the best there, or, where
-    /// rows were not evaluated there, the best on the test part.
+    /// The row that represents the family, and whether it was selected on the validation part: the best there, or,
+    /// where rows were not evaluated there, the best on the test part.
     pub(super) fn best(&self, experiment: &Experiment) -> Option<(&'a Row, bool)> {
         let metric = experiment.selection.metric;
         let validated = |row: &Row| row.chosen.and_then(|at| row.tried[at].value);

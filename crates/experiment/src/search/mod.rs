@@ -2,8 +2,8 @@
 //!
 //! J. Bergstra, R. Bardenet, Y. Bengio, B. Kégl: Algorithms for Hyper-Parameter Optimization, NeurIPS 2011.
 //!
-//! TPE splits what was tried into the good (the best share γ) and the rest, models the distribution of each group with a
-//! density, l and g, draws points from l and tries the one with the largest l / g, which maximises the expected
+//! TPE splits what was tried into the good (the best share γ) and the rest, models the distribution of each group with
+//! a density, l and g, draws points from l and tries the one with the largest l / g, which maximises the expected
 //! improvement. Densities are joint over all settings, so that settings which matter together are found together.
 
 mod parzen;

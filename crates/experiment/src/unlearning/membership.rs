@@ -1,11 +1,11 @@
 //! A membership attack on the shared model.
 //!
-//! The attacker knows a user's history and has the shared model, as everybody has. They split the history into halves, fit a
-//! private model to one half by local training while the shared model is fixed, and rank the other half among all items
-//! outside the history (AUC). Then the other way round. Items that a user brought into training together are close in the
-//! shared model, so that one half predicts the other a little better than for a user who never took part. An attacker who
-//! also has a reference model of similar users without this one can subtract its AUC, which removes that some histories are
-//! easier to predict than others.
+//! The attacker knows a user's history and has the shared model, as everybody has. They split the history into halves,
+//! fit a private model to one half by local training while the shared model is fixed, and rank the other half among all
+//! items outside the history (AUC). Then the other way round. Items that a user brought into training together are
+//! close in the shared model, so that one half predicts the other a little better than for a user who never took part.
+//! An attacker who also has a reference model of similar users without this one can subtract its AUC, which removes
+//! that some histories are easier to predict than others.
 
 use sottovoce_core::{Histories, Rng};
 use sottovoce_federation::Simulation;

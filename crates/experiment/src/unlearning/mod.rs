@@ -1,7 +1,7 @@
 //! What a model retains of users who withdraw, after doing nothing, after retraining and after fine-tuning.
 //!
-//! Some users take part and then withdraw, as many others never take part: the controls. A membership attack on the shared
-//! model that separates the two groups finds what is left of those who withdrew.
+//! Some users take part and then withdraw, as many others never take part: the controls. A membership attack on the
+//! shared model that separates the two groups finds what is left of those who withdrew.
 
 mod membership;
 mod training;
@@ -159,8 +159,8 @@ impl Groups {
     }
 }
 
-/// Trains with everyone, unlearns those who withdraw by each method, and measures what is left of them. `on_training` is
-/// called before each training.
+/// Trains with everyone, unlearns those who withdraw by each method, and measures what is left of them. `on_training`
+/// is called before each training.
 ///
 /// # Errors
 /// If a value of the plan is out of range, or training or evaluation fails.

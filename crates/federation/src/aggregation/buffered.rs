@@ -45,8 +45,7 @@ impl BufferedTable {
                 Ordering::Less => ours.next(),
                 Ordering::Greater => theirs.next(),
                 Ordering::Equal => {
-                    sum +=
-                        values.iter().zip(*others).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+                    sum += values.iter().zip(*others).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
                     theirs.next();
                     ours.next()
                 }
@@ -91,10 +90,7 @@ impl BufferedUpdates {
     }
 
     /// Each update, what it counts, and the factor of its values; what they count is 1 on average.
-    pub(crate) fn weighed(
-        &self,
-        aggregation: &Aggregation,
-    ) -> impl Iterator<Item = (&BufferedUpdate, f32, f32)> {
+    pub(crate) fn weighed(&self, aggregation: &Aggregation) -> impl Iterator<Item = (&BufferedUpdate, f32, f32)> {
         let weights = match aggregation.robust() {
             RobustAggregator::Krum(share) => self.krum(share, 1),
             RobustAggregator::MultiKrum(share) => self.krum(share, self.0.len() - liars(self.0.len(), share)),

@@ -104,10 +104,8 @@ impl AggregationConfig {
     /// # Errors
     /// If it is not a list of different names.
     pub(crate) fn requests(&self) -> Result<Vec<CriterionRequest>, FederationError> {
-        let request = |name: &str| CriterionRequest {
-            name: name.to_owned(),
-            purpose: criteria::purpose(name).to_owned(),
-        };
+        let request =
+            |name: &str| CriterionRequest { name: name.to_owned(), purpose: criteria::purpose(name).to_owned() };
         Ok(self.names()?.into_iter().map(request).collect())
     }
 
@@ -137,8 +135,7 @@ impl AggregationConfig {
     }
 
     fn weights(&self, count: usize) -> Result<Vec<f64>, FederationError> {
-        let weights: Option<Vec<f64>> =
-            list(&self.criteria_weights).map(|weight| weight.parse().ok()).collect();
+        let weights: Option<Vec<f64>> = list(&self.criteria_weights).map(|weight| weight.parse().ok()).collect();
         let fits = |weights: &Vec<f64>| {
             let all = weights.iter().all(|weight| (0.0..=1e6).contains(weight));
             all && weights.len() == count && weights.iter().any(|&weight| weight > 0.0)

@@ -87,13 +87,7 @@ impl CriteriaSums {
     }
 
     /// Adds the mixture of a row's sums; returns what its updates weigh together, and how many they are.
-    pub(crate) fn finish(
-        &self,
-        Mixture(mixture): &Mixture,
-        table: usize,
-        row: usize,
-        into: &mut [f32],
-    ) -> (f32, f32) {
+    pub(crate) fn finish(&self, Mixture(mixture): &Mixture, table: usize, row: usize, into: &mut [f32]) -> (f32, f32) {
         let (mut weight, mut plain) = (0.0, 0.0);
         for (layer, &factor) in self.layers.iter().zip(mixture) {
             let cols = into.len();

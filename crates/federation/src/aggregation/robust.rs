@@ -1,10 +1,11 @@
 //! Adding up updates of which some may be lies.
 //!
-//! By default every update counts as it is. A guard bounds what one device can do: by cutting rows or whole updates down to
-//! a norm; by putting a median or a trimmed mean instead of the mean, value by value over the devices that sent the
-//! row (Yin, Chen, Ramchandran, Bartlett: Byzantine-robust distributed learning, ICML 2018); or by going by the update, or the
-//! updates, that lie nearest to the others (Krum: Blanchard, El Mhamdi, Guerraoui, Stainer, NIPS 2017). A sum is then that mean
-//! times the number of devices, so that any strategy can follow. All but cutting down keep a round's updates in memory.
+//! By default every update counts as it is. A guard bounds what one device can do: by cutting rows or whole updates
+//! down to a norm; by putting a median or a trimmed mean instead of the mean, value by value over the devices that sent
+//! the row (Yin, Chen, Ramchandran, Bartlett: Byzantine-robust distributed learning, ICML 2018); or by going by the
+//! update, or the updates, that lie nearest to the others (Krum: Blanchard, El Mhamdi, Guerraoui, Stainer, NIPS 2017).
+//! A sum is then that mean times the number of devices, so that any strategy can follow. All but cutting down keep a
+//! round's updates in memory.
 
 use sottovoce_protocol::Rows;
 
@@ -102,12 +103,7 @@ impl BufferedRows {
     }
 
     /// Goes through the rows: which, how many devices sent it, and the guarded mean times that number.
-    pub(crate) fn sums(
-        &self,
-        robust: RobustAggregator,
-        cols: usize,
-        mut each: impl FnMut(usize, u32, &[f32]),
-    ) {
+    pub(crate) fn sums(&self, robust: RobustAggregator, cols: usize, mut each: impl FnMut(usize, u32, &[f32])) {
         let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
         order.sort_by_key(|&index| self.rows[index as usize]);
         let (mut column, mut sum) = (Vec::new(), vec![0.0; cols]);
@@ -147,8 +143,7 @@ mod tests {
         let [mut all, mut other] = <[Aggregate; 2]>::try_from(parts).unwrap();
         all.merge(&mut other);
         all.finish();
-        let mut rows: Vec<_> =
-            all.tables()[0].rows().map(|(row, count, sum)| (row, count, sum.to_vec())).collect();
+        let mut rows: Vec<_> = all.tables()[0].rows().map(|(row, count, sum)| (row, count, sum.to_vec())).collect();
         rows.sort_by_key(|row| row.0);
         assert_eq!(all.updates, devices.len() as u64);
         rows

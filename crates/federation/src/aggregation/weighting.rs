@@ -1,8 +1,8 @@
 //! How much each update of a round counts.
 //!
-//! By criteria c_1..c_m that devices report (V. W. Anelli, Y. Deldjoo, T. Di Noia, A. Ferrara: Prioritized multi-criteria
-//! federated learning, Intelligenza Artificiale 14, 2020), with each criterion brought to a sum of 1 over the cohort,
-//! x_j = c_j / S_j:
+//! By criteria c_1..c_m that devices report (V. W. Anelli, Y. Deldjoo, T. Di Noia, A. Ferrara: Prioritized
+//! multi-criteria federated learning, Intelligenza Artificiale 14, 2020), with each criterion brought to a sum of 1
+//! over the cohort, x_j = c_j / S_j:
 //! ```text
 //! prioritised      f(x) = x_1 + x_1 x_2 + ... + x_1 x_2 ... x_m        most important first
 //! mean             f(x) = (x_1 + ... + x_m) / m
@@ -10,11 +10,11 @@
 //! OWA              f(x) = a_1 x_(1) + ... + a_m x_(m)                   x_(1) the largest of a device's
 //! weight of device u = f(x_u) / sum of f over the cohort
 //! ```
-//! All but the last are sums of products that need no S_j to be taken: a device's update is added to one sum for each of
-//! m products of its own criteria, and the S_j come in at the end. So memory does not grow with the cohort.
+//! All but the last are sums of products that need no S_j to be taken: a device's update is added to one sum for each
+//! of m products of its own criteria, and the S_j come in at the end. So memory does not grow with the cohort.
 //!
-//! If f comes to 0 for everybody, all count alike. Whoever does not report all that is asked for counts as the mean of those who
-//! do: keeping figures to oneself neither costs influence nor brings any.
+//! If f comes to 0 for everybody, all count alike. Whoever does not report all that is asked for counts as the mean of
+//! those who do: keeping figures to oneself neither costs influence nor brings any.
 
 use sottovoce_protocol::Update;
 use std::sync::Arc;
@@ -132,7 +132,8 @@ impl Weighting {
         }
     }
 
-    /// What makes scores of products, given the values' sums over the cohort. A criterion that is 0 for everybody adds nothing.
+    /// What makes scores of products, given the values' sums over the cohort. A criterion that is 0 for everybody adds
+    /// nothing.
     pub(crate) fn multipliers(&self, sums: &[f64]) -> Vec<f64> {
         let inverse = |sum: &f64| if *sum > 0.0 { 1.0 / sum } else { 0.0 };
         match self {
@@ -155,9 +156,8 @@ impl Weighting {
 
     /// The weights of devices by what each says, `None` for those that do not say all; their mean is 1.
     pub(crate) fn weights(&self, reported: &[Option<Vec<f64>>]) -> Vec<f64> {
-        let sums: Vec<f64> = (0..self.values())
-            .map(|index| reported.iter().flatten().map(|values| values[index]).sum())
-            .collect();
+        let sums: Vec<f64> =
+            (0..self.values()).map(|index| reported.iter().flatten().map(|values| values[index]).sum()).collect();
         let score = |values: &Vec<f64>| match self {
             Self::Criteria { score, .. } => {
                 let share = |(value, sum): (&f64, &f64)| if *sum > 0.0 { value / sum } else { 0.0 };

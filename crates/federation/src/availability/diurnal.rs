@@ -45,8 +45,8 @@ impl Diurnal {
 }
 
 impl Availability {
-    /// Seconds from `at` until the device can be reached, 0 if it can; `None` if it never can. `root` is the same for all
-    /// calls.
+    /// Seconds from `at` until the device can be reached, 0 if it can; `None` if it never can. `root` is the same for
+    /// all calls.
     pub(super) fn wait(&self, device: u32, at: f64, root: &Rng) -> Option<f64> {
         match self {
             Self::Always => Some(0.0),

@@ -176,8 +176,7 @@ impl DeviceBehaviour {
             let answer = Answer { at: self.seconds(device), tie: own.next_u64(), device, lost };
             self.answers.push(answer);
         }
-        let order =
-            |a: &Answer, b: &Answer| a.at.total_cmp(&b.at).then((a.tie, a.device).cmp(&(b.tie, b.device)));
+        let order = |a: &Answer, b: &Answer| a.at.total_cmp(&b.at).then((a.tie, a.device).cmp(&(b.tie, b.device)));
         self.answers.sort_unstable_by(order);
     }
 
@@ -234,8 +233,7 @@ mod tests {
 
     #[test]
     fn slow_devices_are_late_and_at_work_beyond_the_round() {
-        let profile =
-            DeviceProfile { straggler_spread: 0.7, device_seconds: 10.0, ..DeviceProfile::default() };
+        let profile = DeviceProfile { straggler_spread: 0.7, device_seconds: 10.0, ..DeviceProfile::default() };
         let rules = RoundRules { over_selection: 1.3, deadline: None };
         let (course, behaviour) = played(profile.clone(), rules, 1300, 1000);
         assert_eq!(count(&course, 1300, UploadFate::Late), 300);
@@ -261,9 +259,9 @@ mod tests {
             let rng = Rng::new(1).stream("round", round);
             let course = behaviour.simulate(&cohort, 3000, &RoundRules::default(), 0.0, &rng);
             assert_eq!(course.seconds, 60.0);
-            cohort.iter().for_each(|&device| {
-                lost[device as usize] += u32::from(course.fate(device) == UploadFate::Lost)
-            });
+            cohort
+                .iter()
+                .for_each(|&device| lost[device as usize] += u32::from(course.fate(device) == UploadFate::Lost));
         }
         let always = lost.iter().filter(|&&times| times == 20).count();
         assert!(always.abs_diff(300) < 60, "{always}");

@@ -44,8 +44,7 @@ impl Trace {
             if line.trim().is_empty() || line.trim_start().starts_with('#') {
                 continue;
             }
-            let (name, times) =
-                interval(line).map_err(|reason| TraceError::Line { line: number + 1, reason })?;
+            let (name, times) = interval(line).map_err(|reason| TraceError::Line { line: number + 1, reason })?;
             let index = *known.entry(name).or_insert_with(|| {
                 devices.push(Vec::new());
                 devices.len() - 1
@@ -112,14 +111,10 @@ mod tests {
     #[test]
     fn devices_take_recorded_ones_in_turn_and_the_trace_repeats() {
         let trace = Trace::parse(TEXT).unwrap();
-        let waits = |device, times: &[f64]| -> Vec<f64> {
-            times.iter().map(|&at| trace.wait(device, at).unwrap()).collect()
-        };
+        let waits =
+            |device, times: &[f64]| -> Vec<f64> { times.iter().map(|&at| trace.wait(device, at).unwrap()).collect() };
         // a: 10-30 and 40-50; b: 0-5; period 50.
-        assert_eq!(
-            waits(0, &[0.0, 10.0, 29.9, 30.0, 45.0, 50.0, 60.0]),
-            [10.0, 0.0, 0.0, 10.0, 0.0, 10.0, 0.0]
-        );
+        assert_eq!(waits(0, &[0.0, 10.0, 29.9, 30.0, 45.0, 50.0, 60.0]), [10.0, 0.0, 0.0, 10.0, 0.0, 10.0, 0.0]);
         assert_eq!(waits(1, &[0.0, 5.0, 49.0, 50.0]), [0.0, 45.0, 1.0, 0.0]);
         assert_eq!(waits(2, &[0.0]), waits(0, &[0.0]));
     }

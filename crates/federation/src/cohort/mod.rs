@@ -136,9 +136,7 @@ impl CohortSelector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::{
-        Just, ProptestConfig, any, prop, prop_assert, prop_assume, prop_oneof, proptest,
-    };
+    use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert, prop_assume, prop_oneof, proptest};
 
     #[test]
     fn cohorts_are_uniform_ascending_and_do_not_depend_on_earlier_ones() {
@@ -236,8 +234,7 @@ mod tests {
     #[test]
     fn cohort_sizes() {
         use crate::Cohort;
-        let sizes =
-            [Cohort::One, Cohort::Count(7), Cohort::Fraction(0.04), Cohort::Fraction(0.3), Cohort::All];
+        let sizes = [Cohort::One, Cohort::Count(7), Cohort::Fraction(0.04), Cohort::Fraction(0.3), Cohort::All];
         assert_eq!(sizes.map(|cohort| cohort.size(10)), [1, 7, 1, 3, 10]);
         assert_eq!(sizes.map(|cohort| cohort.size(0)), [0; 5]);
     }

@@ -125,8 +125,7 @@ mod tests {
         for length in [1, 2, 3, 7, 8, 13] {
             let own: Vec<u64> = (0..length).map(|index| [3, 0, 5, 1][index as usize % 4]).collect();
             let weights = Weights::of(own.clone());
-            let expected: Vec<usize> =
-                own.iter().enumerate().flat_map(|(index, &n)| vec![index; n as usize]).collect();
+            let expected: Vec<usize> = own.iter().enumerate().flat_map(|(index, &n)| vec![index; n as usize]).collect();
             let found: Vec<usize> = (0..weights.total).map(|target| weights.find(target)).collect();
             assert_eq!(found, expected);
         }

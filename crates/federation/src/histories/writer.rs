@@ -53,18 +53,7 @@ impl HistoryWriter {
         let (lengths, own, bytes, index) = Default::default();
         let (users, interactions) = (0, 0);
         let path = path.to_owned();
-        Ok(Self {
-            out,
-            path,
-            unfinished,
-            items: catalog_size,
-            users,
-            interactions,
-            lengths,
-            own,
-            bytes,
-            index,
-        })
+        Ok(Self { out, path, unfinished, items: catalog_size, users, interactions, lengths, own, bytes, index })
     }
 
     /// Adds the next person: items ascending, each once.

@@ -147,8 +147,7 @@ impl PrivacyAccountant {
     pub(crate) fn spent(&self) -> PrivacySpent {
         // Only a delta out of range is refused, and that was looked at.
         let found = self.accountant.epsilon(self.delta);
-        let (epsilon, epsilon_rdp) =
-            found.map_or((f64::INFINITY, f64::INFINITY), |found| (found.tight, found.rdp));
+        let (epsilon, epsilon_rdp) = found.map_or((f64::INFINITY, f64::INFINITY), |found| (found.tight, found.rdp));
         PrivacySpent {
             epsilon,
             epsilon_rdp,

@@ -9,8 +9,7 @@ use sottovoce_privacy::dp::AdaptiveClip;
 use sottovoce_privacy::dp::accountant::{Budget, noise_for};
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::{
-    Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig, PrivacyError, Quantization, Scheme, Seal,
-    SecureRng,
+    Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig, PrivacyError, Quantization, Scheme, Seal, SecureRng,
 };
 
 /// The least noise that there are accountant for, in clips.
@@ -159,8 +158,8 @@ impl PrivacySettings {
         self.noise == NoiseKind::None && self.seal == SealKind::None && !self.anonymous
     }
 
-    /// The server's part in a training; `None` if nothing protects updates. `key` is the digest of the key that devices share,
-    /// where updates are encrypted.
+    /// The server's part in a training; `None` if nothing protects updates. `key` is the digest of the key that devices
+    /// share, where updates are encrypted.
     ///
     /// # Errors
     /// If the layers do not go together.
@@ -181,9 +180,7 @@ impl PrivacySettings {
         if self.is_none() {
             return Ok(None);
         }
-        if let Some(wrong) =
-            key.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit())))
-        {
+        if let Some(wrong) = key.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit()))) {
             return Err(FederationError::Setting {
                 key: "seal_key_digest",
                 found: wrong.to_owned(),
@@ -208,8 +205,7 @@ impl PrivacySettings {
         };
         // What update and vote spend together.
         let spends = protection.noise.map(|noise| Noise { multiplier, ..noise });
-        let accountant =
-            spends.map(|noise| PrivacyAccountant::new(&noise, self.delta, self.epsilon)).transpose()?;
+        let accountant = spends.map(|noise| PrivacyAccountant::new(&noise, self.delta, self.epsilon)).transpose()?;
         let privacy_engine = PrivacyEngine::new(protection, expected, sampling, accountant, generator);
         let privacy_engine = adaptive.into_iter().fold(privacy_engine, PrivacyEngine::adapting);
         Ok(Some(if self.anonymous { privacy_engine.anonymous() } else { privacy_engine }))
@@ -217,18 +213,14 @@ impl PrivacySettings {
 
     /// Laplace noise on sums has accountant only where each device comes by its own chance.
     fn check_shape(&self) -> Result<(), FederationError> {
-        if !(self.noise_shape == NoiseShape::Laplace
-            && self.fixed_cohorts()
-            && self.noise == NoiseKind::Central)
-        {
+        if !(self.noise_shape == NoiseShape::Laplace && self.fixed_cohorts() && self.noise == NoiseKind::Central) {
             return Ok(());
         }
         Err(FederationError::Setting {
             key: "noise_shape",
             found: "laplace with sampling = fixed".to_owned(),
-            expected:
-                "gaussian, or sampling = poisson: there are no accountant of it for cohorts of one size"
-                    .to_owned(),
+            expected: "gaussian, or sampling = poisson: there are no accountant of it for cohorts of one size"
+                .to_owned(),
         })
     }
 
@@ -260,9 +252,7 @@ impl PrivacySettings {
                 ));
             }
             Placement::Sgd => self.interactions,
-            Placement::Central | Placement::Distributed if uniform && !everybody => {
-                expected as f64 / population as f64
-            }
+            Placement::Central | Placement::Distributed if uniform && !everybody => expected as f64 / population as f64,
             _ => 1.0,
         };
         let noise = Noise { distribution: self.distribution(), ..Noise::new(placement, 1.0) };
@@ -282,8 +272,8 @@ impl PrivacySettings {
                 "0, or a clip to begin with and noise: what updates say of their lengths is hidden in it",
             ));
         };
-        // Of the count of updates within the clip: the paper's twentieth of a cohort, and enough that little of the noise on
-        // updates is made up for.
+        // Of the count of updates within the clip: the paper's twentieth of a cohort, and enough that little of the
+        // noise on updates is made up for.
         let count_noise = match placement {
             Placement::Central | Placement::Distributed => (expected as f64 / 20.0).max(2.0 * multiplier),
             Placement::Local => 2.0 * multiplier,
@@ -305,9 +295,7 @@ impl PrivacySettings {
         };
         let noise = self.placement().map(|placement| Noise {
             shares: match placement {
-                Placement::Distributed => {
-                    ((expected as f64 * (1.0 - self.seal_dropout)).floor() as u32).max(1)
-                }
+                Placement::Distributed => ((expected as f64 * (1.0 - self.seal_dropout)).floor() as u32).max(1),
                 _ => 1,
             },
             distribution: self.distribution(),

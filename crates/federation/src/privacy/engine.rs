@@ -18,7 +18,8 @@ const TOKEN_BYTES: u64 = (BlindedElement::BYTES + 2 * Token::BYTES) as u64;
 /// How cohorts are drawn, which the accountant follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sampling {
-    /// Each device by its own chance, so that cohorts differ in size: what most accountant of differential privacy assume.
+    /// Each device by its own chance, so that cohorts differ in size: what most accountant of differential privacy
+    /// assume.
     #[default]
     Poisson,
     /// Cohorts of one size.
@@ -45,7 +46,8 @@ pub struct PrivacyEngine {
 const CLIPS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
 impl PrivacyEngine {
-    /// With accountant where there is noise; `expected` updates come to a round. The generator's seed must be nobody else's.
+    /// With accountant where there is noise; `expected` updates come to a round. The generator's seed must be nobody
+    /// else's.
     pub fn new(
         config: PrivacyConfig,
         expected: usize,
@@ -87,10 +89,7 @@ impl PrivacyEngine {
     }
 
     /// How updates of a layout are added up.
-    pub(crate) fn quantized_sum(
-        &self,
-        layout: &Layout,
-    ) -> Result<Option<QuantizedSumConfig>, FederationError> {
+    pub(crate) fn quantized_sum(&self, layout: &Layout) -> Result<Option<QuantizedSumConfig>, FederationError> {
         let expected = self.config.noise.map(|_| self.expected as u64);
         let mechanism = PrivacyMechanism::new(&self.config, layout, 1)?;
         if let Some(mechanism) = &mechanism {
@@ -110,8 +109,7 @@ impl PrivacyEngine {
         if !self.hides_in_cohort() || self.sampling != Sampling::Poisson || size >= population {
             return size;
         }
-        let drawn =
-            binomial(population, size as f64 / population as f64, &mut rng.stream(streams::POISSON, 0));
+        let drawn = binomial(population, size as f64 / population as f64, &mut rng.stream(streams::POISSON, 0));
         let room = self.config.quantization.map_or(usize::MAX, |integers| integers.devices as usize);
         drawn.min(room)
     }
@@ -127,15 +125,13 @@ impl PrivacyEngine {
     /// Whether the budget allows another round.
     pub(crate) fn may_spend(&self, size: usize, population: usize) -> Result<(), FederationError> {
         match &self.accountant {
-            Some(accountant) => {
-                accountant.may_spend(self.chance(size, population), self.sampling, (size, population))
-            }
+            Some(accountant) => accountant.may_spend(self.chance(size, population), self.sampling, (size, population)),
             None => Ok(()),
         }
     }
 
-    /// Opens a round's sum, with the noise that is the server's to add, and writes down what that spent. Whether the clip has
-    /// moved.
+    /// Opens a round's sum, with the noise that is the server's to add, and writes down what that spent. Whether the
+    /// clip has moved.
     pub(crate) fn open(
         &mut self,
         round: RoundId,
@@ -218,9 +214,8 @@ mod tests {
     #[test]
     fn cohorts_by_chance_have_the_binomial_mean_and_spread() {
         let (n, chance, draws) = (400, 0.1, 4000);
-        let counts: Vec<f64> = (0..draws)
-            .map(|draw| binomial(n, chance, &mut Rng::new(3).stream("draw", draw)) as f64)
-            .collect();
+        let counts: Vec<f64> =
+            (0..draws).map(|draw| binomial(n, chance, &mut Rng::new(3).stream("draw", draw)) as f64).collect();
         let mean = counts.iter().sum::<f64>() / draws as f64;
         let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / draws as f64;
         assert!((mean - 40.0).abs() < 0.4, "{mean}");

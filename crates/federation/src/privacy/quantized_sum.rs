@@ -31,10 +31,7 @@ impl QuantizedSum {
 
     pub(crate) fn add(&mut self, update: &Update) {
         let sum = &mut self.sum;
-        self.how
-            .mechanism
-            .quantizer()
-            .quantize(update, |index, word| sum[index] = sum[index].wrapping_add(word));
+        self.how.mechanism.quantizer().quantize(update, |index, word| sum[index] = sum[index].wrapping_add(word));
     }
 
     pub(crate) fn add_quantized(&mut self, words: &[u32]) {
@@ -53,8 +50,8 @@ impl QuantizedSum {
         self.how = Arc::clone(how);
     }
 
-    /// Reads the sum with the server's noise, once; `updates` becomes the number that means are taken over. Returns what updates
-    /// say of their lengths, where the clip follows them.
+    /// Reads the sum with the server's noise, once; `updates` becomes the number that means are taken over. Returns
+    /// what updates say of their lengths, where the clip follows them.
     pub(crate) fn read(
         &mut self,
         updates: &mut u64,

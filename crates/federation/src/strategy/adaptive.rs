@@ -11,11 +11,11 @@ use std::io::{self, Read, Write};
 /// ```text
 /// value += step * sum / sqrt(own + mean)
 /// ```
-/// where `own` adds up the squares of the value's sums so far, this round's included, and `mean` is the mean of `own` over
-/// its column.
+/// where `own` adds up the squares of the value's sums so far, this round's included, and `mean` is the mean of `own`
+/// over its column.
 ///
-/// Twice as many devices make twice the sum and twice the root, so that a step does not grow with the population. The mean
-/// keeps rows that few devices send from running as fast as those that many agree on.
+/// Twice as many devices make twice the sum and twice the root, so that a step does not grow with the population. The
+/// mean keeps rows that few devices send from running as fast as those that many agree on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdaptiveSumStrategy {
     step: f32,
@@ -42,11 +42,7 @@ impl AdaptiveSumStrategy {
 impl Squares {
     fn of(table: &Table) -> Self {
         let columns = table.shape().cols as usize;
-        Self {
-            own: vec![0.0; table.shape().values()],
-            columns: vec![0.0; columns],
-            means: vec![0.0; columns],
-        }
+        Self { own: vec![0.0; table.shape().values()], columns: vec![0.0; columns], means: vec![0.0; columns] }
     }
 
     fn add(&mut self, row: usize, sum: &[f32]) {
@@ -77,9 +73,7 @@ impl Strategy for AdaptiveSumStrategy {
         if self.tables.is_empty() {
             self.tables = shared.tables().iter().map(Squares::of).collect();
         }
-        for ((table, sums), squares) in
-            shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.tables)
-        {
+        for ((table, sums), squares) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.tables) {
             sums.rows().for_each(|(row, _, sum)| squares.add(row, sum));
             squares.take_means(table.shape().rows);
             sums.rows().for_each(|(row, _, sum)| squares.step(self.step, row, sum, table.row_mut(row)));
@@ -102,10 +96,7 @@ impl Strategy for AdaptiveSumStrategy {
     fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
         let [tables] = take_numbers(from)?;
         if tables != 0 && tables != shared.tables().len() as u64 {
-            return Err(unfit(format!(
-                "squares of {tables} tables, where there are {}",
-                shared.tables().len()
-            )));
+            return Err(unfit(format!("squares of {tables} tables, where there are {}", shared.tables().len())));
         }
         self.tables = shared.tables().iter().take(tables as usize).map(Squares::of).collect();
         self.tables.iter_mut().try_for_each(|squares| {
@@ -160,9 +151,8 @@ mod tests {
     fn steps_follow_the_equations() {
         let found = after(3);
         // Row 0, column 0: sums 1.5, then 3; row 2: 9, -1.125. Four rows.
-        let [first, last] =
-            [(1.5f64, 1.5f64 * 1.5, 2.25 + 81.0), (3.0, 2.25 + 9.0, 2.25 + 81.0 + 1.265_625 + 9.0)]
-                .map(|(sum, own, column)| 0.2 * sum / (own + column / 4.0).sqrt());
+        let [first, last] = [(1.5f64, 1.5f64 * 1.5, 2.25 + 81.0), (3.0, 2.25 + 9.0, 2.25 + 81.0 + 1.265_625 + 9.0)]
+            .map(|(sum, own, column)| 0.2 * sum / (own + column / 4.0).sqrt());
         let expected = f64::from(shared().tables()[0].row(0)[0]) + first + last;
         assert!((f64::from(found.tables()[0].row(0)[0]) - expected).abs() < 1e-6, "{found:?} {expected}");
         assert_eq!(found.tables()[0].row(1), shared().tables()[0].row(1));

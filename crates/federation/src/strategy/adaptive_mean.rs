@@ -1,5 +1,5 @@
-//! Adaptive steps of the server along the mean of what devices propose: FedAdagrad, FedAdam, FedYogi (S. J. Reddi and others:
-//! Adaptive federated optimization, ICLR 2021).
+//! Adaptive steps of the server along the mean of what devices propose: FedAdagrad, FedAdam, FedYogi (S. J. Reddi and
+//! others: Adaptive federated optimization, ICLR 2021).
 //!
 //! With d the mean of a round's changes, by value:
 //! ```text
@@ -9,8 +9,8 @@
 //!     b2 v + (1 - b2) d^2                     FedAdam
 //! w = w + rate m / (sqrt(v) + tau)
 //! ```
-//! m begins at 0, v at tau^2. As in the paper there is no correction for that. A row that nobody sent stays as it is, and so
-//! do its m and v.
+//! m begins at 0, v at tau^2. As in the paper there is no correction for that. A row that nobody sent stays as it is,
+//! and so do its m and v.
 
 use super::Strategy;
 use super::mean::mean_share;
@@ -45,8 +45,7 @@ impl AdaptiveMean {
 impl Strategy for AdaptiveMean {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.grow(shared);
-        let AdaptiveMeanSettings { second_moment, over, learning_rate: rate, beta1, beta2, tau } =
-            self.settings;
+        let AdaptiveMeanSettings { second_moment, over, learning_rate: rate, beta1, beta2, tau } = self.settings;
         let accumulated = |v: f32, square: f32| match second_moment {
             SecondMoment::Adagrad => v + square,
             SecondMoment::Adam => beta2 * v + (1.0 - beta2) * square,
@@ -54,8 +53,7 @@ impl Strategy for AdaptiveMean {
             SecondMoment::Yogi if v < square => v + (1.0 - beta2) * square,
             SecondMoment::Yogi => v,
         };
-        for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.memory)
-        {
+        for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.memory) {
             let cols = table.shape().cols as usize;
             for (row, _, sum) in sums.rows() {
                 let share = mean_share(over, round, sums, row);
@@ -85,10 +83,7 @@ impl Strategy for AdaptiveMean {
     fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
         let [tables] = take_numbers(from)?;
         if tables != 0 && tables != shared.tables().len() as u64 {
-            return Err(unfit(format!(
-                "means of {tables} tables, where there are {}",
-                shared.tables().len()
-            )));
+            return Err(unfit(format!("means of {tables} tables, where there are {}", shared.tables().len())));
         }
         self.memory.clear();
         if tables > 0 {
@@ -154,8 +149,6 @@ mod tests {
         run(&mut strategy, &mut one, &MEANS[2..]);
         run(&mut restored, &mut other, &MEANS[2..]);
         assert_eq!((one, strategy), (other, restored));
-        assert!(
-            AdaptiveMean::new(settings(SecondMoment::Adam)).restore(&shared(), &mut &state[..9]).is_err()
-        );
+        assert!(AdaptiveMean::new(settings(SecondMoment::Adam)).restore(&shared(), &mut &state[..9]).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Steps down the gradient of a loss with regularisation, of which devices send their part.
 //!
-//! Devices send f = -1/2 of the gradient of their part of the loss, so that with l the pull of a row to zero that belongs to
-//! one device the gradient of a round's part of the loss is
+//! Devices send f = -1/2 of the gradient of their part of the loss, so that with l the pull of a row to zero that
+//! belongs to one device the gradient of a round's part of the loss is
 //! ```text
 //! g = -2 (sum of f over the devices that sent the row - n l q),     n devices in all that sent something
 //! ```
@@ -33,8 +33,8 @@ impl Strategy for Sgd {
     }
 }
 
-/// Adam (D. P. Kingma, J. Ba, ICLR 2015): steps of about `rate`, whatever the size of the gradient and so whatever the number
-/// of devices. A row that nobody sent stays as it is.
+/// Adam (D. P. Kingma, J. Ba, ICLR 2015): steps of about `rate`, whatever the size of the gradient and so whatever the
+/// number of devices. A row that nobody sent stays as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adam {
     settings: AdamSettings,
@@ -64,13 +64,11 @@ impl Strategy for Adam {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.grow(shared);
         self.steps = self.steps.saturating_add(1);
-        let AdamSettings { learning_rate: rate, beta1: momentum, beta2: memory, regularisation: pull } =
-            self.settings;
+        let AdamSettings { learning_rate: rate, beta1: momentum, beta2: memory, regularisation: pull } = self.settings;
         let back = pull * round.updates as f32;
         // What the means lack because they began at zero.
         let (first, second) = (1.0 - momentum.powi(self.steps), 1.0 - memory.powi(self.steps));
-        for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.means)
-        {
+        for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.means) {
             let cols = table.shape().cols as usize;
             for (row, _, sum) in sums.rows() {
                 let means = &mut means[row * cols..][..cols];
@@ -122,8 +120,7 @@ mod tests {
     }
 
     fn agree(found: &[f32], expected: [f64; 2]) {
-        let near =
-            found.iter().zip(expected).all(|(found, expected)| (f64::from(*found) - expected).abs() < 1e-5);
+        let near = found.iter().zip(expected).all(|(found, expected)| (f64::from(*found) - expected).abs() < 1e-5);
         assert!(near, "{found:?} {expected:?}");
     }
 

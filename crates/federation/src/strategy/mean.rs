@@ -1,12 +1,13 @@
 //! Steps along the mean of what devices propose.
 //!
-//! Devices send the change from the shared model w to their own, d_u = w_u - w, so that with weights p_u that sum to 1 the
-//! mean of the devices' models is w + sum of p_u d_u: **FedAvg** (McMahan, Moore, Ramage, Hampson, Agüera y Arcas, AISTATS 2017)
-//! is a step of length 1 along the mean. A device that makes one step of rate 1 on all its samples sends its gradient, times -1:
-//! **FedSGD** with eta is then a step of length eta.
+//! Devices send the change from the shared model w to their own, d_u = w_u - w, so that with weights p_u that sum to 1
+//! the mean of the devices' models is w + sum of p_u d_u: **FedAvg** (McMahan, Moore, Ramage, Hampson, Agüera y Arcas,
+//! AISTATS 2017) is a step of length 1 along the mean. A device that makes one step of rate 1 on all its samples sends
+//! its gradient, times -1: **FedSGD** with eta is then a step of length eta.
 //!
 //! A mean is stored as a sum and a number, which takes as much memory for any cohort as the running mean
-//! `g += (x - g) / (c + 1)`, and agrees with it but for rounding; unlike that, sums of parts of a cohort can be put together.
+//! `g += (x - g) / (c + 1)`, and agrees with it but for rounding; unlike that, sums of parts of a cohort can be put
+//! together.
 
 use super::Strategy;
 use crate::{Aggregate, RowSums};
@@ -60,8 +61,7 @@ mod tests {
     /// A round in which these are sent, by parts of two.
     fn round(aggregation: &Aggregation, sent: &[Sent]) -> Aggregate {
         let layout = shared().layout();
-        let asked =
-            ["a", "b", "c"].map(|name| CriterionRequest { name: name.into(), purpose: String::new() });
+        let asked = ["a", "b", "c"].map(|name| CriterionRequest { name: name.into(), purpose: String::new() });
         let terms = TermsDraft { samples: true, criteria: asked.into(), ..TermsDraft::default() };
         let terms = RoundTerms::freeze(terms).unwrap();
         let mut policy = Policy::new(1.0).unwrap();
@@ -81,10 +81,7 @@ mod tests {
                 let mut rng = sottovoce_core::Rng::new(1);
                 let ledger = &mut Ledger::totals_only();
                 sums.add(
-                    trained
-                        .disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng))
-                        .unwrap()
-                        .update(),
+                    trained.disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng)).unwrap().update(),
                 );
             }
             all.merge(&mut sums);
@@ -97,22 +94,16 @@ mod tests {
     fn sent() -> impl Generated<Value = Sent> {
         let rows = prop::collection::btree_map(0u32..4, [-1f32..1.0, -1f32..1.0], 1..4);
         let reported = prop_oneof![1 => 0usize..3, 4 => Just(3usize)];
-        (rows, 0u64..20, [0f64..5.0, 0f64..5.0, 0f64..5.0], reported).prop_map(
-            |(rows, samples, criteria, reported)| Sent {
-                rows: rows.into_iter().collect(),
-                samples,
-                criteria: criteria[..reported].to_vec(),
-            },
-        )
+        (rows, 0u64..20, [0f64..5.0, 0f64..5.0, 0f64..5.0], reported).prop_map(|(rows, samples, criteria, reported)| {
+            Sent { rows: rows.into_iter().collect(), samples, criteria: criteria[..reported].to_vec() }
+        })
     }
 
     /// The means of rows over all or over the senders, by the literal definition of weights.
     fn expected(weighting: &Weighting, over: MeanOver, sent: &[Sent]) -> Vec<f64> {
         let reported = |sent: &Sent| match weighting {
             Weighting::Samples => (sent.samples > 0).then(|| vec![sent.samples as f64]),
-            Weighting::Criteria { count, .. } => {
-                (sent.criteria.len() == 3).then(|| sent.criteria[..*count].to_vec())
-            }
+            Weighting::Criteria { count, .. } => (sent.criteria.len() == 3).then(|| sent.criteria[..*count].to_vec()),
             Weighting::Equal => None,
         };
         let weights = weighting.weights(&sent.iter().map(reported).collect::<Vec<_>>());
@@ -120,8 +111,7 @@ mod tests {
         for (row, column) in (0..4).flat_map(|row| [(row, 0), (row, 1)]) {
             let value = |sent: &Sent| sent.rows.iter().find(|(own, _)| *own == row).map(|(_, v)| v[column]);
             let pairs = sent.iter().zip(&weights).filter_map(|(sent, weight)| Some((value(sent)?, *weight)));
-            let (sum, weight) =
-                pairs.fold((0.0, 0.0), |(sum, all), (v, w)| (sum + w * f64::from(v), all + w));
+            let (sum, weight) = pairs.fold((0.0, 0.0), |(sum, all), (v, w)| (sum + w * f64::from(v), all + w));
             let by = if over == MeanOver::All || weight == 0.0 { sent.len() as f64 } else { weight };
             means.push(sum / by);
         }

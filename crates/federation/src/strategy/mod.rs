@@ -30,8 +30,8 @@ pub fn build(spec: AggregationSpec) -> Box<dyn Strategy> {
 
 /// Turns a round's aggregate into the next shared model.
 pub trait Strategy: Send + Sync {
-    /// Changes the shared model, which has the aggregate's layout; only rows that were sent, because the distributed model
-    /// follows those.
+    /// Changes the shared model, which has the aggregate's layout; only rows that were sent, because the distributed
+    /// model follows those.
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate);
 
     /// Advice when training diverges.

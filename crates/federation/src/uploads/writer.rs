@@ -54,8 +54,8 @@ impl UploadWriter {
         if there.contains(&true) { sync(&self.folder) } else { Ok(()) }
     }
 
-    /// Takes a device's uploads out of all rounds; says how many there were. A round's file that cannot be read is deleted,
-    /// since it may hold one, and so is what an interrupted write has left behind.
+    /// Takes a device's uploads out of all rounds; says how many there were. A round's file that cannot be read is
+    /// deleted, since it may hold one, and so is what an interrupted write has left behind.
     ///
     /// # Errors
     /// If a file cannot be written or deleted.

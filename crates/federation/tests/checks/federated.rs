@@ -22,8 +22,7 @@ fn checked(entry: &Entry, given: Vec<Given>) -> Settings {
 /// Small settings that a server can be hosted with.
 fn given(entry: &Entry, more: &[Given]) -> Vec<Given> {
     let model = registry::find(entry.info.name).unwrap();
-    let mut all: Vec<Given> =
-        small(&model).into_iter().map(|(key, value)| (key, Value::parse(value))).collect();
+    let mut all: Vec<Given> = small(&model).into_iter().map(|(key, value)| (key, Value::parse(value))).collect();
     all.push(("epochs", Value::Integer(3)));
     // A server does not know how long histories are; this many make an epoch one round of all devices.
     all.extend(has(&model, "triples").then_some(("triples", Value::Integer(40))));
@@ -174,10 +173,7 @@ fn hidden_items_leave_as_decoys_only() {
         for exposure in entry.exposure().iter().filter(|exposure| exposure.rows == RowMeaning::Items) {
             assert_eq!(layout.shapes()[exposure.table].keyed, Keyed::Items);
             let row = |update: &Update, item: u32| {
-                update.tables()[exposure.table]
-                    .iter()
-                    .find(|(row, _)| *row == item as usize)
-                    .map(|(_, v)| v.to_vec())
+                update.tables()[exposure.table].iter().find(|(row, _)| *row == item as usize).map(|(_, v)| v.to_vec())
             };
             for item in hidden {
                 let left = row(&update, item);

@@ -59,7 +59,8 @@ pub(crate) fn epochs_key(model: &Model) -> Option<&'static str> {
     ["epochs", "iterations"].into_iter().find(|key| has(model, key))
 }
 
-/// Settings that suit problems of a few dozen users. A model that is not listed gets what its schema has of the common ones.
+/// Settings that suit problems of a few dozen users. A model that is not listed gets what its schema has of the common
+/// ones.
 pub(crate) fn small(model: &Model) -> Vec<(&'static str, &'static str)> {
     let own: &[(&str, &str)] = match model.name {
         "user-knn" | "item-knn" => &[("k", "8")],
@@ -67,9 +68,7 @@ pub(crate) fn small(model: &Model) -> Vec<(&'static str, &'static str)> {
         "ials" => &[("iterations", "6"), ("regularisation", "0.5")],
         "ease" => &[("regularisation", "5")],
         "multivae" => &[("batch", "10"), ("learning_rate", "0.01")],
-        "gmf" | "neumf" => {
-            &[("epochs", "30"), ("batch", "32"), ("learning_rate", "0.02"), ("regularisation", "0.02")]
-        }
+        "gmf" | "neumf" => &[("epochs", "30"), ("batch", "32"), ("learning_rate", "0.02"), ("regularisation", "0.02")],
         "fcf" => &[("regularisation", "0.5")],
         "fed-vae" => &[("server_learning_rate", "0.01")],
         "mf" => &[("learning_rate", "0.05"), ("negatives", "2")],

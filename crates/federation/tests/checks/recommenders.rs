@@ -27,11 +27,10 @@ fn unfitted(model: &Model, items: usize) -> Box<dyn Recommender> {
     recommender
 }
 
-/// Items with features: six that depend on which of two parts of the catalog an item is in, and a few without meaning. Every
-/// seventh item of a larger catalog has none.
+/// Items with features: six that depend on which of two parts of the catalog an item is in, and a few without meaning.
+/// Every seventh item of a larger catalog has none.
 fn catalog(items: usize) -> Catalog {
-    let names: Vec<(String, u8)> =
-        (0..16).map(|feature| (format!("feature {feature}"), 1 + feature / 8)).collect();
+    let names: Vec<(String, u8)> = (0..16).map(|feature| (format!("feature {feature}"), 1 + feature / 8)).collect();
     let names: Vec<(&str, u8)> = names.iter().map(|(name, hops)| (name.as_str(), *hops)).collect();
     let of = |item: u32| {
         let part = if item as usize * 24 < 14 * items { [0, 1, 2, 8, 9, 10] } else { [3, 4, 5, 11, 12, 13] };
@@ -70,7 +69,8 @@ fn checkerboard() -> Histories {
     Histories::from_lists(&lists, 24).unwrap()
 }
 
-/// Users of very different activity over a skewed catalog; some have no items, some an item twice; some items have no user.
+/// Users of very different activity over a skewed catalog; some have no items, some an item twice; some items have no
+/// user.
 fn uneven() -> Histories {
     let mut rng = Rng::new(5);
     let lists: Vec<Vec<u32>> = (0..40)
@@ -119,8 +119,7 @@ fn personal_models_rank_the_own_group_first() {
         for (user, scores) in scores(&*recommender, &train).iter().enumerate() {
             let own = if user < 30 { 0..14 } else { 14..24 };
             let unseen = |item: &u32| !train.of(user).contains(item);
-            let worst_own =
-                own.clone().filter(unseen).map(|item| scores[item as usize]).fold(f32::INFINITY, f32::min);
+            let worst_own = own.clone().filter(unseen).map(|item| scores[item as usize]).fold(f32::INFINITY, f32::min);
             let others = (0..24).filter(|item| !own.contains(item));
             let best_other = others.map(|item| scores[item as usize]).fold(f32::NEG_INFINITY, f32::max);
             assert!(worst_own > best_other, "user {user}: {worst_own} {best_other}");
@@ -261,8 +260,7 @@ fn the_watch_sees_every_epoch_and_may_stop_training() {
             let key = epochs_key(model).unwrap();
             let watched = |at| {
                 let mut recommender = build(model);
-                let mut watch =
-                    Stopper { at, seen: vec![], planned: 0, scores: vec![0.0; train.catalog_size()] };
+                let mut watch = Stopper { at, seen: vec![], planned: 0, scores: vec![0.0; train.catalog_size()] };
                 let mut fit = Fit::new(1, &mut watch).knowing(Some(&known));
                 let summary = recommender.fit(&train, &mut fit).unwrap();
                 (watch, summary, scores(&*recommender, &train))
@@ -276,8 +274,7 @@ fn the_watch_sees_every_epoch_and_may_stop_training() {
             assert_eq!((watch.planned, summary.epochs), (planned, planned));
             let triples = summary.triples / planned as u64;
             let missing = (train.interactions() as u64).checked_sub(triples);
-            let missing =
-                missing.unwrap_or_else(|| panic!("{triples} triples an epoch are too many: {summary:?}"));
+            let missing = missing.unwrap_or_else(|| panic!("{triples} triples an epoch are too many: {summary:?}"));
             // Devices that draw triples all draw as many, rounded down.
             let may_miss = if has(model, "triples") { train.users() as u64 } else { 1 };
             assert!(missing < may_miss && summary.triples == triples * planned as u64, "{summary:?}");
@@ -313,10 +310,7 @@ fn reasons_add_up_to_the_score() {
             for (item, score) in scores.iter().enumerate() {
                 let reasons = recommender.reasons(user, item as u32);
                 let sum: f32 = reasons.iter().map(|reason| reason.weight).sum();
-                assert!(
-                    reasons.is_empty() || (sum - score).abs() < 1e-4,
-                    "user {user}, item {item}: {sum} {score}"
-                );
+                assert!(reasons.is_empty() || (sum - score).abs() < 1e-4, "user {user}, item {item}: {sum} {score}");
             }
         }
     });

@@ -42,16 +42,14 @@ impl Deployment {
         seed: u64,
     ) -> Self {
         let population = Population::of(histories);
-        let device = |&user: &u32| {
-            (user, Device { history: histories.of(user as usize).to_vec(), ..Device::default() })
-        };
+        let device =
+            |&user: &u32| (user, Device { history: histories.of(user as usize).to_vec(), ..Device::default() });
         let devices: BTreeMap<u32, Device> = population.devices.iter().map(device).collect();
         let builder = FederationBuilder {
             facts: catalog.and_then(|catalog| catalog.facts.clone()),
             ..builder(devices.len(), histories.catalog_size(), seed)
         };
-        let HostedFederation { mut coordinator, rounds } =
-            builder.build(model, settings.iter().cloned()).unwrap();
+        let HostedFederation { mut coordinator, rounds } = builder.build(model, settings.iter().cloned()).unwrap();
         coordinator.ask_among(population.devices);
         let (settings, order) = (settings.to_vec(), Rng::new(99));
         Self { server: coordinator, rounds, devices, policy, model, settings, builder, loaded: None, order }
@@ -89,13 +87,10 @@ impl Deployment {
         let terms = self.server.terms(cohort.len()).unwrap();
         let mut arriving: Vec<(u32, u32)> = (0..).zip(cohort.iter().copied()).collect();
         self.order.shuffle(&mut arriving);
-        let uploads: BTreeMap<u32, (u32, Upload)> = arriving
-            .into_iter()
-            .map(|(index, user)| (user, (index, self.answer((index, user), &terms))))
-            .collect();
+        let uploads: BTreeMap<u32, (u32, Upload)> =
+            arriving.into_iter().map(|(index, user)| (user, (index, self.answer((index, user), &terms)))).collect();
         let server = &mut self.server;
-        let (mut updates, mut received) =
-            (server.ordered_aggregator(&cohort), Received::new(server.layout()));
+        let (mut updates, mut received) = (server.ordered_aggregator(&cohort), Received::new(server.layout()));
         let (mut quantized, mut sealed) = (Vec::new(), Vec::new());
         let quantized_privacy = server.privacy().filter(|privacy| privacy.sends_quantized());
         let words = quantized_privacy.map_or(0, |privacy| privacy.quantizer().length());
@@ -131,8 +126,7 @@ impl Deployment {
         let device = self.devices.get_mut(&user).unwrap();
         download(&mut device.shared, &self.server);
         let model = self.loaded.take().filter(|loaded| *loaded.spec() == terms.model);
-        let model =
-            model.unwrap_or_else(|| LoadedModel::load(&terms.model, self.builder.facts.as_ref()).unwrap());
+        let model = model.unwrap_or_else(|| LoadedModel::load(&terms.model, self.builder.facts.as_ref()).unwrap());
         let model = self.loaded.insert(model);
         let secret = Secret::new([user as u8; 32]);
         let seeds = Seeds::Simulated { seed: self.builder.seed, user: user.into() };
@@ -169,10 +163,7 @@ impl Deployment {
     /// The bits of private models, by user.
     pub(crate) fn private_bits(&self) -> BTreeMap<u32, Vec<u32>> {
         let bits = |values: &Vec<f32>| values.iter().map(|value| value.to_bits()).collect();
-        self.devices
-            .iter()
-            .filter_map(|(&user, device)| Some((user, bits(device.private.as_ref()?))))
-            .collect()
+        self.devices.iter().filter_map(|(&user, device)| Some((user, bits(device.private.as_ref()?)))).collect()
     }
 }
 

@@ -29,8 +29,7 @@ pub(crate) fn people(users: usize, items: usize) -> Histories {
     let lists: Vec<Vec<u32>> = (0..users)
         .map(|user| {
             let length = if user % 7 == 3 { 0 } else { 1 + rng.index(items / 3) };
-            let mut list: Vec<u32> =
-                (0..length).map(|_| (rng.unit() * rng.unit() * items as f64) as u32).collect();
+            let mut list: Vec<u32> = (0..length).map(|_| (rng.unit() * rng.unit() * items as f64) as u32).collect();
             list.sort_unstable();
             list.dedup();
             list
@@ -42,12 +41,10 @@ pub(crate) fn people(users: usize, items: usize) -> Histories {
 /// Items with four of twenty features each; every item whose number is 5 modulo 11 has none.
 pub(crate) fn catalog(items: usize) -> Catalog {
     let mut rng = Rng::new(4);
-    let names: Vec<(String, u8)> =
-        (0..20).map(|feature| (format!("f: {feature}"), 1 + feature / 12)).collect();
+    let names: Vec<(String, u8)> = (0..20).map(|feature| (format!("f: {feature}"), 1 + feature / 12)).collect();
     let names: Vec<(&str, u8)> = names.iter().map(|(name, hops)| (name.as_str(), *hops)).collect();
-    let lists: Vec<Vec<u32>> = (0..items)
-        .map(|item| if item % 11 == 5 { vec![] } else { (0..4).map(|_| rng.below(20)).collect() })
-        .collect();
+    let lists: Vec<Vec<u32>> =
+        (0..items).map(|item| if item % 11 == 5 { vec![] } else { (0..4).map(|_| rng.below(20)).collect() }).collect();
     let ids = (0..items).map(|item| item.to_string()).collect();
     Catalog { facts: Some(Facts::of_lists(&names, &lists).into()), ..Catalog::of_ids(ids) }
 }

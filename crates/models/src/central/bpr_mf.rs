@@ -11,10 +11,10 @@
 //! h_j += rate (-g w_u        - reg_negative h_j)
 //! b_i += rate (g  - reg_bias b_i)          b_j += rate (-g - reg_bias b_j)
 //! ```
-//! where w_u on the right is its value before the step. Each epoch passes once over all interactions, with one j each drawn
-//! uniformly from the items that the user does not have. (The paper draws interactions with replacement; passing over all
-//! of them converges as well and reads memory in order.) Steps are sequential, so results do not depend on threads; only
-//! the g of four triples are computed together, from the parameters before the first of the four.
+//! where w_u on the right is its value before the step. Each epoch passes once over all interactions, with one j each
+//! drawn uniformly from the items that the user does not have. (The paper draws interactions with replacement; passing
+//! over all of them converges as well and reads memory in order.) Steps are sequential, so results do not depend on
+//! threads; only the g of four triples are computed together, from the parameters before the first of the four.
 
 use super::epoch_order::{EpochOrder, Interaction};
 use super::epochs::{EpochStats, run_epochs};
@@ -38,8 +38,8 @@ pub(super) const MODEL: CentralModel = CentralModel {
 };
 
 config! {
-    /// Settings of BPR-MF. Defaults are a compromise between MovieLens 1M and 100K, from a few values tried on a validation
-    /// set. 100K does better with half the learning rate and regularisation, and twice the epochs.
+    /// Settings of BPR-MF. Defaults are a compromise between MovieLens 1M and 100K, from a few values tried on a
+    /// validation set. 100K does better with half the learning rate and regularisation, and twice the epochs.
     struct BprMfConfig {
         /// Length of users' and items' vectors
         factors: usize = 20, in 1..=MAX_FACTORS => [log];
@@ -214,8 +214,8 @@ impl Step {
         }
     }
 
-    /// Steps on K triples, one after the other. The g of all are computed first, from the parameters before the first step,
-    /// so that the steps do not wait for each other. Returns the sum of x.
+    /// Steps on K triples, one after the other. The g of all are computed first, from the parameters before the first
+    /// step, so that the steps do not wait for each other. Returns the sum of x.
     #[inline(always)]
     fn take<const N: usize, const K: usize>(
         &self,

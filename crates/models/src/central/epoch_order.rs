@@ -21,9 +21,9 @@ const GROUP: usize = 1 << 16;
 /// All interactions, in a new order in each epoch.
 ///
 /// Users are assigned to random groups once, and each group's interactions are shuffled. An epoch visits the groups in
-/// random order; in each it shifts the bounds of the chunks, visits the chunks in random order and shuffles each. This is
-/// random enough for training, at a quarter of the cost of shuffling millions of interactions in main memory, and users'
-/// vectors stay in cache.
+/// random order; in each it shifts the bounds of the chunks, visits the chunks in random order and shuffles each. This
+/// is random enough for training, at a quarter of the cost of shuffling millions of interactions in main memory, and
+/// users' vectors stay in cache.
 pub(super) struct EpochOrder {
     groups: Vec<Vec<Interaction>>,
     chunks: Vec<usize>,

@@ -15,8 +15,8 @@ pub(super) struct EpochStats {
 /// Trains until the last epoch or until `fit` stops it.
 ///
 /// # Errors
-/// Those of `run_epoch`, which takes the number of the epoch from 1; and, with this advice, if loss or parameters are no
-/// longer finite.
+/// Those of `run_epoch`, which takes the number of the epoch from 1; and, with this advice, if loss or parameters are
+/// no longer finite.
 pub(super) fn run_epochs<M: Recommender>(
     model: &mut M,
     epochs: usize,

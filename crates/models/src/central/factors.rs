@@ -183,13 +183,8 @@ impl Factors {
         let (users, items) = (train.users(), train.catalog_size());
         let user_values = stored::take_floats(tensors, "users", &[users, width])?;
         let item_values = stored::take_floats(tensors, "items", &[items, width])?;
-        let bias =
-            if with_bias { stored::take_floats(tensors, "bias", &[items])?.to_vec() } else { Vec::new() };
-        Ok(Self::new(
-            Table::from_dense(users, width, user_values),
-            Table::from_dense(items, width, item_values),
-            bias,
-        ))
+        let bias = if with_bias { stored::take_floats(tensors, "bias", &[items])?.to_vec() } else { Vec::new() };
+        Ok(Self::new(Table::from_dense(users, width, user_values), Table::from_dense(items, width, item_values), bias))
     }
 }
 

@@ -94,11 +94,7 @@ impl IalsConfig {
         let solve = |matrix: &mut Vec<[f32; N]>, (row, solution): (usize, &mut [f32; N])| {
             normal.solve(solver, rows.of(row), penalties[row], matrix, solution);
         };
-        of.padded_mut::<N>()
-            .par_iter_mut()
-            .enumerate()
-            .with_min_len(16)
-            .for_each_init(|| vec![[0.0; N]; N], solve);
+        of.padded_mut::<N>().par_iter_mut().enumerate().with_min_len(16).for_each_init(|| vec![[0.0; N]; N], solve);
     }
 }
 
@@ -120,9 +116,8 @@ impl Factorisation for IalsConfig {
         let by_item = by_user.transposed();
         let IalsConfig { iterations, regularisation, .. } = model.config;
         let [user_penalties, item_penalties] = [&by_user, &by_item].map(|rows| model.config.penalties(rows));
-        let advice = format!(
-            "vectors are no longer finite; take a regularisation above {regularisation} or a smaller alpha"
-        );
+        let advice =
+            format!("vectors are no longer finite; take a regularisation above {regularisation} or a smaller alpha");
         run_epochs(model, iterations, fit, &advice, |FactorModel { config, factors }, _| {
             let Factors { users, items, .. } = factors;
             config.solve(&by_user, &user_penalties, users, items);

@@ -3,9 +3,9 @@
 //! V. W. Anelli, T. Di Noia, E. Di Sciascio, A. Ragone, J. Trotta: How to make latent factors interpretable by feeding
 //! factorization machines with knowledge graphs, ISWC 2019.
 //!
-//! score(u, i) = b_i + sum over f in F_i of v_uf v_if. Items are initialised as the TF-IDF vectors of their features, users as
-//! the mean of their items' vectors, and both are trained as in BPR: for a triple of an item i that a user has and an item j
-//! that they do not have, with g = 1 / (1 + e^(score_i - score_j)),
+//! score(u, i) = b_i + sum over f in F_i of v_uf v_if. Items are initialised as the TF-IDF vectors of their features,
+//! users as the mean of their items' vectors, and both are trained as in BPR: for a triple of an item i that a user has
+//! and an item j that they do not have, with g = 1 / (1 + e^(score_i - score_j)),
 //! ```text
 //! v_uf += rate (g v_if - reg v_uf)        v_if += rate (g v_uf - reg v_if)        for f in F_i; with -g for f in F_j
 //! b_i  += rate (g - reg b_i)              b_j  += rate (-g - reg b_j)

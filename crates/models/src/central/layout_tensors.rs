@@ -16,11 +16,7 @@ pub(super) fn to_tensors(layout: &Layout, values: &[f32]) -> Vec<Tensor> {
 }
 
 /// Reads what [`to_tensors`] wrote.
-pub(super) fn read_tensors(
-    layout: &Layout,
-    tensors: &[Tensor],
-    values: &mut [f32],
-) -> Result<(), ModelError> {
+pub(super) fn read_tensors(layout: &Layout, tensors: &[Tensor], values: &mut [f32]) -> Result<(), ModelError> {
     for tensor in layout.tensors() {
         let stored = stored::take_floats(tensors, &tensor.name, &tensor.shape)?;
         values[tensor.slot.range()].copy_from_slice(stored);

@@ -218,8 +218,7 @@ mod tests {
     fn eliminate(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
         let n = b.len();
         for column in 0..n {
-            let best =
-                (column..n).max_by(|&x, &y| a[x][column].abs().total_cmp(&a[y][column].abs())).unwrap();
+            let best = (column..n).max_by(|&x, &y| a[x][column].abs().total_cmp(&a[y][column].abs())).unwrap();
             a.swap(column, best);
             b.swap(column, best);
             for row in column + 1..n {

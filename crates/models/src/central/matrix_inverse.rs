@@ -56,10 +56,7 @@ impl SymmetricMatrix {
             (0..width * n).into_par_iter().map(|index| self.at(index % n, start + index / n)).collect();
         let inverse = small_inverse(width, |i, j| columns[j * n + start + i])?;
         let panel = Panel { n, start, width, columns, inverse };
-        self.values
-            .par_chunks_mut(n * ROWS)
-            .enumerate()
-            .for_each(|(group, rows)| panel.update(group * ROWS, rows));
+        self.values.par_chunks_mut(n * ROWS).enumerate().for_each(|(group, rows)| panel.update(group * ROWS, rows));
         Ok(())
     }
 }
@@ -149,10 +146,7 @@ impl Panel {
 }
 
 /// The inverse of a matrix of at most [`BLOCK`] rows, by sweeps of one column.
-fn small_inverse(
-    n: usize,
-    at: impl Fn(usize, usize) -> f64,
-) -> Result<[[f64; BLOCK]; BLOCK], NotPositiveDefinite> {
+fn small_inverse(n: usize, at: impl Fn(usize, usize) -> f64) -> Result<[[f64; BLOCK]; BLOCK], NotPositiveDefinite> {
     let mut a = [[0.0; BLOCK]; BLOCK];
     for i in 0..n {
         for j in 0..n {
@@ -196,9 +190,8 @@ mod tests {
     fn product_with_inverse_is_identity() {
         for n in [1, 2, 7, 31, 32, 33, 64, 75, 101] {
             let a = random_matrix(n);
-            let inverse = SymmetricMatrix::from_rows(n, |i, row| row[..=i].copy_from_slice(&a[i][..=i]))
-                .invert()
-                .unwrap();
+            let inverse =
+                SymmetricMatrix::from_rows(n, |i, row| row[..=i].copy_from_slice(&a[i][..=i])).invert().unwrap();
             for i in 0..n {
                 for j in 0..n {
                     let product: f64 = (0..n).map(|k| a[i][k] * inverse.at(k, j)).sum();

@@ -4,7 +4,8 @@
 //! RecSys 2020.
 //!
 //! score(u, i) = b + b_u + b_i + <p_u, q_i>. For each interaction, and for `negatives` cells of the same user drawn
-//! uniformly from all items, one step of gradient descent on the logistic loss of the label y, with e = y - sigma(score):
+//! uniformly from all items, one step of gradient descent on the logistic loss of the label y, with e = y -
+//! sigma(score):
 //! ```text
 //! p_u += rate (e q_i - reg p_u)        q_i += rate (e p_u - reg q_i)        b, b_u, b_i += rate (e - reg b)
 //! ```
@@ -56,14 +57,7 @@ struct TrainingBiases {
 
 impl FactorModel<MfConfig> {
     /// Steps on one cell.
-    fn step(
-        &mut self,
-        biases: &mut TrainingBiases,
-        user: usize,
-        item: usize,
-        positive: bool,
-        loss: &mut Loss,
-    ) {
+    fn step(&mut self, biases: &mut TrainingBiases, user: usize, item: usize, positive: bool, loss: &mut Loss) {
         let MfConfig { learning_rate, regularisation, .. } = self.config;
         let (rate, regularisation) = (learning_rate as f32, regularisation as f32);
         let Factors { users, items, bias, .. } = &mut self.factors;
@@ -115,11 +109,7 @@ impl Factorisation for MfConfig {
                 }
             });
             model.factors.changed();
-            Ok(EpochStats {
-                triples: order.len(),
-                loss: Some(loss.mean()),
-                finite: model.factors.is_finite(),
-            })
+            Ok(EpochStats { triples: order.len(), loss: Some(loss.mean()), finite: model.factors.is_finite() })
         })
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Each file holds one model and opens with its paper and its equations. Shared by several models: `factors` (tables of
 //! latent factors, and the models that consist of them), `epochs` (the loop over epochs), `epoch_order` (the order of
-//! interactions in an epoch), `negative_sampler` (items that a user does not have), `neighbours` (the most similar rows of
-//! a sparse matrix), `least_squares` and `matrix_inverse` (small and large linear systems), `tf_idf` (weights of
+//! interactions in an epoch), `negative_sampler` (items that a user does not have), `neighbours` (the most similar rows
+//! of a sparse matrix), `least_squares` and `matrix_inverse` (small and large linear systems), `tf_idf` (weights of
 //! features), `layout_tensors` (storing neural networks).
 
 mod bpr_mf;

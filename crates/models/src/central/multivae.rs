@@ -8,9 +8,9 @@
 //! s = tanh(z W4 + b4) W5 + b5
 //! loss of a user = - sum over their items i of ln softmax(s)_i + beta KL(N(m, e^l) || N(0, 1))
 //! ```
-//! beta rises linearly from 0 until it reaches its cap ("annealing"). Steps are Adam's on means over batches of users. A
-//! batch is split into a fixed number of micro-batches, whose gradients are added in order, so that results do not depend
-//! on threads.
+//! beta rises linearly from 0 until it reaches its cap ("annealing"). Steps are Adam's on means over batches of users.
+//! A batch is split into a fixed number of micro-batches, whose gradients are added in order, so that results do not
+//! depend on threads.
 
 use super::epochs::{EpochStats, run_epochs};
 use super::layout_tensors::{read_tensors, to_tensors};
@@ -106,8 +106,7 @@ impl Recommender for MultiVae {
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        let tensors =
-            self.network.iter().flat_map(|network| to_tensors(&network.layout, &network.parameters));
+        let tensors = self.network.iter().flat_map(|network| to_tensors(&network.layout, &network.parameters));
         tensors.collect()
     }
 
@@ -285,14 +284,7 @@ impl Worker {
         let mut rng = batch.rng.stream("part", number as u64);
         self.samples.fill(batch, users, dropout, &mut rng);
         let scale = 1.0 / batch.users.len() as f64;
-        network.backpropagate(
-            &self.samples,
-            beta,
-            scale,
-            &mut rng,
-            &mut self.gradients,
-            &mut self.arena.space(),
-        )
+        network.backpropagate(&self.samples, beta, scale, &mut rng, &mut self.gradients, &mut self.arena.space())
     }
 }
 
@@ -332,8 +324,7 @@ impl Training {
         self.steps += 1;
         let shared = &*network;
         let workers = self.workers.par_iter_mut().enumerate();
-        let losses =
-            workers.map(|(number, worker)| worker.backpropagate(shared, batch, number, dropout, beta));
+        let losses = workers.map(|(number, worker)| worker.backpropagate(shared, batch, number, dropout, beta));
         let loss = losses.collect::<Result<Vec<_>, _>>()?.iter().sum();
         self.optimise(&mut network.parameters)?;
         Ok(loss)
@@ -402,9 +393,7 @@ mod tests {
         samples.fill(&batch, batch.users, 0.3, &mut Rng::new(4));
         let mut arena = Arena::new(network.space(3), 0).unwrap();
         let mut loss = |network: &Network, gradients: &mut [f32]| {
-            network
-                .backpropagate(&samples, 0.5, 1.0, &mut Rng::new(5), gradients, &mut arena.space())
-                .unwrap()
+            network.backpropagate(&samples, 0.5, 1.0, &mut Rng::new(5), gradients, &mut arena.space()).unwrap()
         };
         let mut gradients = network.layout.zeros();
         loss(&network, &mut gradients);

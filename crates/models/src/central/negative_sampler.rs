@@ -56,12 +56,7 @@ impl NegativeSampler {
     /// All are drawn first and looked up together, so that cache misses overlap; the few that the user has are drawn
     /// again.
     #[inline]
-    pub(super) fn sample(
-        &self,
-        users: &(impl Iterator<Item = u32> + Clone),
-        into: &mut [u32],
-        rng: &mut Rng,
-    ) {
+    pub(super) fn sample(&self, users: &(impl Iterator<Item = u32> + Clone), into: &mut [u32], rng: &mut Rng) {
         let items = self.sorted.catalog_size() as u32;
         into.fill_with(|| rng.below(items));
         let mut had = [false; 64];

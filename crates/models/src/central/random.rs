@@ -1,6 +1,7 @@
 //! Random scores, which every model should beat.
 //!
-//! score(u, i) is uniform in [0, 1), a function of (seed, u, i): any user can be scored alone, with the same result each time.
+//! score(u, i) is uniform in [0, 1), a function of (seed, u, i): any user can be scored alone, with the same result
+//! each time.
 
 use crate::registry::CentralModel;
 use crate::{Fit, ModelError, Recommender, Summary, Tensor, stored};

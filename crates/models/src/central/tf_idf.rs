@@ -94,11 +94,7 @@ mod tests {
         let [half, one] = [2f32.ln(), 4f32.ln()];
         let length = half.hypot(one);
         let found = weights.item(0);
-        assert!(
-            found[0] == 0.0
-                && (found[1] - half / length).abs() < 1e-6
-                && (found[2] - one / length).abs() < 1e-6
-        );
+        assert!(found[0] == 0.0 && (found[1] - half / length).abs() < 1e-6 && (found[2] - one / length).abs() < 1e-6);
         assert_eq!((weights.item(1), weights.item(3)), (&[0.0, 1.0][..], &[0.0][..]));
         let mut mean = [0.0; 3];
         weights.mean(&facts, &[1, 2], &mut mean);

@@ -50,14 +50,9 @@ impl Recommender for UserKnn {
 
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
         let neighbours = self.neighbours.of(user);
-        let owners =
-            neighbours.filter(|(near, _)| self.users.of(*near as usize).binary_search(&item).is_ok());
+        let owners = neighbours.filter(|(near, _)| self.users.of(*near as usize).binary_search(&item).is_ok());
         let (people, weight) = owners.fold((0, 0.0), |(people, sum), (_, weight)| (people + 1, sum + weight));
-        if people == 0 {
-            Vec::new()
-        } else {
-            vec![Reason { because: Because::Neighbours { people }, weight }]
-        }
+        if people == 0 { Vec::new() } else { vec![Reason { because: Because::Neighbours { people }, weight }] }
     }
 
     fn tensors(&self) -> Vec<Tensor> {

@@ -59,13 +59,7 @@ impl Classifier {
     }
 
     /// Some epochs on a copy of the shared model; returns the sum of the first epoch's losses.
-    fn learn(
-        &self,
-        shared: &[f32],
-        own: &[u32],
-        scratch: &mut Scratch,
-        rng: &mut Rng,
-    ) -> Result<f64, NeuralError> {
+    fn learn(&self, shared: &[f32], own: &[u32], scratch: &mut Scratch, rng: &mut Rng) -> Result<f64, NeuralError> {
         let Scratch { parameters, gradients, arena, order } = scratch;
         let arena = arena.as_mut().map_err(|error| error.clone())?;
         parameters.clear();
@@ -175,13 +169,8 @@ mod tests {
 
     fn trained(device: &Classifier, shared: &Parameters, own: &[u32]) -> (TrainStats, Trained) {
         let mut into = Trained::new(&shared.layout());
-        let input = TrainInput {
-            shared,
-            prepared: &device.prepare(shared),
-            private: &mut [],
-            history: own,
-            hidden: &[],
-        };
+        let input =
+            TrainInput { shared, prepared: &device.prepare(shared), private: &mut [], history: own, hidden: &[] };
         let stats = device.train(input, &mut device.scratch(40), &mut Rng::new(3), &mut into).unwrap();
         (stats, into)
     }
@@ -229,13 +218,8 @@ mod tests {
         let (device, shared) = device(0);
         assert_eq!(trained(&device, &shared, &[]).0, TrainStats::default());
         let mut into = Trained::new(&shared.layout());
-        let input = TrainInput {
-            shared: &shared,
-            prepared: &vec![0.0; 3],
-            private: &mut [],
-            history: &[1],
-            hidden: &[],
-        };
+        let input =
+            TrainInput { shared: &shared, prepared: &vec![0.0; 3], private: &mut [], history: &[1], hidden: &[] };
         assert!(device.train(input, &mut device.scratch(40), &mut Rng::new(3), &mut into).is_err());
     }
 }

@@ -7,16 +7,17 @@
 //! small-cnn   5x5x8, pool 2, ReLU, 5x5x16, pool 2, ReLU, dense 64, ReLU, dense to the classes
 //! mlp         two dense layers of 200, the "2NN" of McMahan et al.: 199,210 parameters for MNIST
 //! ```
-//! Patches are padded so that a convolution keeps the size of its image. ReLU stands after the pooling, where there is a
-//! quarter of the values: the largest of values cut off at 0 is the largest, cut off at 0. Two classes have one logit.
+//! Patches are padded so that a convolution keeps the size of its image. ReLU stands after the pooling, where there is
+//! a quarter of the values: the largest of values cut off at 0 is the largest, cut off at 0. Two classes have one
+//! logit.
 //!
 //! A batch is worked off in chunks, so that memory does not grow with it; gradients of the chunks add up.
 
 use sottovoce_core::{Images, Rng};
 use sottovoce_neural::losses::{bce_with_logits, cross_entropy};
 use sottovoce_neural::{
-    Activation, Arena, Arithmetic, Conv2d, Conv2dShape, Init, Layout, Linear, NeuralError, Pool, PoolShape,
-    Pooling, Role, Space,
+    Activation, Arena, Arithmetic, Conv2d, Conv2dShape, Init, Layout, Linear, NeuralError, Pool, PoolShape, Pooling,
+    Role, Space,
 };
 
 /// Values of the activations and their gradients that a chunk may have: 8 MiB stay in a near cache of most machines
@@ -144,8 +145,7 @@ impl Network {
             width = units;
         }
         let outputs = if classes == 2 { 1 } else { classes };
-        layers
-            .push(Layer::Linear(Linear::new(&mut layout, "classes", width, outputs)?, Activation::Identity));
+        layers.push(Layer::Linear(Linear::new(&mut layout, "classes", width, outputs)?, Activation::Identity));
         let an_image = inputs + 2 * layers.iter().map(Layer::outputs).sum::<usize>();
         let chunk = (CHUNK_VALUES / an_image.max(1)).clamp(1, MOST_IN_CHUNK);
         Ok(Self { layout, layers, inputs, classes, chunk })
@@ -360,9 +360,7 @@ fn convolutions(
 fn glorot(shape: &[usize]) -> Init {
     match shape {
         // Filters x channels x height x width.
-        [filters, channels, height, width] => {
-            Init::glorot(channels * height * width, filters * height * width)
-        }
+        [filters, channels, height, width] => Init::glorot(channels * height * width, filters * height * width),
         [inputs, outputs] => Init::glorot(*inputs, *outputs),
         other => Init::glorot(other.iter().product(), 1),
     }

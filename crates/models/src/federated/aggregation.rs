@@ -21,8 +21,8 @@ pub enum AggregationSpec {
     Adam(AdamSettings),
 }
 
-/// `row += learning_rate * sum`, as in the FPL papers. The step of a row grows with the number of devices that send it, so
-/// that a rate that suits a small population makes a large one diverge.
+/// `row += learning_rate * sum`, as in the FPL papers. The step of a row grows with the number of devices that send it,
+/// so that a rate that suits a small population makes a large one diverge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sum {
     /// alpha.
@@ -36,11 +36,12 @@ pub struct AdaptiveSum {
     pub max_step: f32,
 }
 
-/// A sum up to some devices, a mean beyond: `row += learning_rate * sum * c / (c + n - 1)`, where n devices sent the row.
+/// A sum up to some devices, a mean beyond: `row += learning_rate * sum * c / (c + n - 1)`, where n devices sent the
+/// row.
 ///
-/// One device moves a row as with [`Sum`]; many move it together at most as far as c of them would under `Sum`. So the step
-/// of a row is bounded whatever the population, and one setting serves 1,000 devices and 1,000,000; rare items still
-/// learn at full speed.
+/// One device moves a row as with [`Sum`]; many move it together at most as far as c of them would under `Sum`. So the
+/// step of a row is bounded whatever the population, and one setting serves 1,000 devices and 1,000,000; rare items
+/// still learn at full speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DampedSum {
     /// alpha.
@@ -153,9 +154,7 @@ impl RowAggregation {
         let learning_rate = learning_rate as f32;
         match self.strategy {
             RowStrategy::Sum => AggregationSpec::Sum(Sum { learning_rate }),
-            RowStrategy::Adaptive => {
-                AggregationSpec::AdaptiveSum(AdaptiveSum { max_step: self.adaptive_step as f32 })
-            }
+            RowStrategy::Adaptive => AggregationSpec::AdaptiveSum(AdaptiveSum { max_step: self.adaptive_step as f32 }),
             RowStrategy::Damped => {
                 AggregationSpec::DampedSum(DampedSum { learning_rate, devices: self.damped_devices as f32 })
             }

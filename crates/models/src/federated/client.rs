@@ -16,8 +16,9 @@ pub struct TrainInput<'a, P: ?Sized = ()> {
     pub private: &'a mut [f32],
     /// The user's items, ascending, each once.
     pub history: &'a [u32],
-    /// The items of which nothing may leave, ascending. Rows of such items are withheld by the disclosure policy, unless the
-    /// model provides decoys for them; a model whose rows are not items marks those that only hidden items explain.
+    /// The items of which nothing may leave, ascending. Rows of such items are withheld by the disclosure policy,
+    /// unless the model provides decoys for them; a model whose rows are not items marks those that only hidden items
+    /// explain.
     pub hidden: &'a [u32],
 }
 
@@ -74,14 +75,14 @@ pub trait ClientModel: Send + Sync + 'static {
         into: &mut Trained,
     ) -> Result<TrainStats, UpdateError>;
 
-    /// Whether [`train_dp_sgd`](Self::train_dp_sgd) is implemented: for models whose gradient is a sum over interactions, and
-    /// whose private model depends on the history through that gradient only.
+    /// Whether [`train_dp_sgd`](Self::train_dp_sgd) is implemented: for models whose gradient is a sum over
+    /// interactions, and whose private model depends on the history through that gradient only.
     fn supports_dp_sgd(&self) -> bool {
         false
     }
 
-    /// Trains by DP-SGD: no interaction moves the private model's gradient and the update together by more than the clip, and
-    /// the private model gets noise. Noise on the update is added later, on all rows of all tables.
+    /// Trains by DP-SGD: no interaction moves the private model's gradient and the update together by more than the
+    /// clip, and the private model gets noise. Noise on the update is added later, on all rows of all tables.
     ///
     /// # Errors
     /// If the buffer does not have the shared model's layout. Models without support train on nothing.

@@ -1,10 +1,10 @@
-//! DP-SGD on a device: each interaction's gradient is clipped, gradients are summed as integers, and the private model gets
-//! noise.
+//! DP-SGD on a device: each interaction's gradient is clipped, gradients are summed as integers, and the private model
+//! gets noise.
 //!
-//! M. Abadi et al., "Deep Learning with Differential Privacy", CCS 2016. For the guarantee to hold for a whole training,
-//! everything that an interaction moves must be clipped and get noise: the rows that leave, whose noise is added when they are
-//! quantized, and the private model, on which later rounds depend. Negatives are therefore drawn from the whole catalog, whether
-//! the user has an item or not, and each interaction is sampled independently.
+//! M. Abadi et al., "Deep Learning with Differential Privacy", CCS 2016. For the guarantee to hold for a whole
+//! training, everything that an interaction moves must be clipped and get noise: the rows that leave, whose noise is
+//! added when they are quantized, and the private model, on which later rounds depend. Negatives are therefore drawn
+//! from the whole catalog, whether the user has an item or not, and each interaction is sampled independently.
 
 use sottovoce_core::math;
 use sottovoce_protocol::{Policy, RowOrigin, Trained, UpdateError};
@@ -25,14 +25,14 @@ pub struct DpSgd<'a> {
 }
 
 impl DpSgd<'_> {
-    /// The sampling probabilities of a device's interactions in a round, where one that is always disclosed has this rate.
-    /// `fixed` is the seed of fixed disclosure; see [`Policy::disclosure_probability`].
+    /// The sampling probabilities of a device's interactions in a round, where one that is always disclosed has this
+    /// rate. `fixed` is the seed of fixed disclosure; see [`Policy::disclosure_probability`].
     pub fn probabilities(rate: f64, policy: &Policy, fixed: u64) -> impl Fn(u32) -> f64 {
         move |item| rate * policy.disclosure_probability(item, fixed)
     }
 
-    /// The factor that turns values of a gradient with this sum of squares into steps, to be truncated towards zero: the norm
-    /// of the integers is then at most the clip.
+    /// The factor that turns values of a gradient with this sum of squares into steps, to be truncated towards zero:
+    /// the norm of the integers is then at most the clip.
     pub(crate) fn scale(&self, squares: f64) -> f64 {
         let norm = squares.sqrt();
         if norm <= self.clip * (1.0 - SLACK) {
@@ -127,8 +127,8 @@ impl Sums {
         }
     }
 
-    /// Writes the sums `into` an update: rows in its first table, dense ones, if there are any, in its second. All rows are
-    /// marked as other: the noise hides which items the user has, and which rows there are.
+    /// Writes the sums `into` an update: rows in its first table, dense ones, if there are any, in its second. All rows
+    /// are marked as other: the noise hides which items the user has, and which rows there are.
     pub(crate) fn write_update(
         &self,
         dp_sgd: &DpSgd<'_>,
@@ -136,11 +136,9 @@ impl Sums {
         into: &mut Trained,
     ) -> Result<(), UpdateError> {
         let values = |sums: &[i64]| sums.iter().map(|&sum| dp_sgd.value(sum)).collect::<Vec<f32>>();
-        into.push_rows(0, &self.rows, &vec![RowOrigin::Other; self.rows.len()])?
-            .copy_from_slice(&values(&self.values));
+        into.push_rows(0, &self.rows, &vec![RowOrigin::Other; self.rows.len()])?.copy_from_slice(&values(&self.values));
         // Rows of hidden items leave as decoys, as they do for users who do not have them.
-        let decoys: Vec<u32> =
-            self.rows.iter().copied().filter(|row| hidden.binary_search(row).is_ok()).collect();
+        let decoys: Vec<u32> = self.rows.iter().copied().filter(|row| hidden.binary_search(row).is_ok()).collect();
         let rows = into.push_decoys(0, &decoys)?.chunks_exact_mut(self.width);
         for (decoy, index) in rows.zip(decoys.iter().filter_map(|row| self.rows.binary_search(row).ok())) {
             decoy.copy_from_slice(&values(&self.values[index * self.width..][..self.width]));

@@ -17,7 +17,8 @@ pub struct Scratch(Box<dyn Any + Send + Sync>);
 /// What some client computed from a shared model.
 pub struct Prepared(Box<dyn Any + Send + Sync>);
 
-/// The client's half of any model. [`Scratch`] and [`Prepared`] must come from the same client, or one of the same model.
+/// The client's half of any model. [`Scratch`] and [`Prepared`] must come from the same client, or one of the same
+/// model.
 #[derive(Clone)]
 pub struct DynClient(Arc<dyn AnyClient>);
 
@@ -368,11 +369,7 @@ impl Entry {
     ///
     /// # Errors
     /// If a setting is unknown, missing or out of range, or facts are needed and missing.
-    pub fn from_terms(
-        &self,
-        spec: &ModelSpec,
-        features: Option<&Arc<Facts>>,
-    ) -> Result<DynModel, TermsError> {
+    pub fn from_terms(&self, spec: &ModelSpec, features: Option<&Arc<Facts>>) -> Result<DynModel, TermsError> {
         (self.from_terms)(spec, features)
     }
 }

@@ -2,8 +2,8 @@
 
 /// A table whose rows say something about the person who sends them.
 ///
-/// A server reads three things: which rows are there, the sign of a bias, and the direction of a vector. The audit's attacks
-/// follow from that, so that every model that declares its exposure can be audited.
+/// A server reads three things: which rows are there, the sign of a bias, and the direction of a vector. The audit's
+/// attacks follow from that, so that every model that declares its exposure can be audited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exposure {
     /// Index of the table in the shared model's layout.

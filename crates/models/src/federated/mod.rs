@@ -1,9 +1,9 @@
 //! Federated models, one folder each.
 //!
-//! A model implements [`FederatedModel`], which asks for everything that a model must answer for: its settings, the client's
-//! and the server's half, its schedule, how its updates are aggregated, and what an update exposes. One line in [`MODELS`]
-//! makes it known to the simulator, the server, devices, the audit and the command line. Models from outside this
-//! workspace call [`register`] instead.
+//! A model implements [`FederatedModel`], which asks for everything that a model must answer for: its settings, the
+//! client's and the server's half, its schedule, how its updates are aggregated, and what an update exposes. One line
+//! in [`MODELS`] makes it known to the simulator, the server, devices, the audit and the command line. Models from
+//! outside this workspace call [`register`] instead.
 //!
 //! What leaves a device is written at the top of each folder's `mod.rs`.
 
@@ -19,8 +19,8 @@ mod schedule;
 mod server;
 
 pub use aggregation::{
-    AdamSettings, AdaptiveMeanSettings, AdaptiveSum, AggregationSpec, DampedSum, Mean, MeanAggregation,
-    MeanOver, MeanStrategy, RowAggregation, RowStrategy, SecondMoment, Sgd, Sum,
+    AdamSettings, AdaptiveMeanSettings, AdaptiveSum, AggregationSpec, DampedSum, Mean, MeanAggregation, MeanOver,
+    MeanStrategy, RowAggregation, RowStrategy, SecondMoment, Sgd, Sum,
 };
 pub use client::{ClientModel, TrainInput, TrainStats};
 pub use dp_sgd::DpSgd;

@@ -66,8 +66,8 @@ pub trait FederatedModel: Send + Sync + 'static {
         config
     }
 
-    /// Samples that a device learns from in an epoch, as far as the settings say: `None` if that depends on histories, which
-    /// a server does not know, and 1 if a device always uses all it has.
+    /// Samples that a device learns from in an epoch, as far as the settings say: `None` if that depends on histories,
+    /// which a server does not know, and 1 if a device always uses all it has.
     fn samples_per_device(config: &Self::Config) -> Option<usize> {
         let _ = config;
         Some(1)

@@ -3,17 +3,18 @@
 crate::choices! {
     /// Where a device draws the negatives of its triples from.
     ///
-    /// A negative's row leaves the device. In the papers negatives are drawn from everything but the history. A row that never
-    /// leaves then belongs to an item that the user has: the complement of what was sent reveals the history, whatever
-    /// the user's pi, and the more surely the more rounds there are.
+    /// A negative's row leaves the device. In the papers negatives are drawn from everything but the history. A row
+    /// that never leaves then belongs to an item that the user has: the complement of what was sent reveals the
+    /// history, whatever the user's pi, and the more surely the more rounds there are.
     #[derive(Default)]
     pub enum Negatives {
-        /// From the whole catalog, whether the user has the item, hides it or neither: which rows leave as negatives then
-        /// says nothing about the user. Where the row of a user's own item was drawn and is withheld, a decoy leaves.
+        /// From the whole catalog, whether the user has the item, hides it or neither: which rows leave as negatives
+        /// then says nothing about the user. Where the row of a user's own item was drawn and is withheld, a decoy
+        /// leaves.
         #[default]
         Decoys => "decoys",
-        /// From a fixed subset of the catalog, each device's own, without the user's items: what never leaves is most of
-        /// the catalog.
+        /// From a fixed subset of the catalog, each device's own, without the user's items: what never leaves is most
+        /// of the catalog.
         Pool => "pool",
         /// From all items that the user does not have.
         Papers => "papers",

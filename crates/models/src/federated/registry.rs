@@ -64,7 +64,8 @@ pub fn register<M: FederatedModel>() -> Result<(), RegisterError> {
     Ok(())
 }
 
-/// All federated models, in the order in which they are shown: those of this workspace, then those that were registered.
+/// All federated models, in the order in which they are shown: those of this workspace, then those that were
+/// registered.
 pub fn all() -> Vec<Entry> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
     MODELS.iter().chain(registered.iter()).copied().collect()

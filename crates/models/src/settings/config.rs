@@ -250,10 +250,11 @@ macro_rules! choices {
 /// field: Type = default, in range => [flags];
 /// ```
 ///
-/// `Type` is `usize`, `f64`, `bool`, `String`, `PathBuf`, an enum made by [`choices!`](crate::choices), or an `Option` of a
-/// number, of which 0 is `None`. Numbers need a range. Flags: `log` (searches look on a logarithmic scale), `device` (sent
-/// to devices in round terms), `device(range)` (the same, with what a device accepts), `derived` (computed, users cannot
-/// set it), `was("name", ..)` (earlier names). `include field: Type = default;` lines at the end take in other such structs.
+/// `Type` is `usize`, `f64`, `bool`, `String`, `PathBuf`, an enum made by [`choices!`](crate::choices), or an `Option`
+/// of a number, of which 0 is `None`. Numbers need a range. Flags: `log` (searches look on a logarithmic scale),
+/// `device` (sent to devices in round terms), `device(range)` (the same, with what a device accepts), `derived`
+/// (computed, users cannot set it), `was("name", ..)` (earlier names). `include field: Type = default;` lines at the
+/// end take in other such structs.
 ///
 /// ```
 /// use sottovoce_models::config;

@@ -1,4 +1,5 @@
-//! Settings: each is written once, in a [`config!`](crate::config) struct, with its name, type, default, range and help.
+//! Settings: each is written once, in a [`config!`](crate::config) struct, with its name, type, default, range and
+//! help.
 //!
 //! The command line, experiment files, round terms, hyperparameter searches and `sottovoce models` all follow from that
 //! definition. [`Setting`] is what is known of one of them, [`Settings`] a complete and checked set of values.
@@ -230,9 +231,7 @@ impl Settings {
 fn fit_domain(model: &str, setting: &Setting, value: &Value) -> Result<Value, ModelError> {
     let within = |v: f64, low: &f64, high: &f64| (*low..=*high).contains(&v).then_some(Value::Real(v));
     let fitted = match (&setting.domain, value) {
-        (Domain::Integer { low, high, .. }, Value::Integer(v)) => {
-            (low..=high).contains(&v).then(|| value.clone())
-        }
+        (Domain::Integer { low, high, .. }, Value::Integer(v)) => (low..=high).contains(&v).then(|| value.clone()),
         (Domain::Real { low, high, .. }, Value::Integer(v)) => within(*v as f64, low, high),
         (Domain::Real { low, high, .. }, Value::Real(v)) => within(*v, low, high),
         (Domain::Choice(words), Value::Word(v)) => {
@@ -344,8 +343,7 @@ mod tests {
 
     #[test]
     fn round_terms_carry_what_devices_need_and_nothing_else() {
-        let toy =
-            Toy { factors: 7, limit: Some(3), gradients: true, user_regularisation: 0.3, ..Toy::default() };
+        let toy = Toy { factors: 7, limit: Some(3), gradients: true, user_regularisation: 0.3, ..Toy::default() };
         let mut spec = toy.to_terms("toy");
         let keys: Vec<&str> = spec.settings.keys().map(String::as_str).collect();
         assert_eq!(keys, ["factors", "gradients", "limit"]);

@@ -1,7 +1,7 @@
 //! Multi-head attention (Vaswani et al. 2017).
 //!
-//! Queries X (time x width) look at a source S (time x width), which is X itself in self-attention. Each head has its own
-//! stretch of d = width / heads columns of Q, K and V:
+//! Queries X (time x width) look at a source S (time x width), which is X itself in self-attention. Each head has its
+//! own stretch of d = width / heads columns of Q, K and V:
 //! ```text
 //! Q = X Wq + bq     K = S Wk + bk     V = S Wv + bv
 //! P = softmax(Q K' / sqrt(d))     C = P V     Y = C Wo + bo

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! # One sample
-//! A device that trains on one sample has no batch: its variance is 0 and every output would be b, whatever the input. Batch
-//! statistics of one sample are therefore [an error](crate::NeuralError::BatchOfOne). What works is to normalise by the
-//! running statistics, which are part of the flat buffer and so of the shared model, and to let every device say
-//! what it saw: x as its mean and (x - running m)^2 as its variance. Both are unbiased, so their mean over a cohort
-//! is what a batch of that cohort would have shown. [`BatchNorm::update_running`] moves the running statistics at once, for local models
-//! that are averaged; [`BatchNorm::add_running_gradient`] puts the distance to them where their gradients would be, for strategies that average
-//! gradients.
+//! A device that trains on one sample has no batch: its variance is 0 and every output would be b, whatever the input.
+//! Batch statistics of one sample are therefore [an error](crate::NeuralError::BatchOfOne). What works is to normalise
+//! by the running statistics, which are part of the flat buffer and so of the shared model, and to let every device say
+//! what it saw: x as its mean and (x - running m)^2 as its variance. Both are unbiased, so their mean over a cohort is
+//! what a batch of that cohort would have shown. [`BatchNorm::update_running`] moves the running statistics at once,
+//! for local models that are averaged; [`BatchNorm::add_running_gradient`] puts the distance to them where their
+//! gradients would be, for strategies that average gradients.
 
 use super::layer_norm::{EPSILON, add_scale_and_shift};
 use crate::error::{Result, expect_len, rows_of};
@@ -77,7 +77,8 @@ impl BatchNorm {
     /// y of a batch.
     ///
     /// # Errors
-    /// If x is not whole rows, is one row and batch statistics are asked for, or the arena or the parameters are too small.
+    /// If x is not whole rows, is one row and batch statistics are asked for, or the arena or the parameters are too
+    /// small.
     pub fn forward<'a, R: Real>(
         &self,
         parameters: &[R],
@@ -183,8 +184,8 @@ impl BatchNorm {
         Ok([(self.mean, mean), (self.variance, variance)])
     }
 
-    /// Adds (running - seen) where the gradients of the running statistics would be: a step of rate r then moves them by r
-    /// towards what was seen, and gradients averaged over a cohort move them towards what the cohort saw.
+    /// Adds (running - seen) where the gradients of the running statistics would be: a step of rate r then moves them
+    /// by r towards what was seen, and gradients averaged over a cohort move them towards what the cohort saw.
     ///
     /// # Errors
     /// If a buffer is not this layer's, or the tape another's.

@@ -6,8 +6,8 @@
 //! Y  = W P + b            for each image; W has a row for each filter
 //! dW += dY P'     db += sums of dY's rows     dP = W' dY, each value added to where in the image it came from
 //! ```
-//! P is made again in backward: copying it costs a small part of the products, and storing it for a batch would fall out
-//! of the cache.
+//! P is made again in backward: copying it costs a small part of the products, and storing it for a batch would fall
+//! out of the cache.
 
 use crate::error::{Result, expect_len, rows_of, setting, size};
 use crate::kernels::sum;
@@ -31,7 +31,8 @@ pub struct Conv2dShape {
     pub padding: [usize; 2],
 }
 
-/// The shape of a convolution over sequences, [`Conv2d::over_sequences`]. A sequence is channels x length, as in PyTorch.
+/// The shape of a convolution over sequences, [`Conv2d::over_sequences`]. A sequence is channels x length, as in
+/// PyTorch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conv1dShape {
     /// Channels of an input.
@@ -80,8 +81,8 @@ impl Conv2d {
         Self::with_weight(layout, name, shape, &[shape.filters, shape.channels, height, width])
     }
 
-    /// A convolution over sequences. Adds `name.weight` (filters x channels x kernel) and `name.bias` to a layout, uniform
-    /// within 1 / sqrt(channels * kernel).
+    /// A convolution over sequences. Adds `name.weight` (filters x channels x kernel) and `name.bias` to a layout,
+    /// uniform within 1 / sqrt(channels * kernel).
     ///
     /// # Errors
     /// If a size is 0, a patch does not fit into the sequence, or the name is taken.

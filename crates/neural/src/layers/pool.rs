@@ -122,7 +122,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether this is the commonest pooling, which has loops of its own: the largest of two by two, and nothing left over.
+    /// Whether this is the commonest pooling, which has loops of its own: the largest of two by two, and nothing left
+    /// over.
     fn halves(&self) -> bool {
         let PoolShape { image, window, stride, .. } = self.shape;
         self.pooling == Pooling::Max && [window, stride] == [[2; 2]; 2] && image.iter().all(|side| side % 2 == 0)

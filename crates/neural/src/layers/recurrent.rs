@@ -1,12 +1,12 @@
-//! Recurrent layers: plain RNN (Elman 1990), GRU (Cho et al. 2014) and LSTM (Hochreiter and Schmidhuber 1997, with forget
-//! gate), in PyTorch's form and order of gates.
+//! Recurrent layers: plain RNN (Elman 1990), GRU (Cho et al. 2014) and LSTM (Hochreiter and Schmidhuber 1997, with
+//! forget gate), in PyTorch's form and order of gates.
 //!
 //! A layer has two dense layers, one over the inputs and one over the previous state:
 //! ```text
 //! a = x_t W + b      c = h_(t-1) U + d      h_t = cell(a, c, h_(t-1))
 //! ```
-//! The products with W are computed for all steps at once; those with U wait for the previous state. Both biases are kept,
-//! as in PyTorch, although only the GRU uses them separately. In the equations below, s = a + c.
+//! The products with W are computed for all steps at once; those with U wait for the previous state. Both biases are
+//! kept, as in PyTorch, although only the GRU uses them separately. In the equations below, s = a + c.
 //! ```text
 //! RNN    h_t = tanh(s)                                            da = dc = dh (1 - h_t^2)
 //!
@@ -387,8 +387,8 @@ fn lstm_step<R: Real>(tape: &mut RecurrentTape<'_, R>, b: usize, t: usize) {
     }
 }
 
-/// The values before step t of a sequence, and those of step t, in one array of states or cells; `step` counts the steps
-/// of all sequences.
+/// The values before step t of a sequence, and those of step t, in one array of states or cells; `step` counts the
+/// steps of all sequences.
 #[inline(always)]
 fn before_and_now<'s, R>(
     values: &'s mut [R],

@@ -3,8 +3,8 @@
 //! ```text
 //! m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      p = p - learning rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 //! ```
-//! Moments below 1e-30 are set to 0, which makes no difference beside eps: where gradients are 0, moments would otherwise
-//! decay into denormal numbers, with which processors are a hundred times slower.
+//! Moments below 1e-30 are set to 0, which makes no difference beside eps: where gradients are 0, moments would
+//! otherwise decay into denormal numbers, with which processors are a hundred times slower.
 //!
 //! For gradients by rows, only the moments of touched rows move ("lazy Adam"): a step costs what was touched.
 

@@ -15,11 +15,11 @@ pub enum Placement {
     Central,
     /// By each device, all of it (local differential privacy): a device need trust nobody.
     Local,
-    /// By each device its share, so that the sum has all of it (distributed differential privacy): under a seal the server sees
-    /// nothing with less.
+    /// By each device its share, so that the sum has all of it (distributed differential privacy): under a seal the
+    /// server sees nothing with less.
     Distributed,
-    /// By each device on its gradients, clipped per interaction (DP-SGD): protects single interactions from everybody, not whole
-    /// histories.
+    /// By each device on its gradients, clipped per interaction (DP-SGD): protects single interactions from everybody,
+    /// not whole histories.
     Sgd,
 }
 
@@ -37,7 +37,8 @@ impl Placement {
         }
     }
 
-    /// Whether it protects the sum of a cohort, so that cohort sampling amplifies privacy; otherwise each device adds all of it.
+    /// Whether it protects the sum of a cohort, so that cohort sampling amplifies privacy; otherwise each device adds
+    /// all of it.
     pub fn protects_sums(self) -> bool {
         matches!(self, Self::Central | Self::Distributed)
     }
@@ -98,8 +99,8 @@ pub struct Noise {
     pub multiplier: f64,
     /// Distributed: the number of devices whose shares make up all of it.
     pub shares: u32,
-    /// Adaptive clipping: standard deviation of the noise on the sum of clip indicators, 1 for an update within the clip and -1
-    /// for a longer one.
+    /// Adaptive clipping: standard deviation of the noise on the sum of clip indicators, 1 for an update within the
+    /// clip and -1 for a longer one.
     pub count_noise: Option<f64>,
     /// DP-SGD ([`Placement::Sgd`]): how single interactions are bounded.
     pub per_example: Option<PerExample>,

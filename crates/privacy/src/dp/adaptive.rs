@@ -1,8 +1,8 @@
 //! A clipping bound that follows a quantile of the norms, privately.
 //!
-//! G. Andrew, O. Thakkar, H. B. McMahan, S. Ramaswamy, "Differentially Private Learning with Adaptive Clipping", NeurIPS 2021.
-//! Each device says with one bit whether its norm was within the bound; the noised share b of those moves the bound:
-//! C <- C e^(-rate (b - quantile)).
+//! G. Andrew, O. Thakkar, H. B. McMahan, S. Ramaswamy, "Differentially Private Learning with Adaptive Clipping",
+//! NeurIPS 2021. Each device says with one bit whether its norm was within the bound; the noised share b of those moves
+//! the bound: C <- C e^(-rate (b - quantile)).
 
 use super::error::{check, positive};
 use super::noise::DiscreteGaussian;
@@ -25,9 +25,9 @@ impl AdaptiveClip {
     /// Length of the state as bytes: magic, version, four numbers.
     pub const BYTES: usize = 5 + 4 * 8;
 
-    /// Starts at `bound` and steers it so that the share `quantile` of the updates is within it. `rate` is the step (the paper: 0.2),
-    /// `count_noise` the standard deviation of the noise on the number of updates within (sigma_b; the paper: a twentieth of
-    /// the cohort).
+    /// Starts at `bound` and steers it so that the share `quantile` of the updates is within it. `rate` is the step
+    /// (the paper: 0.2), `count_noise` the standard deviation of the noise on the number of updates within (sigma_b;
+    /// the paper: a twentieth of the cohort).
     ///
     /// # Errors
     /// If a number is out of range.
@@ -45,8 +45,9 @@ impl AdaptiveClip {
         self.bound
     }
 
-    /// Standard deviation of the noise on the sum of votes: each device adds 1 if its update was within the bound, -1 if not. Both
-    /// sides of zero, because then one person moves the count of those within by a half only, as in the paper.
+    /// Standard deviation of the noise on the sum of votes: each device adds 1 if its update was within the bound, -1
+    /// if not. Both sides of zero, because then one person moves the count of those within by a half only, as in the
+    /// paper.
     pub fn vote_noise(&self) -> f64 {
         2.0 * self.count_noise
     }
@@ -58,7 +59,8 @@ impl AdaptiveClip {
     /// If `expected` is not above 0.
     pub fn follow(&mut self, noised_votes: i64, expected: f64) -> Result<(), DpError> {
         positive("the expected cohort", expected)?;
-        // Noise may carry the share far outside 0..1 in a small cohort; one round then moves the bound by e^rate at most.
+        // Noise may carry the share far outside 0..1 in a small cohort; one round then moves the bound by e^rate at
+        // most.
         let share = 0.5 * (noised_votes as f64 / expected + 1.0);
         let bound = self.bound * math::exp(-self.rate * (share - self.quantile).clamp(-1.0, 1.0));
         self.bound = bound.clamp(1e-20, 1e20);

@@ -9,8 +9,8 @@ pub(super) const LARGEST: u128 = 1 << 120;
 
 /// True with probability `a / b`, exactly; `a <= b < 2^120`.
 ///
-/// A uniform real in [0, 1) is read 64 bits at a time until it is known on which side of a / b it lies: u b against a 2^64, and
-/// the remainder of a when the first 64 bits do not decide (once in 2^64 draws).
+/// A uniform real in [0, 1) is read 64 bits at a time until it is known on which side of a / b it lies: u b against a
+/// 2^64, and the remainder of a when the first 64 bits do not decide (once in 2^64 draws).
 pub(super) fn bernoulli(rng: &mut SecureRng, mut a: u128, b: u128) -> bool {
     debug_assert!(a <= b && b < LARGEST);
     if a == b {
@@ -37,8 +37,8 @@ pub(super) fn bernoulli(rng: &mut SecureRng, mut a: u128, b: u128) -> bool {
     }
 }
 
-/// True with probability e^-(a / b), exactly; `a <= b < 2^120`. Algorithm 1 of the paper, with the probability a / (b k) of
-/// its step k as two draws, a / b and 1 / k, which keeps denominators small.
+/// True with probability e^-(a / b), exactly; `a <= b < 2^120`. Algorithm 1 of the paper, with the probability a / (b
+/// k) of its step k as two draws, a / b and 1 / k, which keeps denominators small.
 pub(super) fn bernoulli_exp(rng: &mut SecureRng, a: u128, b: u128) -> bool {
     let mut k: u128 = 1;
     while bernoulli(rng, a, b) && (k == 1 || bernoulli(rng, 1, k)) {

@@ -1,4 +1,5 @@
-//! The analytic Gaussian mechanism: B. Balle, Y.-X. Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018.
+//! The analytic Gaussian mechanism: B. Balle, Y.-X. Wang, "Improving the Gaussian Mechanism for Differential Privacy",
+//! ICML 2018.
 
 use super::DpError;
 use super::error::{delta as checked_delta, positive};
@@ -33,7 +34,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Exact figure of the analytic Gaussian for 50 rounds of multiplier 2: sigma 2 / sqrt(50), delta 1e-6 (dp-accounting).
+    /// Exact figure of the analytic Gaussian for 50 rounds of multiplier 2: sigma 2 / sqrt(50), delta 1e-6
+    /// (dp-accounting).
     #[test]
     fn epsilon_equals_the_reference() {
         let sigma = 2.0 / 50f64.sqrt();

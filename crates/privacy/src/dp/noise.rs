@@ -1,12 +1,12 @@
 //! Exact sampling of discrete noise.
 //!
-//! C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020: the discrete Gaussian has the Rényi
-//! divergences of the continuous one of the same sigma, or less, and can be drawn with integers alone. The accountant treats it as
-//! the continuous one also under subsampling; from sigma = 2 grid units on the two differ by less than e^-78, and a useful grid for
-//! updates has thousands of units in a sigma. The scale is rounded *up* to 15 significant bits, so that all fractions fit machine
-//! words: never less noise than was asked for, and at most 0.013 % more. The discrete Laplace distribution of b grid units keeps the pure
-//! epsilon of the continuous one; at the same epsilon its delta is larger by at most 1 / (8 b^2) a use, which
-//! on such a grid is negligible.
+//! C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020: the discrete
+//! Gaussian has the Rényi divergences of the continuous one of the same sigma, or less, and can be drawn with integers
+//! alone. The accountant treats it as the continuous one also under subsampling; from sigma = 2 grid units on the two
+//! differ by less than e^-78, and a useful grid for updates has thousands of units in a sigma. The scale is rounded
+//! *up* to 15 significant bits, so that all fractions fit machine words: never less noise than was asked for, and at
+//! most 0.013 % more. The discrete Laplace distribution of b grid units keeps the pure epsilon of the continuous one;
+//! at the same epsilon its delta is larger by at most 1 / (8 b^2) a use, which on such a grid is negligible.
 
 use super::DpError;
 use super::bernoulli::{below, bernoulli, bernoulli_exp, bernoulli_exp_int, bernoulli_inv_e};
@@ -117,9 +117,9 @@ fn signed(size: u64, negative: bool) -> i64 {
 
 /// The discrete Gaussian distribution: P(x) is proportional to e^(-x^2 / (2 sigma^2)).
 ///
-/// A draw x from the discrete Laplace distribution of scale t is accepted with probability e^-((|x| - sigma^2 / t)^2 / (2 sigma^2))
-/// (Algorithm 3 of the paper). With everything multiplied out to integers that is e^-((z / w)^2 / 2),
-/// z = | |x| `slope` - `middle` |.
+/// A draw x from the discrete Laplace distribution of scale t is accepted with probability e^-((|x| - sigma^2 / t)^2 /
+/// (2 sigma^2)) (Algorithm 3 of the paper). With everything multiplied out to integers that is e^-((z / w)^2 / 2), z
+/// = | |x| `slope` - `middle` |.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiscreteGaussian {
     sigma: Scale,

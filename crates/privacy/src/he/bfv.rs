@@ -1,9 +1,10 @@
 //! BFV: exact sums of integers.
 //!
-//! A value `m` is encoded as `(q/t) m` under noise; with `n` clients, sums stay below `t/2` and their noise below `q/(2t)`, or the
-//! parameters are refused. The noise of one fresh coefficient is `e u + e1 + e2 s` with all of them of variance 10: its variance
-//! is `2 N 10^2 + 10`, and there is room for twelve standard deviations of the sum of `n` (a probability below 2^-100 a coefficient
-//! that it is not enough, so that wrong decryptions, which would leak the key, do not happen).
+//! A value `m` is encoded as `(q/t) m` under noise; with `n` clients, sums stay below `t/2` and their noise below
+//! `q/(2t)`, or the parameters are refused. The noise of one fresh coefficient is `e u + e1 + e2 s` with all of them of
+//! variance 10: its variance is `2 N 10^2 + 10`, and there is room for twelve standard deviations of the sum of `n` (a
+//! probability below 2^-100 a coefficient that it is not enough, so that wrong decryptions, which would leak the key,
+//! do not happen).
 
 use super::rand09::Rand09;
 use super::ring::{Ring, check_length};

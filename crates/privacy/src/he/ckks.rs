@@ -1,14 +1,14 @@
-//! CKKS: sums of real numbers to a stated tolerance. A value `x` is the coefficient `round(scale x)`, and what is decrypted is
-//! `c0 + c1 s`, the sum with its noise.
+//! CKKS: sums of real numbers to a stated tolerance. A value `x` is the coefficient `round(scale x)`, and what is
+//! decrypted is `c0 + c1 s`, the sum with its noise.
 //!
 //! # Noise and flooding
 //! The noise of one fresh coefficient is `e u + e1 + e2 s`, `u` and `s` ternary, errors of variance 10: its variance is
-//! `v = 2 N 10 (2/3) + 10`. Somebody who sees the decrypted value beside the ciphertext can solve for `s` (Li and Micciancio,
-//! Eurocrypt 2021). So the decryptor adds Gaussian noise of deviation `f` to what it publishes (noise flooding). Two Gaussians
-//! apart by `e` have a divergence of `|e|^2 / (2 f^2)`; so all that is published, `P` coefficients of sums of `n`, differs from
-//! the true sum with noise independent of the key by a total variation of at most `|e| / (2 f)` (Pinsker), where `|e|` is about
-//! `sqrt(n P v)`, taken 1.1 times. The *statistical parameter* is that distance's negative logarithm. `f` is the largest that
-//! keeps 7.5 deviations within the tolerance.
+//! `v = 2 N 10 (2/3) + 10`. Somebody who sees the decrypted value beside the ciphertext can solve for `s` (Li and
+//! Micciancio, Eurocrypt 2021). So the decryptor adds Gaussian noise of deviation `f` to what it publishes (noise
+//! flooding). Two Gaussians apart by `e` have a divergence of `|e|^2 / (2 f^2)`; so all that is published, `P`
+//! coefficients of sums of `n`, differs from the true sum with noise independent of the key by a total variation of at
+//! most `|e| / (2 f)` (Pinsker), where `|e|` is about `sqrt(n P v)`, taken 1.1 times. The *statistical parameter* is
+//! that distance's negative logarithm. `f` is the largest that keeps 7.5 deviations within the tolerance.
 
 use super::rand09::Rand09;
 use super::ring::{Ring, check_length};
@@ -47,8 +47,8 @@ impl AsRef<Ring> for Parameters {
 }
 
 impl Parameters {
-    /// For sums of so many vectors of values from `-range` to `range`, correct to `tolerance`, of which a decryptor publishes
-    /// so many values under one key.
+    /// For sums of so many vectors of values from `-range` to `range`, correct to `tolerance`, of which a decryptor
+    /// publishes so many values under one key.
     ///
     /// # Errors
     /// If there are none.
@@ -98,8 +98,8 @@ impl Parameters {
         self.flood / scale(self.scale_bits)
     }
 
-    /// The statistical parameter: the negative base-2 logarithm of the total variation between what is published and the sums
-    /// with independent noise.
+    /// The statistical parameter: the negative base-2 logarithm of the total variation between what is published and
+    /// the sums with independent noise.
     pub fn statistical_bits(&self) -> f64 {
         let norm = 1.1 * (variance() * f64::from(self.ring.clients) * self.publishable as f64).sqrt();
         math::log2((2.0 * self.flood / norm).max(f64::MIN_POSITIVE))
@@ -161,7 +161,8 @@ impl Decryptor {
     /// The sum to the tolerance, flooded so that it may be published.
     ///
     /// # Errors
-    /// If the ciphertext is of other parameters or the sum of too many, or more would be published than the parameters allow.
+    /// If the ciphertext is of other parameters or the sum of too many, or more would be published than the parameters
+    /// allow.
     pub fn decrypt(&mut self, ciphertext: &Ciphertext, rng: &mut SecureRng) -> Result<Vec<f64>, HeError> {
         let (published, most) = (self.published + ciphertext.values() as u64, self.parameters.publishable);
         if published > most {
@@ -173,8 +174,8 @@ impl Decryptor {
         Ok(phase.into_iter().map(|value| (value + gaussian(flood, rng)) as f64 / scale).collect())
     }
 
-    /// The sum with the encryption's own noise, for a decryptor that shows it to nobody who sees ciphertexts: published, it
-    /// reveals the key.
+    /// The sum with the encryption's own noise, for a decryptor that shows it to nobody who sees ciphertexts:
+    /// published, it reveals the key.
     ///
     /// # Errors
     /// If the ciphertext is of other parameters, or the sum of too many.

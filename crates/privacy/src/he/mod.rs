@@ -1,17 +1,18 @@
 //! Additive encryption under keys that the server does not hold.
 //!
-//! Three parties: devices hold a public key and *encrypt* their vectors; the server *adds* ciphertexts; a *decryptor*, who must be
-//! somebody else, *decrypts* the sum and nothing else. Two schemes over polynomial rings (ring learning with errors), both with
-//! one value a coefficient:
+//! Three parties: devices hold a public key and *encrypt* their vectors; the server *adds* ciphertexts; a *decryptor*,
+//! who must be somebody else, *decrypts* the sum and nothing else. Two schemes over polynomial rings (ring learning
+//! with errors), both with one value a coefficient:
 //! - `bfv`: integers, exact (Brakerski; Fan and Vercauteren), by the `fhe` crate;
 //! - `ckks`: real numbers to a stated tolerance (Cheon, Kim, Kim, Song), on `fhe-math`'s polynomials. A decrypted sum
-//!   contains the noise of the encryption, which reveals the key to whoever sees it beside the ciphertext (Li and Micciancio,
-//!   Eurocrypt 2021); so what is published is flooded with larger noise first.
+//!   contains the noise of the encryption, which reveals the key to whoever sees it beside the ciphertext (Li and
+//!   Micciancio, Eurocrypt 2021); so what is published is flooded with larger noise first.
 //!
 //! Parameters are chosen for a number of clients and a range of values, checked against the tables of the Homomorphic
 //! Encryption Standard (`security`), and refuse what would overflow: when encrypting, adding and decrypting.
 //!
-//! What this does not do: keep server and decryptor from colluding, or detect a device that encrypts a value out of range.
+//! What this does not do: keep server and decryptor from colluding, or detect a device that encrypts a value out of
+//! range.
 
 #[cfg(feature = "he")]
 pub mod bfv;

@@ -2,8 +2,9 @@
 
 use super::HeError;
 
-/// Degree and the bits of the largest modulus for 128 bits of security against classical attacks, with secrets of -1, 0 and 1
-/// and errors of standard deviation 3.2. (Secrets drawn like errors, as BFV's here are, would allow two bits more.)
+/// Degree and the bits of the largest modulus for 128 bits of security against classical attacks, with secrets of -1, 0
+/// and 1 and errors of standard deviation 3.2. (Secrets drawn like errors, as BFV's here are, would allow two bits
+/// more.)
 pub const MOST_BITS: [(usize, u32); 6] = [(1024, 27), (2048, 54), (4096, 109), (8192, 218), (16384, 438), (32768, 881)];
 
 /// The variance of (centred binomial) errors: a standard deviation of 3.16, for the table's 3.2.

@@ -1,9 +1,10 @@
-//! Rows in an invertible Bloom lookup table (M. T. Goodrich, M. Mitzenmacher, 2011) instead of a dense table: a device sends the
-//! same length whatever rows it changed, and that length depends on the rows that a cohort changes together, not on the catalog.
+//! Rows in an invertible Bloom lookup table (M. T. Goodrich, M. Mitzenmacher, 2011) instead of a dense table: a device
+//! sends the same length whatever rows it changed, and that length depends on the rows that a cohort changes together,
+//! not on the catalog.
 //!
-//! Each row is hashed to three cells, one in each third, with its index and a checksum. Sums of cells are decoded by peeling: a cell
-//! with a single row gives that row's sum, which is then subtracted from the row's other cells. It succeeds for almost all sets
-//! of rows up to about 0.8 of the cells.
+//! Each row is hashed to three cells, one in each third, with its index and a checksum. Sums of cells are decoded by
+//! peeling: a cell with a single row gives that row's sum, which is then subtracted from the row's other cells. It
+//! succeeds for almost all sets of rows up to about 0.8 of the cells.
 
 use std::collections::HashMap;
 use thiserror::Error;

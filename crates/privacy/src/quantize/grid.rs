@@ -50,7 +50,8 @@ pub enum GridError {
 }
 
 impl Grid {
-    /// The finest grid on which the sum of so many updates, with noise up to `reach`, fits 32 bits. Clipping is by the L2 norm.
+    /// The finest grid on which the sum of so many updates, with noise up to `reach`, fits 32 bits. Clipping is by the
+    /// L2 norm.
     ///
     /// # Errors
     /// If a bound is not a positive number, or there is no such grid.
@@ -107,7 +108,8 @@ impl Grid {
         (steps as f64 / power(self.bits)) as f32
     }
 
-    /// How the values of one update are rounded: to the nearest step, or towards zero where that would exceed the clipping norm.
+    /// How the values of one update are rounded: to the nearest step, or towards zero where that would exceed the
+    /// clipping norm.
     pub(super) fn rounding<'a>(&self, values: impl Iterator<Item = &'a [f32]> + Clone) -> Rounding {
         let (steps, most) = (power(self.bits), (f64::from(self.range) * power(self.bits)).floor());
         let Some(clip) = self.clip else {

@@ -1,8 +1,10 @@
-//! Quantised updates: vectors of integers of the same length for all devices, to which noise is added and which seals wrap.
+//! Quantised updates: vectors of integers of the same length for all devices, to which noise is added and which seals
+//! wrap.
 //!
-//! Two layouts for tables of which a device changes some rows. **Dense**: an integer for each value of each row; nothing is revealed
-//! but the sums, and the length grows with the catalog. **Buckets**: rows in an invertible Bloom lookup table; the length grows
-//! with the rows that a cohort changes together, and the server learns from the sum which rows those were, but not whose.
+//! Two layouts for tables of which a device changes some rows. **Dense**: an integer for each value of each row;
+//! nothing is revealed but the sums, and the length grows with the catalog. **Buckets**: rows in an invertible Bloom
+//! lookup table; the length grows with the rows that a cohort changes together, and the server learns from the sum
+//! which rows those were, but not whose.
 
 mod buckets;
 mod grid;
@@ -129,8 +131,8 @@ impl Quantizer {
         if bucketed { MOST_UPDATES } else { u64::from(u32::MAX) }
     }
 
-    /// That no two rows have the same buckets, for a server to check before it starts: it takes a while for a large catalog, and
-    /// devices need not know.
+    /// That no two rows have the same buckets, for a server to check before it starts: it takes a while for a large
+    /// catalog, and devices need not know.
     ///
     /// # Errors
     /// Names two rows with the same buckets, and a number of buckets with which there are none.
@@ -152,8 +154,8 @@ impl Quantizer {
         Err(FormError::AlikeRows(rows, better))
     }
 
-    /// Quantises an update of this layout: calls `add` with position and integer, to be added there modulo 2^32, for all that are
-    /// not zero.
+    /// Quantises an update of this layout: calls `add` with position and integer, to be added there modulo 2^32, for
+    /// all that are not zero.
     pub fn quantize(&self, update: &Update, mut add: impl FnMut(usize, u32)) {
         let rounding = self.form.grid.rounding(update.tables().iter().map(Rows::values));
         let mut steps = Vec::new();
@@ -184,8 +186,8 @@ impl Quantizer {
         words
     }
 
-    /// Dequantises a sum of updates, noise included: calls `each` with table, row, number of updates and sum for each row that some
-    /// update had. Without counts these are all rows, as if all `updates` had them.
+    /// Dequantises a sum of updates, noise included: calls `each` with table, row, number of updates and sum for each
+    /// row that some update had. Without counts these are all rows, as if all `updates` had them.
     ///
     /// # Errors
     /// If there are more rows than the buckets hold.

@@ -47,14 +47,16 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// With 30 % drop-out, 10 % colluding, without signatures; at least all but the drop-out share of the devices must advertise.
+    /// With 30 % drop-out, 10 % colluding, without signatures; at least all but the drop-out share of the devices must
+    /// advertise.
     pub fn new(federation: FederationId, round: RoundId, devices: u32, length: u32) -> Self {
         let dropout = 0.3;
         let least = (devices - devices_in(dropout, devices)).max(3);
         Self { federation, round, devices, least, length, dropout, colluding: 0.1, threat_model: None, signed: false }
     }
 
-    /// The same with identities, which are asked for against a malicious server: so there must be parameters against one.
+    /// The same with identities, which are asked for against a malicious server: so there must be parameters against
+    /// one.
     #[must_use]
     pub fn signed(self) -> Self {
         Self { signed: true, threat_model: Some(ThreatModel::Malicious), ..self }

@@ -4,8 +4,8 @@ use super::messages::{Advertise, Confirm, Header, Masked, Message as _, PublicKe
 use super::{Config, Parameters, ThreatModel};
 use sottovoce_protocol::{FederationId, RoundId};
 
-/// Bytes that a device in a cohort of `n` sends in a round beside its input: keys, shares and headers, with identities also
-/// signatures. Where there are no parameters for such a cohort, those of the complete graph.
+/// Bytes that a device in a cohort of `n` sends in a round beside its input: keys, shares and headers, with identities
+/// also signatures. Where there are no parameters for such a cohort, those of the complete graph.
 pub fn overhead_bytes(n: u32, dropout: f64, colluding: f64, signed: bool) -> u64 {
     let neighbours = Parameters::choose(n, dropout, colluding, signed.then_some(ThreatModel::Malicious))
         .map_or(n.saturating_sub(1), |found| found.neighbours);

@@ -210,8 +210,8 @@ impl Device {
         Ok(Shares { header, commitment, encrypted: encrypted.collect::<Result<_, _>>()? })
     }
 
-    /// Step 3: decrypts its neighbours' shares and masks its input with every neighbour that shared. Once a round: the same
-    /// input gives the same message again, another is refused.
+    /// Step 3: decrypts its neighbours' shares and masks its input with every neighbour that shared. Once a round: the
+    /// same input gives the same message again, another is refused.
     pub fn mask(&mut self, received: &EncryptedShares, input: &[u32]) -> Result<Masked> {
         self.check_recipient(received)?;
         if input.len() != self.config.length as usize {
@@ -266,7 +266,8 @@ impl Device {
         Ok(words)
     }
 
-    /// The key of the self mask, then those of the masks shared with each neighbour; the lower index adds, the higher subtracts.
+    /// The key of the self mask, then those of the masks shared with each neighbour; the lower index adds, the higher
+    /// subtracts.
     pub(crate) fn mask_keys(&self, held: &[HeldShares]) -> Result<Vec<([u8; 32], Sign)>> {
         let (secrets, header) = (Secrets::new(self.seed), self.header());
         let pair = |held: &HeldShares| {
@@ -288,8 +289,8 @@ impl Device {
         Ok(Confirm { header, signatures: survivors.survived.iter().map(sign).collect() })
     }
 
-    /// The last step: one share of each neighbour, of the self-mask seed if its input came, of the mask key if not. The list is
-    /// stored and no other is ever answered, so never both for one neighbour.
+    /// The last step: one share of each neighbour, of the self-mask seed if its input came, of the mask key if not. The
+    /// list is stored and no other is ever answered, so never both for one neighbour.
     pub fn unmask(&mut self, survivors: &Survivors) -> Result<Unmask> {
         if self.identity.is_some() {
             return Err(DeviceError::Identity);
@@ -298,7 +299,8 @@ impl Device {
         self.reveal()
     }
 
-    /// The last step after [`confirm`](Self::confirm): only when enough neighbours have signed that they count this device in.
+    /// The last step after [`confirm`](Self::confirm): only when enough neighbours have signed that they count this
+    /// device in.
     pub fn unmask_confirmed(&mut self, confirmed: &Confirmations) -> Result<Unmask> {
         self.check_recipient(confirmed)?;
         if self.identity.is_none() {

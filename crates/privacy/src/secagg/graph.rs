@@ -4,7 +4,8 @@ use super::{ClientIndex, Parameters};
 use crate::SecureRng;
 use std::collections::BTreeMap;
 
-/// Each client's neighbours, ascending. A neighbour's position in that list, from 1, is the evaluation point of its shares.
+/// Each client's neighbours, ascending. A neighbour's position in that list, from 1, is the evaluation point of its
+/// shares.
 pub(crate) struct Graph(BTreeMap<ClientIndex, Vec<ClientIndex>>);
 
 impl Graph {

@@ -48,8 +48,8 @@ pub(crate) fn commitment(self_mask: &[u8; 32]) -> [u8; 32] {
     Sha256::new_with_prefix(b"sottovoce secagg own mask").chain_update(self_mask).finalize().into()
 }
 
-/// The key of a pairwise mask, the same whichever of the two devices computes it. `None` for a public key of small order, which
-/// gives the same secret with every other.
+/// The key of a pairwise mask, the same whichever of the two devices computes it. `None` for a public key of small
+/// order, which gives the same secret with every other.
 pub(crate) fn pair_key(
     header: &Header,
     own: (ClientIndex, &StaticSecret),
@@ -126,8 +126,8 @@ pub(crate) fn context(purpose: &str, header: &Header, a: ClientIndex, b: ClientI
     text
 }
 
-/// What an identity signs of a device's keys. It includes the configuration, so that devices that were told different ones
-/// reject each other.
+/// What an identity signs of a device's keys. It includes the configuration, so that devices that were told different
+/// ones reject each other.
 pub(crate) fn keys_text(config: &Config, client: ClientIndex, keys: &PublicKeys) -> Vec<u8> {
     let mut text = context("sottovoce secagg keys", &Header::new(config, client), client, client);
     config.write(&mut text);

@@ -143,7 +143,8 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
-/// What a message says of each of some devices: at most a neighbourhood, by ascending index, so that none is listed twice.
+/// What a message says of each of some devices: at most a neighbourhood, by ascending index, so that none is listed
+/// twice.
 impl<T: Field> Field for Vec<(ClientIndex, T)> {
     const LEAST: usize = 4;
 
@@ -279,7 +280,8 @@ messages! {
     Shares {
         /// Commitment to the self-mask seed, by which the server checks its reconstruction.
         commitment: [u8; 32] = "commitment",
-        /// For each neighbour, by ascending index: ChaCha20-Poly1305 of a share of the self-mask seed and one of the mask key.
+        /// For each neighbour, by ascending index: ChaCha20-Poly1305 of a share of the self-mask seed and one of the
+        /// mask key.
         encrypted: Vec<(ClientIndex, [u8; CIPHERTEXT])> = "encrypted shares",
     }
 

@@ -1,7 +1,8 @@
 //! Secure aggregation: the server learns the sum of a round and nothing else.
 //!
-//! SecAgg+ (Bell, Bonawitz, Gascón, Lepoint, Raykova, CCS 2020), which is the protocol of Bonawitz et al. (CCS 2017) on a graph:
-//! each device speaks with `k` neighbours instead of all `n`. Inputs are vectors of `u32` of one length; sums are modulo 2^32.
+//! SecAgg+ (Bell, Bonawitz, Gascón, Lepoint, Raykova, CCS 2020), which is the protocol of Bonawitz et al. (CCS 2017) on
+//! a graph: each device speaks with `k` neighbours instead of all `n`. Inputs are vectors of `u32` of one length; sums
+//! are modulo 2^32.
 //!
 //! | step | device to server | server to device |
 //! |---|---|---|
@@ -11,22 +12,24 @@
 //! | confirm (with identities) | a signature for each neighbour it counts in | the signatures about itself |
 //! | unmask | of each neighbour one share: of the seed if its input came, of the key if not | |
 //!
-//! [`Device`] and [`Server`] are state machines without I/O, clock or entropy: messages in, messages out. A server is a function
-//! of its seed, the messages of each step and when each step was closed, so it can be rebuilt from stored messages; a device
-//! is saved and restored as bytes. Repeating a message is no error; sending another in its place is.
+//! [`Device`] and [`Server`] are state machines without I/O, clock or entropy: messages in, messages out. A server is a
+//! function of its seed, the messages of each step and when each step was closed, so it can be rebuilt from stored
+//! messages; a device is saved and restored as bytes. Repeating a message is no error; sending another in its place is.
 //!
 //! # What holds, against whom
 //!
-//! [`Parameters`] hold a threshold `t` for neighbourhoods of size `k`. Fewer than `t` shares of a secret reveal nothing of it.
-//! - A *semi-honest* server follows the protocol and pools what it sees with colluding devices: safe while fewer than `t` of a
-//!   device's neighbours collude and the others still form one connected graph.
-//! - A *malicious* server may tell devices different lists of who dropped out, to collect both secrets of one device. No honest
-//!   device reveals both of one neighbour, so with `c` colluding neighbours `k + c` shares are all there are, and `2t > k + c`
-//!   protects one of the secrets. See [`ThreatModel`].
-//! - The server says who the neighbours are. Without identities from a roster ([`Identity`]) it can invent devices: then the
-//!   threshold protects only if the server was honest when it built the graph. With identities, keys and configuration are
-//!   signed, and a device unmasks only when `t` neighbours have signed that they count it in. The server checks signatures too,
-//!   so that a device with false ones cannot make its neighbours leave, but it cannot know which identities are genuine.
+//! [`Parameters`] hold a threshold `t` for neighbourhoods of size `k`. Fewer than `t` shares of a secret reveal nothing
+//! of it.
+//! - A *semi-honest* server follows the protocol and pools what it sees with colluding devices: safe while fewer than
+//!   `t` of a device's neighbours collude and the others still form one connected graph.
+//! - A *malicious* server may tell devices different lists of who dropped out, to collect both secrets of one device.
+//!   No honest device reveals both of one neighbour, so with `c` colluding neighbours `k + c` shares are all there are,
+//!   and `2t > k + c` protects one of the secrets. See [`ThreatModel`].
+//! - The server says who the neighbours are. Without identities from a roster ([`Identity`]) it can invent devices:
+//!   then the threshold protects only if the server was honest when it built the graph. With identities, keys and
+//!   configuration are signed, and a device unmasks only when `t` neighbours have signed that they count it in. The
+//!   server checks signatures too, so that a device with false ones cannot make its neighbours leave, but it cannot
+//!   know which identities are genuine.
 //!
 //! A false input is not detected: the sum hides it as it hides all others.
 

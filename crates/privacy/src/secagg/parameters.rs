@@ -1,15 +1,16 @@
 //! Degree of the graph and threshold of the secret sharing.
 //!
-//! A graph of `n` devices on a ring in random order, each tied to the `k/2` before and after it (all others, if `k = n - 1`). Let `D`
-//! be the devices that drop out and `C` those that collude, spread over the ring by the server's shuffle, which they do not know.
-//! A neighbourhood then holds a hypergeometric number of each, and the chances below are sums of its exact tails over all `n`
-//! devices (union bound):
-//! - *exposure*: some neighbourhood holds too many colluders for the threshold, or those who are neither dropped nor colluding
-//!   fall apart, which on such a ring takes a gap of `k/2` in a row: at most 2^-40;
+//! A graph of `n` devices on a ring in random order, each tied to the `k/2` before and after it (all others, if
+//! `k = n - 1`). Let `D` be the devices that drop out and `C` those that collude, spread over the ring by the server's
+//! shuffle, which they do not know. A neighbourhood then holds a hypergeometric number of each, and the chances below
+//! are sums of its exact tails over all `n` devices (union bound):
+//! - *exposure*: some neighbourhood holds too many colluders for the threshold, or those who are neither dropped nor
+//!   colluding fall apart, which on such a ring takes a gap of `k/2` in a row: at most 2^-40;
 //! - *abort*: some neighbourhood keeps fewer than `t`: at most 2^-30.
 //!
-//! `k` is the smallest number for which a threshold satisfies both, `t` the largest such threshold: what the stated drop-out does
-//! not need goes to secrecy. All arithmetic is exact IEEE (no logarithms), so a device finds the same parameters as the server.
+//! `k` is the smallest number for which a threshold satisfies both, `t` the largest such threshold: what the stated
+//! drop-out does not need goes to secrecy. All arithmetic is exact IEEE (no logarithms), so a device finds the same
+//! parameters as the server.
 
 /// Shares are points of GF(256), of which one is the secret's.
 pub(crate) const MOST_NEIGHBOURS: u32 = 255;
@@ -25,6 +26,15 @@ pub enum ThreatModel {
     SemiHonest,
     /// It may tell devices different lists of who dropped out: `2t > k + c` with `c` colluders in a neighbourhood.
     Malicious,
+}
+
+impl std::fmt::Display for ThreatModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::SemiHonest => "semi-honest",
+            Self::Malicious => "malicious",
+        })
+    }
 }
 
 /// The graph's degree and the threshold for so many devices.
@@ -57,9 +67,9 @@ pub enum ParametersError {
     /// Not a share. Fields: which; what it is.
     #[error("the {0} share is {1}: must be from 0 to below 1")]
     Share(&'static str, f64),
-    /// So many may drop out and collude that no threshold lies between. Fields: devices; may drop out; may collude;
-    /// what server it was to be safe threat_model.
-    #[error("no threshold for {0} devices of which {1} may drop out and {2} collude, against a {3:?} server")]
+    /// So many may drop out and collude that no threshold lies between. Fields: devices; may drop out; may collude; the
+    /// threat model.
+    #[error("no threshold for {0} devices of which {1} may drop out and {2} collude, against a {3} server")]
     None(u32, u32, u32, ThreatModel),
 }
 
@@ -105,8 +115,8 @@ impl Parameters {
     }
 }
 
-/// Even degrees, then the complete graph where it is small enough. Among few devices it costs little, and what holds for
-/// neighbourhoods then holds for the whole round.
+/// Even degrees, then the complete graph where it is small enough. Among few devices it costs little, and what holds
+/// for neighbourhoods then holds for the whole round.
 fn degrees(n: u32) -> impl Iterator<Item = u32> {
     let most = if n <= COMPLETE { 0 } else { MOST_NEIGHBOURS.min(n - 1) };
     let complete = (n - 1 <= MOST_NEIGHBOURS).then_some(n - 1);
@@ -146,7 +156,8 @@ impl Cohort {
         })
     }
 
-    /// A bound on the probability that honest survivors are disconnected: `k/2` in a row on the ring dropped out or collude.
+    /// A bound on the probability that honest survivors are disconnected: `k/2` in a row on the ring dropped out or
+    /// collude.
     fn disconnected(&self, k: u32) -> f64 {
         if k == self.n - 1 {
             return 0.0;
@@ -157,7 +168,8 @@ impl Cohort {
     }
 }
 
-/// Upper tail of the hypergeometric distribution: the probability of more than so many marked among `draws` of `population`.
+/// Upper tail of the hypergeometric distribution: the probability of more than so many marked among `draws` of
+/// `population`.
 struct Tail(Vec<f64>);
 
 impl Tail {

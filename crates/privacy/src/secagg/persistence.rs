@@ -14,8 +14,8 @@ const VERSION: u8 = 1;
 const MOST_BYTES: usize = 1 << 16;
 
 impl Device {
-    /// Its state, including secrets: store it with the device's other secrets, and before the answer to a message is sent, so
-    /// that a restart cannot make it answer differently.
+    /// Its state, including secrets: store it with the device's other secrets, and before the answer to a message is
+    /// sent, so that a restart cannot make it answer differently.
     pub fn save(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         self.config.write(&mut out);

@@ -14,8 +14,8 @@ use super::{ClientIndex, Config, ConfigError, Parameters};
 use crate::SecureRng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One round at the server. Its state is a function of the configuration, the seed, the messages of each step in any order, and
-/// the calls of [`close_step`](Self::close_step) between them.
+/// One round at the server. Its state is a function of the configuration, the seed, the messages of each step in any
+/// order, and the calls of [`close_step`](Self::close_step) between them.
 pub struct Server {
     pub(crate) config: Config,
     seed: [u8; 32],
@@ -149,8 +149,8 @@ impl Server {
         Ok(received)
     }
 
-    /// That the identity signed the keys: a device with false ones would make its neighbours leave. Which identities are genuine
-    /// only devices know.
+    /// That the identity signed the keys: a device with false ones would make its neighbours leave. Which identities
+    /// are genuine only devices know.
     fn check_identity(&self, client: ClientIndex, keys: &PublicKeys) -> Result<(), RejectedMessage> {
         let Some((identity, signature)) = &keys.signed else { return Ok(()) };
         if !signed(identity, &keys::keys_text(&self.config, client, keys), signature) {

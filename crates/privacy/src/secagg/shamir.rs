@@ -1,4 +1,5 @@
-//! Shamir secret sharing of 32 bytes over GF(2^8), byte by byte. Runs in constant time: no branch or index depends on a secret.
+//! Shamir secret sharing of 32 bytes over GF(2^8), byte by byte. Runs in constant time: no branch or index depends on a
+//! secret.
 
 use crate::SecureRng;
 
@@ -25,8 +26,8 @@ pub(crate) fn split(secret: &[u8; 32], threshold: usize, count: usize, rng: &mut
     Some((1..=u8::try_from(count).ok()?).map(evaluate).collect())
 }
 
-/// The secret that shares at these points reconstruct (Lagrange interpolation at 0); with fewer than the threshold, something
-/// else. `None` for fewer than two shares, a point 0 or a point twice.
+/// The secret that shares at these points reconstruct (Lagrange interpolation at 0); with fewer than the threshold,
+/// something else. `None` for fewer than two shares, a point 0 or a point twice.
 pub(crate) fn combine(shares: &[(u8, Share)]) -> Option<[u8; 32]> {
     let mut secret = [0; 32];
     for (own, (x, share)) in shares.iter().enumerate() {
@@ -41,8 +42,8 @@ pub(crate) fn combine(shares: &[(u8, Share)]) -> Option<[u8; 32]> {
     (!shares.is_empty()).then_some(secret)
 }
 
-/// The secret that satisfies `is_right`, from any `threshold` consecutive shares: works around some false shares while there are
-/// enough others.
+/// The secret that satisfies `is_right`, from any `threshold` consecutive shares: works around some false shares while
+/// there are enough others.
 pub(crate) fn recover(
     shares: &[(u8, Share)],
     threshold: usize,

@@ -14,7 +14,8 @@ pub enum Step {
     Mask,
     /// [`Confirm`](super::Confirm) of those whose input came, where the configuration asks for signatures.
     Confirm,
-    /// [`Unmask`](super::Unmask) of those whose input came, and who confirmed where the configuration asks for signatures.
+    /// [`Unmask`](super::Unmask) of those whose input came, and who confirmed where the configuration asks for
+    /// signatures.
     Unmask,
     /// None: the sum is known.
     Done,

@@ -1,10 +1,10 @@
 //! What a coalition of the server and some devices can learn of an honest device's input: nothing below the threshold,
 //! everything from it on.
 //!
-//! The coalition sees every message and everything that its devices know. A round with honest inputs `x` is *explained* by other
-//! honest inputs `x'` if there are masks and shares, unknown to the coalition, with which `x'` gives the same view byte for byte.
-//! Masks and shares are as likely as those of the real round (uniform in the hybrid where keystreams, key agreement and
-//! ciphers are ideal), so then the view says nothing of which of the two it was.
+//! The coalition sees every message and everything that its devices know. A round with honest inputs `x` is *explained*
+//! by other honest inputs `x'` if there are masks and shares, unknown to the coalition, with which `x'` gives the same
+//! view byte for byte. Masks and shares are as likely as those of the real round (uniform in the hybrid where
+//! keystreams, key agreement and ciphers are ideal), so then the view says nothing of which of the two it was.
 
 use super::device::Device;
 use super::shamir::{self, Share};
@@ -117,8 +117,8 @@ impl Transcript {
         self.masked.keys().copied().filter(|client| !self.colluding.contains(client)).collect()
     }
 
-    /// Honest devices that are counted and joined by masks that the coalition cannot compute, in the order of a search from the
-    /// first of each group, each with the one it was found from.
+    /// Honest devices that are counted and joined by masks that the coalition cannot compute, in the order of a search
+    /// from the first of each group, each with the one it was found from.
     fn groups(&self) -> Vec<Vec<(ClientIndex, Option<ClientIndex>)>> {
         let mut left: BTreeSet<ClientIndex> = self.honest_counted().into_iter().collect();
         let hidden =
@@ -145,8 +145,8 @@ impl Transcript {
         groups
     }
 
-    /// The round with other honest inputs, by masks between honest devices other than the real ones: what each must differ by
-    /// follows from the leaves of each group to its first. Gives what the devices then send.
+    /// The round with other honest inputs, by masks between honest devices other than the real ones: what each must
+    /// differ by follows from the leaves of each group to its first. Gives what the devices then send.
     fn explained_by(
         &self,
         others: &[Input],
@@ -227,8 +227,8 @@ fn others(round: &Transcript, source: &mut SecureRng) -> Vec<Input> {
     inputs
 }
 
-/// Any other secret has shares that agree with all that the coalition holds: `f(0)` is free while fewer than `threshold`
-/// points of `f` are known. Gives shares at all of `count` points.
+/// Any other secret has shares that agree with all that the coalition holds: `f(0)` is free while fewer than
+/// `threshold` points of `f` are known. Gives shares at all of `count` points.
 fn other_shares(known: &BTreeMap<u8, Share>, secret: [u8; 32], threshold: usize, count: u8) -> Vec<Share> {
     let mut points: Vec<(u8, Share)> = known.iter().map(|(point, share)| (*point, *share)).collect();
     points.push((0, secret));
@@ -344,8 +344,8 @@ fn below_the_threshold_the_view_fits_any_inputs_on_a_sparse_graph() {
     explain(36, [3; 32]);
 }
 
-/// The first `split` honest neighbours of the victim hear that it dropped out, the others that it did not; colluding ones, the
-/// last, give all. Whether the server has both secrets of the victim then.
+/// The first `split` honest neighbours of the victim hear that it dropped out, the others that it did not; colluding
+/// ones, the last, give all. Whether the server has both secrets of the victim then.
 fn lie(round: &Transcript, victim: ClientIndex, colluders: u32, split: u32) -> bool {
     let config = round.server.config();
     let colluding: BTreeSet<ClientIndex> = (config.devices - colluders..config.devices).collect();
@@ -374,7 +374,8 @@ fn clone(device: &Device) -> Device {
     Device::restore(&device.save(), None).unwrap()
 }
 
-/// An input that came after the server had counted its device out: of its masks all but its own can be had, and that is enough.
+/// An input that came after the server had counted its device out: of its masks all but its own can be had, and that is
+/// enough.
 #[test]
 fn late_inputs_stay_hidden_by_the_self_mask() {
     let source = SecureRng::new([8; 32]);

@@ -9,8 +9,8 @@ use super::shamir::{self, Share};
 use super::step::{AbortReason, Step};
 use x25519_dalek::{PublicKey, StaticSecret};
 
-/// The sum of the inputs from the sum of the masked ones: without each survivor's self mask, and without the masks that survivors
-/// share with devices that dropped out, which nothing cancels.
+/// The sum of the inputs from the sum of the masked ones: without each survivor's self mask, and without the masks that
+/// survivors share with devices that dropped out, which nothing cancels.
 pub(crate) fn unmasked(server: &Server) -> Result<Vec<u32>, AbortReason> {
     let mut sum = server.sum.clone();
     for &client in server.shares.keys() {

@@ -30,7 +30,8 @@ impl TokenRequest {
     /// The token, if the response was made with the key in the round's terms.
     ///
     /// # Errors
-    /// If the proof does not verify: the server used another key, which would identify this device, or the response was changed.
+    /// If the proof does not verify: the server used another key, which would identify this device, or the response was
+    /// changed.
     pub fn finalize(&self, response: &TokenResponse, key: &PublicKey) -> Result<Token, TokenError> {
         if !voprf::verify(&response.proof, &key.0, &self.blinded.0, &response.evaluated) {
             return Err(TokenError::WrongKey);

@@ -5,8 +5,8 @@ use super::voprf;
 use crate::SecureRng;
 use curve25519_dalek::scalar::Scalar;
 
-/// Issues and checks one round's tokens. Which devices have had a token and which tokens are spent, the server records: one
-/// token a device, each taken once. The key is worthless in another round.
+/// Issues and checks one round's tokens. Which devices have had a token and which tokens are spent, the server records:
+/// one token a device, each taken once. The key is worthless in another round.
 pub struct Issuer {
     scope: Scope,
     secret: Scalar,
@@ -31,8 +31,8 @@ impl Issuer {
         self.key
     }
 
-    /// Answers a device that the server has authenticated and that has not requested another token in this round. The same request
-    /// again gives the same token, so that a lost answer costs nobody a round.
+    /// Answers a device that the server has authenticated and that has not requested another token in this round. The
+    /// same request again gives the same token, so that a lost answer costs nobody a round.
     pub fn evaluate(&self, request: &BlindedElement, rng: &mut SecureRng) -> TokenResponse {
         let evaluated = self.secret * request.0;
         let random = voprf::random_scalar(|bytes| rng.fill(bytes));

@@ -1,11 +1,11 @@
 //! One-time tokens that prove the right to take part without saying who does.
 //!
-//! In a round a device requests a token with its credential, blinded ([`TokenRequest`]); the server checks that the device may take
-//! part and has no other token yet, and its [`Issuer`] evaluates the blinded element with the round's key and proves that it is the
-//! key in the round's terms. The device unblinds the [`Token`] and uploads with it on a connection without credential. The server
-//! checks that the token is genuine and not yet spent; it cannot tell which of the issued ones it is: any blinded element
-//! fits any token by some blinding factor. The construction is the verifiable oblivious pseudorandom function of RFC 9497
-//! (ristretto255, SHA-512), used as in Privacy Pass (RFC 9576).
+//! In a round a device requests a token with its credential, blinded ([`TokenRequest`]); the server checks that the
+//! device may take part and has no other token yet, and its [`Issuer`] evaluates the blinded element with the round's
+//! key and proves that it is the key in the round's terms. The device unblinds the [`Token`] and uploads with it on a
+//! connection without credential. The server checks that the token is genuine and not yet spent; it cannot tell which
+//! of the issued ones it is: any blinded element fits any token by some blinding factor. The construction is the
+//! verifiable oblivious pseudorandom function of RFC 9497 (ristretto255, SHA-512), used as in Privacy Pass (RFC 9576).
 //!
 //! What it does not hide is what the connection shows: address and time. Uploads go through a relay, or at least at
 //! a random moment of the round, where that matters.

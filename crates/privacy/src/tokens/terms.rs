@@ -16,8 +16,8 @@ pub fn anonymous_layer(key: &PublicKey) -> PrivacyLayer {
 /// The public key of a round's tokens; `None` where uploads are not anonymous.
 ///
 /// # Errors
-/// If the layer has no key, is there twice, or is incompatible with others: only sums of integers are the same in any order,
-/// and messages under a seal identify devices.
+/// If the layer has no key, is there twice, or is incompatible with others: only sums of integers are the same in any
+/// order, and messages under a seal identify devices.
 pub fn anonymous_key(terms: &PrivacyTerms) -> Result<Option<PublicKey>, PrivacyError> {
     let mut layers = terms.layers.iter().filter(|layer| layer.name == ANONYMOUS);
     let Some(layer) = layers.next() else { return Ok(None) };

@@ -89,9 +89,9 @@ fn repeated_requests_give_the_same_token() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Every issuance fits every token equally well: for any blinded element B of the transcript and any token's element T there is
-    /// exactly one blind r with r T = B, and unblinding the transcript's answer with it gives that token's evaluation.
-    /// Elements with known logarithms stand for the hashed inputs here, because r is log B / log T.
+    /// Every issuance fits every token equally well: for any blinded element B of the transcript and any token's
+    /// element T there is exactly one blind r with r T = B, and unblinding the transcript's answer with it gives that
+    /// token's evaluation. Elements with known logarithms stand for the hashed inputs here, because r is log B / log T.
     #[test]
     fn issuance_and_token_are_unlinkable(seed in any::<[u8; 32]>()) {
         let mut rng = SecureRng::new(seed);
@@ -119,7 +119,8 @@ proptest! {
     }
 }
 
-/// BlindedElement elements are spread over the group alike, whatever the token: the same nonce with fresh blinds, bit by bit.
+/// BlindedElement elements are spread over the group alike, whatever the token: the same nonce with fresh blinds, bit
+/// by bit.
 #[test]
 fn blinded_elements_are_uniform() {
     let mut rng = SecureRng::new([7; 32]);

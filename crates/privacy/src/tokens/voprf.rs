@@ -1,4 +1,5 @@
-//! The verifiable oblivious pseudorandom function of RFC 9497, mode 1, suite ristretto255-SHA512, for one element at a time.
+//! The verifiable oblivious pseudorandom function of RFC 9497, mode 1, suite ristretto255-SHA512, for one element at a
+//! time.
 
 use curve25519_dalek::RistrettoPoint;
 use curve25519_dalek::constants::RISTRETTO_BASEPOINT_POINT;

@@ -4,8 +4,8 @@ use crate::error::{DecodeError, Result};
 use crate::limits;
 use sottovoce_core::{SimdKernel, simd_dispatch};
 
-/// A cursor over untrusted bytes. Every read names its field for the error message, checks its bounds and allocates nothing
-/// that the bytes do not hold.
+/// A cursor over untrusted bytes. Every read names its field for the error message, checks its bounds and allocates
+/// nothing that the bytes do not hold.
 #[derive(Clone)]
 pub struct Reader<'a> {
     all: &'a [u8],
@@ -158,7 +158,8 @@ impl<'a> Reader<'a> {
         self.text(field, limits::NAME_BYTES).map(str::to_owned)
     }
 
-    /// So many entries, at most `most`, each as `read` has it. Memory grows with the bytes read, not with what they claim.
+    /// So many entries, at most `most`, each as `read` has it. Memory grows with the bytes read, not with what they
+    /// claim.
     pub(crate) fn list<T>(
         &mut self,
         field: &'static str,

@@ -1,7 +1,7 @@
 //! The load that a server sustains, as ratios to bare SQLite and a bare axum handler in the same run.
 //!
-//! `cargo run --release -p sottovoce-server --example load [-- --long]`; `cargo xtask prove load` does so and checks the
-//! bounds. Server and load generator share the machine. The last line is JSON.
+//! `cargo run --release -p sottovoce-server --example load [-- --long]`; `cargo xtask prove load` does so and checks
+//! the bounds. Server and load generator share the machine. The last line is JSON.
 
 #![allow(clippy::print_stdout, reason = "a program that reports to people")]
 

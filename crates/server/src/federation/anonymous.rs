@@ -1,8 +1,8 @@
-//! Anonymous uploads: each device of the cohort is issued one token under its credential, and uploads with the token and
-//! without the credential.
+//! Anonymous uploads: each device of the cohort is issued one token under its credential, and uploads with the token
+//! and without the credential.
 //!
-//! Two things are stored, and nothing links them: which devices were issued their token, and which tokens were spent, each with
-//! its update. The round counts how many updates came, not whose.
+//! Two things are stored, and nothing links them: which devices were issued their token, and which tokens were spent,
+//! each with its update. The round counts how many updates came, not whose.
 
 use super::Federation;
 use super::round::{Admission, Round, UploadId};

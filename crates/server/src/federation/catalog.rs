@@ -32,8 +32,8 @@ pub struct CheckedCatalog {
     pub facts: Option<Arc<Facts>>,
 }
 
-/// Checks a catalog: a header line, then lines of `item<TAB>title<TAB>categories`, of which the last two may be missing;
-/// categories are joined by `|`. A fourth column holds facts, which [`Facts::of_catalog`] parses.
+/// Checks a catalog: a header line, then lines of `item<TAB>title<TAB>categories`, of which the last two may be
+/// missing; categories are joined by `|`. A fourth column holds facts, which [`Facts::of_catalog`] parses.
 ///
 /// # Errors
 /// Names the first invalid line.

@@ -53,13 +53,14 @@ pub struct FederationConfig {
     pub keep_versions: u32,
     /// What happens to the shared model when a device withdraws.
     pub unlearn: Unlearn,
-    /// If updates are sealed: seconds after which a step but the first continues without devices that have not answered.
+    /// If updates are sealed: seconds after which a step but the first continues without devices that have not
+    /// answered.
     pub seal_step_seconds: u32,
     /// If updates are encrypted: the digest of the key that devices share and the server does not have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seal_key_digest: Option<String>,
-    /// Whether the server's noise is derived from `seed`, to compare a deployed federation with the simulator. Never for real
-    /// devices: whoever knows the seed can remove the noise.
+    /// Whether the server's noise is derived from `seed`, to compare a deployed federation with the simulator. Never
+    /// for real devices: whoever knows the seed can remove the noise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub simulated_noise: bool,
     /// Whether the server retains every accepted upload for an audit. Devices are told in every round's terms.

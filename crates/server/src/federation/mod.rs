@@ -1,7 +1,7 @@
 //! A federation on the server: its devices, its open round, its current version.
 //!
-//! Handlers change the state in memory under a short lock and pass durable changes to the commit queue; one task per federation
-//! ([`round_driver`]) opens and closes rounds.
+//! Handlers change the state in memory under a short lock and pass durable changes to the commit queue; one task per
+//! federation ([`round_driver`]) opens and closes rounds.
 
 mod aggregation;
 mod anonymous;
@@ -263,8 +263,8 @@ impl Federation {
         }
     }
 
-    /// Gives the next number and timestamp to a device, and has its enrolment enqueued under the lock: numbers are stored in
-    /// ascending order.
+    /// Gives the next number and timestamp to a device, and has its enrolment enqueued under the lock: numbers are
+    /// stored in ascending order.
     pub(crate) fn number_device<T>(&self, now: Millis, enqueue: impl FnOnce(u32, Millis) -> T) -> T {
         let mut state = self.state();
         let enrolled = state.next_timestamp(now);

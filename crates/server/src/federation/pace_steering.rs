@@ -4,8 +4,9 @@ use super::config::FederationConfig;
 
 /// Seconds until a device that has nothing to do should check in again.
 ///
-/// The mean is `check_in_seconds`, or more if that many devices would exceed `check_ins_per_second`. Each device gets its own
-/// delay, uniform between half and one and a half times the mean, so that devices that came together do not come back together.
+/// The mean is `check_in_seconds`, or more if that many devices would exceed `check_ins_per_second`. Each device gets
+/// its own delay, uniform between half and one and a half times the mean, so that devices that came together do not
+/// come back together.
 pub(crate) fn check_in_delay(config: &FederationConfig, devices: usize, device: u32, now: u64) -> u32 {
     let at_limit = devices as u64 / u64::from(config.check_ins_per_second);
     let mean = u64::from(config.check_in_seconds).max(at_limit);

@@ -82,8 +82,8 @@ impl Published {
         })
     }
 
-    /// The difference to this version from the one a device holds; `None` if the whole model is shorter, the version held is
-    /// too old, or the coordinator is at another version by now.
+    /// The difference to this version from the one a device holds; `None` if the whole model is shorter, the version
+    /// held is too old, or the coordinator is at another version by now.
     pub(crate) fn difference(
         &self,
         held: ModelVersion,

@@ -1,8 +1,8 @@
 //! Retention of uploads for an audit, if the federation's configuration says so.
 //!
 //! A round's file is written while its updates are still in the database, before the change that deletes them: after an
-//! interruption it is written again. The uploads of a device that withdraws are deleted before the withdrawal is stored, and no
-//! round is written in between.
+//! interruption it is written again. The uploads of a device that withdraws are deleted before the withdrawal is
+//! stored, and no round is written in between.
 
 use super::Federation;
 use crate::error::ServerError;

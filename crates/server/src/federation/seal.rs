@@ -1,7 +1,7 @@
 //! Sealed rounds: the messages by which the sum of the updates, and nothing else, is opened.
 //!
-//! A device's message is stored before it counts, and so is the end of each step, in one order: after a restart the server
-//! replays them and is in the same state.
+//! A device's message is stored before it counts, and so is the end of each step, in one order: after a restart the
+//! server replays them and is in the same state.
 
 use super::Federation;
 use super::round::Round;
@@ -13,8 +13,8 @@ use sottovoce_privacy::EncryptedSum;
 use sottovoce_privacy::secagg::{self, Message as _, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of a message beside the update: a key and two shares for each of at most 255 neighbours. What an encrypted sum is
-/// decrypted to may be as long as an update.
+/// Bytes of a message beside the update: a key and two shares for each of at most 255 neighbours. What an encrypted sum
+/// is decrypted to may be as long as an update.
 pub(crate) const MAX_MESSAGE_BYTES: u64 = 256 << 10;
 /// Messages that a device may send in a round beside its update, wrong ones included.
 const MAX_MESSAGES: u32 = 16;
@@ -26,7 +26,8 @@ pub(crate) struct Seal {
     storing: usize,
     /// Messages of each seat so far.
     sent: BTreeMap<u32, u32>,
-    /// Digests of the messages accepted: a device that missed the acknowledgement repeats them, perhaps in a later step.
+    /// Digests of the messages accepted: a device that missed the acknowledgement repeats them, perhaps in a later
+    /// step.
     accepted: BTreeMap<u32, Vec<Hash>>,
     /// When the step began.
     since: Millis,

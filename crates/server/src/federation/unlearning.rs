@@ -1,8 +1,8 @@
 //! Unlearning: rolling training back to a version that a device which withdrew had no part in.
 //!
 //! A withdrawal is stored together with the time at which the device had enrolled. Before the next round, whatever is
-//! interrupted, the latest version from before that time becomes current under a new number, the rounds since are held again
-//! without the device, and the versions in between are deleted.
+//! interrupted, the latest version from before that time becomes current under a new number, the rounds since are held
+//! again without the device, and the versions in between are deleted.
 
 use super::round_driver::Dependencies;
 use super::{Federation, Published, State, Unlearn};
@@ -32,7 +32,8 @@ pub(super) enum Rollback {
 }
 
 impl State {
-    /// A timestamp later than all before, whatever the clock does: timestamps decide which versions a device had no part in.
+    /// A timestamp later than all before, whatever the clock does: timestamps decide which versions a device had no
+    /// part in.
     pub(super) fn next_timestamp(&mut self, now: Millis) -> Millis {
         self.last_timestamp = now.max(self.last_timestamp + 1);
         self.last_timestamp
@@ -92,7 +93,8 @@ impl State {
     }
 }
 
-/// Versions that were undone, or are beyond the number to keep. The first one is kept for good if rollbacks are possible.
+/// Versions that were undone, or are beyond the number to keep. The first one is kept for good if rollbacks are
+/// possible.
 pub(super) fn obsolete_versions(state: &State, keep: u32, unlearn: Unlearn) -> Vec<u64> {
     let rolls_back = unlearn == Unlearn::Retrain;
     let undone = if rolls_back { state.undone_versions() } else { Vec::new() };

@@ -78,8 +78,8 @@ async fn call(mut router: Router, request: Request<Incoming>) -> Response {
     }
 }
 
-/// Routes a request, and counts it by its route, never by its URL, which may identify the caller. Around the router instead of
-/// a layer in it, which would double the cost of a check-in.
+/// Routes a request, and counts it by its route, never by its URL, which may identify the caller. Around the router
+/// instead of a layer in it, which would double the cost of a check-in.
 async fn answer(api: &Api, router: Router, request: Request<Incoming>) -> Response {
     let (start, method) = (Instant::now(), method_label(request.method()));
     let route = routes::route_of(request.uri().path());

@@ -97,7 +97,8 @@ pub fn routes() -> Vec<(&'static str, String)> {
 /// Endings of the busiest routes, which are matched first.
 const BUSY: [&str; 2] = ["/check-in", "/updates"];
 
-/// The paths of all routes: the busy ones first, then by number of parameters, so that a literal matches before a parameter.
+/// The paths of all routes: the busy ones first, then by number of parameters, so that a literal matches before a
+/// parameter.
 static PATHS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut all: Vec<String> = routes().into_iter().map(|(_, path)| path).collect();
     all.sort();

@@ -28,8 +28,8 @@ impl Default for Timeouts {
 /// The start of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A connection whose other side must start in time and keep reading. The HTTP/1 implementation has a timeout for heads of its
-/// own, but which protocol is used is known only after the first bytes.
+/// A connection whose other side must start in time and keep reading. The HTTP/1 implementation has a timeout for heads
+/// of its own, but which protocol is used is known only after the first bytes.
 pub(super) struct TimedStream<S> {
     stream: S,
     start: Option<Pin<Box<Sleep>>>,

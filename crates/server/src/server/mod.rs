@@ -95,7 +95,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Server {
-    /// Resumes all stored federations and their open rounds. Federations can retain uploads only if there is a folder for them.
+    /// Resumes all stored federations and their open rounds. Federations can retain uploads only if there is a folder
+    /// for them.
     ///
     /// # Errors
     /// If something cannot be read or is inconsistent.
@@ -300,7 +301,8 @@ impl Server {
         Ok((device.number, false))
     }
 
-    /// Withdraws a device: deletes its data and, if the configuration says so, rolls training back to before it enrolled.
+    /// Withdraws a device: deletes its data and, if the configuration says so, rolls training back to before it
+    /// enrolled.
     ///
     /// # Errors
     /// If its retained uploads could not be deleted, or the withdrawal could not be stored.

@@ -1,7 +1,7 @@
 //! The SQL of each change.
 //!
-//! A change that contradicts what is stored is rejected: memory and database would have diverged. Removing what does not exist
-//! is no contradiction.
+//! A change that contradicts what is stored is rejected: memory and database would have diverged. Removing what does
+//! not exist is no contradiction.
 
 use super::round_changes as rounds;
 use super::sql::{Batch, Sql, SqlError, Value, parameters};

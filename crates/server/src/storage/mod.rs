@@ -55,8 +55,8 @@ pub enum StorageError {
         /// The database.
         what: String,
     },
-    /// The connection was lost during a commit and the database could not be reached since: the changes may or may not be
-    /// stored. No more changes are accepted; a restart finds out.
+    /// The connection was lost during a commit and the database could not be reached since: the changes may or may not
+    /// be stored. No more changes are accepted; a restart finds out.
     #[error("{what}: the connection was lost, and whether changes were stored is unknown; restart the server")]
     Uncertain {
         /// The database.
@@ -85,8 +85,8 @@ impl StorageError {
     }
 }
 
-/// Opens a database. `sqlite:PATH` or a path is a file, created if it does not exist; `postgres://` or `postgresql://` starts
-/// the URL of a PostgreSQL database, in whose schema the tables are created if they do not exist.
+/// Opens a database. `sqlite:PATH` or a path is a file, created if it does not exist; `postgres://` or `postgresql://`
+/// starts the URL of a PostgreSQL database, in whose schema the tables are created if they do not exist.
 ///
 /// # Errors
 /// If it cannot be opened, belongs to another program, is newer than this program or is in use.
@@ -107,8 +107,8 @@ pub fn open(url: &str) -> Result<Box<dyn Storage>, StorageError> {
 /// A visitor of updates: called with the sender and the bytes of each.
 pub type Visit<'a> = dyn FnMut(Sender, &[u8]) -> Result<(), StorageError> + 'a;
 
-/// The durable state of a server. Blocking: call it on a thread of its own, never within an async task. Reads do not wait for
-/// writes, nor writes for reads.
+/// The durable state of a server. Blocking: call it on a thread of its own, never within an async task. Reads do not
+/// wait for writes, nor writes for reads.
 pub trait Storage: Send + Sync {
     /// Everything that the server holds in memory while it runs.
     ///
@@ -125,8 +125,8 @@ pub trait Storage: Send + Sync {
     /// Makes changes in order, all or none; they are durable when this returns.
     ///
     /// # Errors
-    /// If they cannot be made, or one contradicts what is stored ([`StorageError::Rejected`]); then none is made. Only after
-    /// [`StorageError::Uncertain`] is it unknown whether they were.
+    /// If they cannot be made, or one contradicts what is stored ([`StorageError::Rejected`]); then none is made. Only
+    /// after [`StorageError::Uncertain`] is it unknown whether they were.
     fn commit(&self, changes: &[Change]) -> Result<(), StorageError>;
 
     /// Visits the updates of an open round by ascending sender.

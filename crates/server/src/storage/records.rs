@@ -313,7 +313,8 @@ pub enum Change {
         /// The device.
         device: u32,
     },
-    /// Deletes a device with its receipts and updates, except those sent with one-time tokens, which nobody can tell apart.
+    /// Deletes a device with its receipts and updates, except those sent with one-time tokens, which nobody can tell
+    /// apart.
     Withdraw {
         /// The federation.
         federation: u64,
@@ -394,8 +395,8 @@ pub enum Change {
         /// The round.
         round: u64,
     },
-    /// Closes a round: deletes the bytes of its updates, keeps the receipts of the last [`RECEIPT_ROUNDS`] rounds, and moves
-    /// the federation on to the next round, and to the version if there is one.
+    /// Closes a round: deletes the bytes of its updates, keeps the receipts of the last [`RECEIPT_ROUNDS`] rounds, and
+    /// moves the federation on to the next round, and to the version if there is one.
     CloseRound(Box<RoundRecord>, Option<VersionRecord>),
     /// Removes a version whose object has been deleted.
     RemoveVersion {

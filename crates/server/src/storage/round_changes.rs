@@ -26,9 +26,9 @@ pub(super) fn open(sql: &mut dyn Sql, opening: &RoundOpening) -> Result<(), SqlE
     sql.execute(insert, values).map(drop)
 }
 
-/// A receipt is written only if the round accepts updates and the device exists: for one row because a NULL would violate a
-/// constraint, for many because their number shows. (SQLite keeps a copy of every page that an INSERT ... SELECT changes, in case
-/// it fails halfway; not so with VALUES.)
+/// A receipt is written only if the round accepts updates and the device exists: for one row because a NULL would
+/// violate a constraint, for many because their number shows. (SQLite keeps a copy of every page that an INSERT ...
+/// SELECT changes, in case it fails halfway; not so with VALUES.)
 static RECEIPTS: Batch = Batch {
     one: "INSERT INTO receipt (key, digest, bytes, federation, round, device) VALUES ($1, $2, $3,
               (SELECT federation FROM open_round WHERE federation = $4 AND round = $5 AND closing = 0), $5,

@@ -7,8 +7,8 @@ use super::sql::{Sql, SqlError};
 
 /// How a database spells what the other spells differently.
 pub(super) struct Dialect {
-    /// Placeholders and what they stand for: `{int}` and `{bytes}` are types, `{auto}` is a key that the database assigns,
-    /// `{rows}` and `{keyed}` end a table in order of insertion or of its primary key.
+    /// Placeholders and what they stand for: `{int}` and `{bytes}` are types, `{auto}` is a key that the database
+    /// assigns, `{rows}` and `{keyed}` end a table in order of insertion or of its primary key.
     pub(super) words: [(&'static str, &'static str); 5],
     /// Statements of this database alone, added to each migration.
     pub(super) extra: [&'static str; MIGRATIONS.len()],
@@ -25,9 +25,9 @@ impl Dialect {
 /// Each starts from the result of the one before, the first from nothing.
 const MIGRATIONS: [&str; 4] = [FIRST, SEALS, ANONYMOUS, ROLLBACK];
 
-// Receipts and bodies are stored in order of insertion, whatever the device, so that pages fill up and few others change: a
-// changed page is written whole. Only the index of receipts is ordered by device. A cohort, which can be large, is last in its
-// row, so that the columns read at every upload come before it.
+// Receipts and bodies are stored in order of insertion, whatever the device, so that pages fill up and few others
+// change: a changed page is written whole. Only the index of receipts is ordered by device. A cohort, which can be
+// large, is last in its row, so that the columns read at every upload come before it.
 const FIRST: &str = "
     CREATE TABLE server (
         only_row {int} PRIMARY KEY CHECK (only_row = 1), secret {bytes} NOT NULL,
@@ -84,8 +84,9 @@ const SEALS: &str = "
     CREATE INDEX seal_note_of ON seal_note (federation, round);
 ";
 
-/// One-time tokens issued to devices, and updates sent with tokens. Nothing links a row of one table to a row of the other:
-/// neither a number, nor a time, nor in SQLite the order of insertion, since rows are ordered by the tokens' random bytes.
+/// One-time tokens issued to devices, and updates sent with tokens. Nothing links a row of one table to a row of the
+/// other: neither a number, nor a time, nor in SQLite the order of insertion, since rows are ordered by the tokens'
+/// random bytes.
 const ANONYMOUS: &str = "
     CREATE TABLE issued (
         federation {int} NOT NULL, round {int} NOT NULL, device {int} NOT NULL, blinded {bytes} NOT NULL,

@@ -93,8 +93,8 @@ pub(super) struct Batch {
     pub(super) many: &'static str,
 }
 
-/// A connection within a transaction. Statements number their parameters `$1`, `$2`, ... in order of first appearance, which
-/// both databases understand.
+/// A connection within a transaction. Statements number their parameters `$1`, `$2`, ... in order of first appearance,
+/// which both databases understand.
 pub(super) trait Sql {
     /// Runs a statement; returns the number of rows changed.
     fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, SqlError>;

@@ -87,9 +87,9 @@ pub struct VersionStore {
 }
 
 impl VersionStore {
-    /// Opens a location: a folder (a path, or `file:` and a path), created if it does not exist, or `s3://BUCKET/PREFIX`, with
-    /// region, endpoint and credentials from the environment (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...;
-    /// `AWS_ALLOW_HTTP=true` for a store without TLS).
+    /// Opens a location: a folder (a path, or `file:` and a path), created if it does not exist, or
+    /// `s3://BUCKET/PREFIX`, with region, endpoint and credentials from the environment (`AWS_REGION`,
+    /// `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...; `AWS_ALLOW_HTTP=true` for a store without TLS).
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -119,8 +119,8 @@ impl VersionStore {
         Ok(Self { store, prefix, location: location.trim_end_matches('/').to_owned() })
     }
 
-    /// Writes a version durably and returns its size in bytes. A version that was written before a crash and has not become
-    /// current may be written again.
+    /// Writes a version durably and returns its size in bytes. A version that was written before a crash and has not
+    /// become current may be written again.
     ///
     /// # Errors
     /// If it does not follow the current version, or cannot be written.

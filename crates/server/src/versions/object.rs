@@ -1,4 +1,5 @@
-//! The format of an object: a safetensors file with a tensor `shared/NAME` for each table, and the opaque tensor `state`.
+//! The format of an object: a safetensors file with a tensor `shared/NAME` for each table, and the opaque tensor
+//! `state`.
 //!
 //! All metadata are in one JSON value, so that equal versions are equal files.
 

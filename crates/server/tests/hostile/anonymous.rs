@@ -157,8 +157,8 @@ fn token_permits_one_update_of_its_round() {
     assert_eq!((rounds.len(), rounds[0].counted, rounds[0].asked), (1, 3, 3));
 }
 
-/// Devices exchange their tokens before they upload, and nothing differs: so what is stored of uploads cannot depend on whose
-/// they are. And no upload of two rounds is stored with the number of a device.
+/// Devices exchange their tokens before they upload, and nothing differs: so what is stored of uploads cannot depend on
+/// whose they are. And no upload of two rounds is stored with the number of a device.
 #[test]
 fn database_does_not_link_uploads_to_devices() {
     let town = Town::new();

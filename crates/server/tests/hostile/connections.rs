@@ -102,8 +102,8 @@ fn floods() -> Vec<Case> {
     ]
 }
 
-/// Request smuggling: no second request is answered, and nothing changes. Chunks take precedence over a length, as the standard
-/// requires.
+/// Request smuggling: no second request is answered, and nothing changes. Chunks take precedence over a length, as the
+/// standard requires.
 fn smuggled(scene: &Scene) -> Vec<Case> {
     let second = format!(
         "DELETE /v1/federations/films/devices/me HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {}\r\n\r\n",

@@ -21,8 +21,8 @@ use client::send;
 use scene::Scene;
 use table::{Case, Expected};
 
-/// The peak memory growth while all are sent. The largest request announces 18 exabytes; the longest sends 2 MB, of which the
-/// server may hold no more than it accepts.
+/// The peak memory growth while all are sent. The largest request announces 18 exabytes; the longest sends 2 MB, of
+/// which the server may hold no more than it accepts.
 const MAX_GROWTH: u64 = 96 << 20;
 
 /// The process's largest resident memory so far, in bytes.

@@ -1,7 +1,7 @@
 //! A real server on a free port with three federations, and devices in every state.
 //!
-//! `films`: a round is open; one of its cohort has answered, one has not, one device is not in the cohort, one is revoked,
-//! one has withdrawn. `songs`: other tables, private models, one device. `done`: its only round is over.
+//! `films`: a round is open; one of its cohort has answered, one has not, one device is not in the cohort, one is
+//! revoked, one has withdrawn. `songs`: other tables, private models, one device. `done`: its only round is over.
 
 use crate::client::{Answer, Request, send};
 use crate::messages::{self, Phone};
@@ -168,7 +168,8 @@ impl Host {
         }
     }
 
-    /// The whole state, in memory and in the database, without the times of check-ins and the number of rejected uploads.
+    /// The whole state, in memory and in the database, without the times of check-ins and the number of rejected
+    /// uploads.
     pub(crate) fn state(&self) -> String {
         let mut stored = self.storage.load().unwrap();
         stored.devices.iter_mut().for_each(|device| device.seen = 0);

@@ -372,8 +372,8 @@ fn receipts_are_stored_for_a_few_rounds(database: &TestDatabase) {
     }
 }
 
-/// A withdrawal deletes that a token was issued, not the update sent with it. When the round is closed, spent tokens are
-/// remembered for a few rounds, and who had one is not.
+/// A withdrawal deletes that a token was issued, not the update sent with it. When the round is closed, spent tokens
+/// are remembered for a few rounds, and who had one is not.
 fn token_uploads_survive_withdrawals(database: &TestDatabase) {
     let storage = database.open();
     storage.commit(&with_open_round()).unwrap();

@@ -100,8 +100,8 @@ fn withdrawal_deletes_retained_uploads() {
     host.kill();
 }
 
-/// The file of a round is written, the closing of the round is not stored: killed at that moment, or rejected by the database;
-/// and a device withdraws.
+/// The file of a round is written, the closing of the round is not stored: killed at that moment, or rejected by the
+/// database; and a device withdraws.
 #[test]
 fn interrupted_round_is_retained_again() {
     let folder = tempfile::tempdir().unwrap();

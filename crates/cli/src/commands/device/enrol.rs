@@ -8,7 +8,9 @@ use crate::key_file;
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use sottovoce_device::{Device, StopReason, Enrolment, History, HttpTransport, NextStep, Options, Roster, random_secret};
+use sottovoce_device::{
+    Device, Enrolment, History, HttpTransport, NextStep, Options, Roster, StopReason, random_secret,
+};
 use sottovoce_privacy::tokens::to_hex;
 use sottovoce_protocol::{DisclosureMode, Policy};
 use std::fmt::Write;

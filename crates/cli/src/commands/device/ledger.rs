@@ -97,14 +97,16 @@ fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> Str
         ("Of items not in your history", (false, false)),
     ];
     for (title, kind) in kinds {
-        let mut of: Vec<&DisclosedItem> = items.iter().filter(|item| (item.in_history, item.disclosed) == kind).collect();
+        let mut of: Vec<&DisclosedItem> =
+            items.iter().filter(|item| (item.in_history, item.disclosed) == kind).collect();
         if of.is_empty() {
             continue;
         }
         of.sort_by_key(|item| std::cmp::Reverse(item.disclosures.times));
         let _ = writeln!(text, "\n{title}, {} have left; most often:", grouped(of.len()));
         for item in of.iter().take(SHOWN) {
-            let _ = writeln!(text, "  {:>6} times  {}", item.disclosures.times, named(&item.item, item.title.as_deref()));
+            let _ =
+                writeln!(text, "  {:>6} times  {}", item.disclosures.times, named(&item.item, item.title.as_deref()));
         }
     }
     if rounds.iter().any(|told| !told.layers.is_empty()) {

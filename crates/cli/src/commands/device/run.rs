@@ -6,7 +6,7 @@ use crate::args::{Common, Location, RunDevice};
 use crate::output;
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
-use sottovoce_device::{Device, StopReason, NextStep, WaitReason};
+use sottovoce_device::{Device, NextStep, StopReason, WaitReason};
 use std::thread;
 use std::time::Duration;
 
@@ -61,7 +61,9 @@ fn report(next: &NextStep, round: Option<u64>, common: &Common) -> Result<()> {
         return output::print_line(&document.to_string());
     }
     let rest = match next {
-        NextStep::Wait(pause, rest) if !pause.is_zero() && !matches!(rest, WaitReason::Paused | WaitReason::Conditions) => {
+        NextStep::Wait(pause, rest)
+            if !pause.is_zero() && !matches!(rest, WaitReason::Paused | WaitReason::Conditions) =>
+        {
             format!("; next in {}", shown(*pause))
         }
         _ => String::new(),

@@ -230,7 +230,9 @@ fn enrol(devices: &mut [Device], transport: &dyn Transport, start: Instant, quie
             match device.next_action(start.elapsed())? {
                 Action::Send(request) => {
                     let answer = transport.send(&request);
-                    if let Some(sottovoce_device::NextStep::Stop(end)) = device.handle_response(start.elapsed(), answer)? {
+                    if let Some(sottovoce_device::NextStep::Stop(end)) =
+                        device.handle_response(start.elapsed(), answer)?
+                    {
                         bail!("a device cannot enrol: {end}");
                     }
                 }

@@ -2,7 +2,7 @@
 
 use crate::progress::Bar;
 use anyhow::{Result, bail};
-use sottovoce_device::{Device, NextStep, WaitReason, Transport};
+use sottovoce_device::{Device, NextStep, Transport, WaitReason};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -32,8 +32,8 @@ pub(in crate::report) struct Colours {
 }
 
 impl Colours {
-    /// Reserves a index for each name that several plots use, so that it appearances the same in all of them; names that more
-    /// plots use come first.
+    /// Reserves a index for each name that several plots use, so that it appearances the same in all of them; names
+    /// that more plots use come first.
     pub(in crate::report) fn shared<'a>(plots: impl Iterator<Item = Vec<&'a str>>) -> Colours {
         let mut seen: Vec<(&str, usize)> = Vec::new();
         for names in plots {

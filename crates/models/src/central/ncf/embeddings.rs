@@ -28,13 +28,7 @@ pub(super) struct LookedUp {
 }
 
 impl Embeddings {
-    pub(super) fn new(
-        name: &str,
-        rows: usize,
-        widths: Widths,
-        deviation: f64,
-        rng: &Rng,
-    ) -> Result<Self, NeuralError> {
+    pub(super) fn new(name: &str, rows: usize, widths: Widths, deviation: f64, rng: &Rng) -> Result<Self, NeuralError> {
         let (mut layout, init) = (Layout::new(Arithmetic::Machine), Init::Normal(deviation));
         let product = Embedding::new(&mut layout, name, rows, widths.product, init)?;
         let tower = match widths.tower {
@@ -51,8 +45,9 @@ impl Embeddings {
         self.product.space(rows) + self.tower.map_or(0, |tower| tower.space(rows))
     }
 
-    /// The looked-up vectors for the product and for the tower; the latter are empty without one. Tiny values are taken for
-    /// 0: regularisation would turn them and their products into denormal numbers, which are a hundred times slower.
+    /// The looked-up vectors for the product and for the tower; the latter are empty without one. Tiny values are taken
+    /// for 0: regularisation would turn them and their products into denormal numbers, which are a hundred times
+    /// slower.
     pub(super) fn look_up<'a>(
         &self,
         indices: &[u32],
@@ -88,11 +83,7 @@ pub(super) struct EmbeddingsOptimiser {
 }
 
 impl EmbeddingsOptimiser {
-    pub(super) fn new(
-        embeddings: &Embeddings,
-        learning_rate: f64,
-        max_rows: usize,
-    ) -> Result<Self, NeuralError> {
+    pub(super) fn new(embeddings: &Embeddings, learning_rate: f64, max_rows: usize) -> Result<Self, NeuralError> {
         Ok(Self {
             adam: Adam::new(learning_rate, embeddings.parameters.len()),
             product: embeddings.product.row_gradients(max_rows)?,

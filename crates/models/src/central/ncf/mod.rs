@@ -12,10 +12,10 @@
 //! Adam's on means over batches; only vectors that a batch looked up move. Items are ranked by x.
 //!
 //! Two things follow S. Rendle, W. Krichene, L. Zhang, J. Anderson: Neural Collaborative Filtering vs. Matrix
-//! Factorization Revisited, RecSys 2020, who found a well-tuned dot product hard to beat: all vectors are
-//! regularised (h too: a longer h would let p and q be short without changing a score), and h starts as ones, so that GMF
-//! starts as matrix factorisation. The paper's h starts at random, and NeuMF's halves can be pretrained; here they are
-//! trained together from the start.
+//! Factorization Revisited, RecSys 2020, who found a well-tuned dot product hard to beat: all vectors are regularised
+//! (h too: a longer h would let p and q be short without changing a score), and h starts as ones, so that GMF starts as
+//! matrix factorisation. The paper's h starts at random, and NeuMF's halves can be pretrained; here they are trained
+//! together from the start.
 //!
 //! `product` is GMF's arithmetic, `embeddings` the vectors of users or items, `tower` NeuMF's layers, `network` all
 //! parameters, `training` the batches and steps.

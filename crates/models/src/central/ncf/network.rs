@@ -97,8 +97,8 @@ impl Network {
         self.users.space(users) + self.items.space(samples) + 2 * samples + tower
     }
 
-    /// Loss and gradients of a micro-batch: those of vectors are left in `samples`, those of shared parameters are added to
-    /// `gradients`.
+    /// Loss and gradients of a micro-batch: those of vectors are left in `samples`, those of shared parameters are
+    /// added to `gradients`.
     pub(super) fn backpropagate(
         &self,
         samples: &mut MicroBatch,
@@ -108,10 +108,9 @@ impl Network {
     ) -> Result<f64, NeuralError> {
         let [p, tower_p] = self.users.look_up(&samples.users.indices, space)?;
         let [q, tower_q] = self.items.look_up(&samples.items.indices, space)?;
-        samples.users.init_gradients(
-            [p, tower_p],
-            objective.decay(samples.targets.len() / samples.users.indices.len()),
-        );
+        samples
+            .users
+            .init_gradients([p, tower_p], objective.decay(samples.targets.len() / samples.users.indices.len()));
         samples.items.init_gradients([q, tower_q], objective.decay(1));
 
         let vectors = Vectors { h: self.output.of(&self.shared)?, p, q };
@@ -140,13 +139,9 @@ impl Network {
         Ok(loss)
     }
 
-    /// Adds the gradient of the output vectors' regularisation. Layers are not regularised: a tower that decays as a whole
-    /// ends in denormal numbers, which are slow.
-    pub(super) fn add_output_decay(
-        &self,
-        regularisation: f64,
-        gradients: &mut [f32],
-    ) -> Result<(), NeuralError> {
+    /// Adds the gradient of the output vectors' regularisation. Layers are not regularised: a tower that decays as a
+    /// whole ends in denormal numbers, which are slow.
+    pub(super) fn add_output_decay(&self, regularisation: f64, gradients: &mut [f32]) -> Result<(), NeuralError> {
         for slot in [Some(self.output), self.tower.as_ref().map(Tower::output)].into_iter().flatten() {
             add_weight_decay(regularisation as f32, slot.of(&self.shared)?, slot.of_mut(gradients)?);
         }

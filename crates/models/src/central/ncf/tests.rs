@@ -8,14 +8,7 @@ use sottovoce_neural::Layout;
 use std::collections::BTreeMap;
 
 fn training() -> NcfTraining {
-    NcfTraining {
-        batch: 5,
-        negatives: 2,
-        init_deviation: 0.5,
-        regularisation: 0.1,
-        learning_rate: 0.01,
-        epochs: 4,
-    }
+    NcfTraining { batch: 5, negatives: 2, init_deviation: 0.5, regularisation: 0.1, learning_rate: 0.01, epochs: 4 }
 }
 
 fn both(training: &NcfTraining) -> [Ncf; 2] {
@@ -42,9 +35,9 @@ impl Exact {
         let of = |(layout, values): (&Layout, &[f32])| {
             let tensors = layout.tensors().to_vec();
             let values = values.to_vec();
-            tensors.into_iter().map(move |tensor| {
-                (tensor.name, values[tensor.slot.range()].iter().map(|&v| f64::from(v)).collect())
-            })
+            tensors
+                .into_iter()
+                .map(move |tensor| (tensor.name, values[tensor.slot.range()].iter().map(|&v| f64::from(v)).collect()))
         };
         let tensors = network.buffers().into_iter().flat_map(of).collect();
         Self { tensors, factors: model.factors, layers: model.layers.unwrap_or(0) }
@@ -123,9 +116,7 @@ fn first_step_follows_the_equations() {
             .flat_map(|worker| {
                 let samples = &worker.samples;
                 let items = samples.items.indices.iter().zip(&samples.targets).enumerate();
-                items.map(|(s, (&item, &y))| {
-                    (samples.users.indices[s / 3] as usize, item as usize, f64::from(y))
-                })
+                items.map(|(s, (&item, &y))| (samples.users.indices[s / 3] as usize, item as usize, f64::from(y)))
             })
             .collect();
         assert_eq!(samples.len(), 15);

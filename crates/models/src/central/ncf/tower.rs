@@ -5,9 +5,7 @@
 //! ```
 
 use super::embeddings::Embeddings;
-use sottovoce_neural::products::{
-    Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product,
-};
+use sottovoce_neural::products::{Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product};
 use sottovoce_neural::{Activation, Arithmetic, Init, Layout, Linear, NeuralError, Role, Slot, Space};
 
 const RELU: Activation = Activation::Relu;
@@ -35,18 +33,11 @@ impl Tower {
     pub(super) fn new(layout: &mut Layout, factors: usize, layers: usize) -> Result<Self, NeuralError> {
         let width = width(factors, layers);
         let linear = |(number, inputs): (usize, usize)| {
-            Linear::with_init(
-                layout,
-                &format!("tower.{number}"),
-                inputs,
-                inputs / 2,
-                Init::glorot(inputs, inputs / 2),
-            )
+            Linear::with_init(layout, &format!("tower.{number}"), inputs, inputs / 2, Init::glorot(inputs, inputs / 2))
         };
         let inputs = (0..layers).map(|number| (number, (2 * width) >> number));
         let layers = inputs.map(linear).collect::<Result<_, _>>()?;
-        let output =
-            layout.add("tower.output".to_owned(), &[factors], Role::Weight, Init::fan_in(factors))?;
+        let output = layout.add("tower.output".to_owned(), &[factors], Role::Weight, Init::fan_in(factors))?;
         Ok(Self { layers, output, width, factors, arithmetic: layout.arithmetic() })
     }
 

@@ -16,8 +16,8 @@ pub struct Client {
     pub confidence: f32,
     /// Regularisation of the user's vector to zero (l).
     pub regularisation: f32,
-    /// Whether a withheld row of a consumed item leaves as a decoy, as if the user did not have the item; otherwise, as in the paper, it is
-    /// missing from an update that has all others.
+    /// Whether a withheld row of a consumed item leaves as a decoy, as if the user did not have the item; otherwise, as
+    /// in the paper, it is missing from an update that has all others.
     pub decoys: bool,
 }
 

@@ -275,7 +275,8 @@ mod tests {
         start
     }
 
-    /// The loss of all samples by p, Q, h, as it is written; with the regularisation's potential for the rows that each sample meets.
+    /// The loss of all samples by p, Q, h, as it is written; with the regularisation's potential for the rows that each
+    /// sample meets.
     fn loss(p: &[f64], q: &[f64], h: &[f64], samples: &[(u32, bool)], regularisation: f64) -> f64 {
         let one = |&(item, positive): &(u32, bool)| {
             let q = &q[item as usize * 3..][..3];

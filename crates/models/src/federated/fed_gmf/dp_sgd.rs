@@ -8,8 +8,8 @@ use sottovoce_core::Rng;
 use sottovoce_protocol::{Table, Trained, UpdateError};
 
 impl Client {
-    /// Learns from each interaction by its chance. Samples are all interactions that there are, taken or not. What is proposed is
-    /// a sum and not a mean: how many there are is not told.
+    /// Learns from each interaction by its chance. Samples are all interactions that there are, taken or not. What is
+    /// proposed is a sum and not a mean: how many there are is not told.
     pub(super) fn train_bounded(
         &self,
         input: TrainInput<'_>,
@@ -40,7 +40,8 @@ impl Client {
         Ok(TrainStats { samples: history.len() as u64, loss: loss.sum() })
     }
 
-    /// Each interaction that is taken, followed by its negatives. One without a chance has no part even in what is drawn.
+    /// Each interaction that is taken, followed by its negatives. One without a chance has no part even in what is
+    /// drawn.
     fn draw_each(
         &self,
         history: &[u32],
@@ -60,7 +61,8 @@ impl Client {
         samples
     }
 
-    /// All that an interaction moves, with its negatives: a step down the gradient, or the gradient where that is proposed.
+    /// All that an interaction moves, with its negatives: a step down the gradient, or the gradient where that is
+    /// proposed.
     fn gradient(
         &self,
         (vectors, output): (&Table, &[f32]),

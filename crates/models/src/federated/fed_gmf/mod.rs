@@ -1,19 +1,19 @@
 //! GMF in a federation: generalised matrix factorisation with each person's vector on their device.
 //!
-//! X. He, L. Liao, H. Zhang, L. Nie, X. Hu, T.-S. Chua: Neural Collaborative Filtering, WWW 2017, trained by FedAvg (McMahan,
-//! Moore, Ramage, Hampson, Agüera y Arcas, AISTATS 2017).
+//! X. He, L. Liao, H. Zhang, L. Nie, X. Hu, T.-S. Chua: Neural Collaborative Filtering, WWW 2017, trained by FedAvg
+//! (McMahan, Moore, Ramage, Hampson, Agüera y Arcas, AISTATS 2017).
 //!
 //! With items' vectors Q and the output's weights h on the server and p on the device, probability and loss are
 //! ```text
 //! y(u, i) = sigma(sum over f of h_f p_f q_if)
 //! J_u = - sum over u's items of ln y - sum over sampled items that u does not have of ln (1 - y)  + regularisation terms
 //! ```
-//! In a round a device draws its negatives, goes through its samples some times by stochastic gradient descent on p, the rows
-//! of Q that it touches, and h, and sends the difference to what it was given. With gradients asked for (FedSGD) it sends one
-//! step of rate 1 down the mean gradient of all samples instead.
+//! In a round a device draws its negatives, goes through its samples some times by stochastic gradient descent on p,
+//! the rows of Q that it touches, and h, and sends the difference to what it was given. With gradients asked for
+//! (FedSGD) it sends one step of rate 1 down the mean gradient of all samples instead.
 //!
-//! What leaves the device are the rows of touched items, marked by whether the user has them, and the change of h; p and the
-//! history never leave.
+//! What leaves the device are the rows of touched items, marked by whether the user has them, and the change of h; p
+//! and the history never leave.
 
 mod client;
 mod config;

@@ -1,7 +1,7 @@
 //! Autoencoders of histories in a federation: MultVAE and MultDAE with every device one person.
 //!
-//! D. Liang, R. G. Krishnan, M. D. Hoffman, T. Jebara: Variational Autoencoders for Collaborative Filtering, WWW 2018, trained
-//! by FedAvg or an adaptive relative of it.
+//! D. Liang, R. G. Krishnan, M. D. Hoffman, T. Jebara: Variational Autoencoders for Collaborative Filtering, WWW 2018,
+//! trained by FedAvg or an adaptive relative of it.
 //!
 //! With x the owner's n items as ones, scaled to length 1, some of them dropped at random in training:
 //! ```text
@@ -11,13 +11,15 @@
 //! s_i = O_i . d + c_i
 //! loss = - sum over the owner's items of ln softmax(s)_i [+ beta KL(N(m, e^l) || N(0, 1))]
 //! ```
-//! beta rises with the number of rounds that the device itself has trained in, which is all that it keeps as a private model.
-//! A round is some steps of gradient descent from the shared model; the change is proposed. With one step the server
-//! steps along the mean gradient of a cohort, so that FedAdam is what Adam on batches of people would be in one place.
+//! beta rises with the number of rounds that the device itself has trained in, which is all that it keeps as a private
+//! model. A round is some steps of gradient descent from the shared model; the change is proposed. With one step the
+//! server steps along the mean gradient of a cohort, so that FedAdam is what Adam on batches of people would be in one
+//! place.
 //!
-//! What leaves the device: rows of E for the owner's items (nothing else of E changes), rows (O_i, c_i) for all items of the
-//! catalog, marked by whether the owner has them, and the middle layers whole. The history and what it is encoded to never leave.
-//! An update for E names the owner's items plainly: choose pi with that in mind, or seal updates.
+//! What leaves the device: rows of E for the owner's items (nothing else of E changes), rows (O_i, c_i) for all items
+//! of the catalog, marked by whether the owner has them, and the middle layers whole. The history and what it is
+//! encoded to never leave. An update for E names the owner's items plainly: choose pi with that in mind, or seal
+//! updates.
 
 mod client;
 mod config;
@@ -88,8 +90,8 @@ impl FederatedModel for FedVae {
         config.aggregation.spec()
     }
 
-    /// Rows of the encoder leave for the user's own items only; rows of the output leave for all items, and their bias moves
-    /// up for the user's own.
+    /// Rows of the encoder leave for the user's own items only; rows of the output leave for all items, and their bias
+    /// moves up for the user's own.
     fn exposure() -> Vec<Exposure> {
         vec![
             Exposure { table: 0, rows: RowMeaning::Items, bias: false },
@@ -97,8 +99,8 @@ impl FederatedModel for FedVae {
         ]
     }
 
-    /// Two rows an item down; up all of the output's and the encoder's of the user's items, of both the fraction pi of the
-    /// user's own.
+    /// Two rows an item down; up all of the output's and the encoder's of the user's items, of both the fraction pi of
+    /// the user's own.
     fn vectors_per_epoch(_: &FedVaeConfig, traffic: &EpochTraffic) -> f64 {
         let EpochTraffic { schedule, cohort, items, pi, .. } = *traffic;
         let own = schedule.triples as f64;

@@ -1,7 +1,7 @@
 //! The client's half: triples of the user's history, and the gradient.
 //!
-//! Because parameters stay as they are within a round, the sums of the equations come apart by row: with S the sum of the
-//! row's s (positive where the item was i, negative where it was j) and n how often it came,
+//! Because parameters stay as they are within a round, the sums of the equations come apart by row: with S the sum of
+//! the row's s (positive where the item was i, negative where it was j) and n how often it came,
 //! ```text
 //! dq = S p - n l q        db = S - n l b        dp = sum over rows of S q - T l_u p
 //! ```
@@ -113,8 +113,8 @@ impl Client {
     }
 }
 
-/// Runs an expression with the constant `$f` equal to the number of factors where loops of that length are compiled, and
-/// 0 elsewhere.
+/// Runs an expression with the constant `$f` equal to the number of factors where loops of that length are compiled,
+/// and 0 elsewhere.
 macro_rules! with_factors {
     ($factors:expr, $f:ident => $body:expr) => {
         with_factors!(@arms $factors, $f, $body, 8 10 16 20 32 50 64)

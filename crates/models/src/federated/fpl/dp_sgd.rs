@@ -8,8 +8,8 @@ use sottovoce_core::Rng;
 use sottovoce_protocol::{Table, Trained, UpdateError};
 
 impl Client {
-    /// Learns from each interaction by its chance, against an item of the whole catalog. Samples are all interactions that
-    /// there are, taken or not.
+    /// Learns from each interaction by its chance, against an item of the whole catalog. Samples are all interactions
+    /// that there are, taken or not.
     pub(super) fn train_bounded(
         &self,
         input: TrainInput<'_>,
@@ -101,8 +101,8 @@ mod tests {
         Server { factors: FACTORS, init_deviation: 0.8 }.init(ITEMS, &mut Rng::new(seed)).unwrap()
     }
 
-    /// Sums of what leaves, by item, and the change of the private vector before noise, both in steps; `tell` is told what
-    /// was to be noised.
+    /// Sums of what leaves, by item, and the change of the private vector before noise, both in steps; `tell` is told
+    /// what was to be noised.
     fn learn(
         shared: &Parameters,
         history: &[u32],

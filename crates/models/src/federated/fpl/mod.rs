@@ -1,26 +1,26 @@
 //! FPL: federated pair-wise learning.
 //!
-//! V. W. Anelli, Y. Deldjoo, T. Di Noia, A. Ferrara, F. Narducci: How to put users in control of their data in federated
-//! top-N recommendation with learning to rank, SAC 2021; and, by the same: User-controlled federated matrix factorization
-//! for recommender systems, Journal of Intelligent Information Systems 2022.
+//! V. W. Anelli, Y. Deldjoo, T. Di Noia, A. Ferrara, F. Narducci: How to put users in control of their data in
+//! federated top-N recommendation with learning to rank, SAC 2021; and, by the same: User-controlled federated matrix
+//! factorization for recommender systems, Journal of Intelligent Information Systems 2022.
 //!
 //! Matrix factorisation with the item factors Q and biases b on the server and each user's factors p on their device:
-//! score(u, i) = b_i + p . q_i. In a round the server gives (Q, b) to a cohort. Each device draws T triples of its owner,
-//! an item i they have and an item j they do not have, and with all parameters as they were at the round's start and
-//! s = 1 / (1 + e^(score_i - score_j)) sums up
+//! score(u, i) = b_i + p . q_i. In a round the server gives (Q, b) to a cohort. Each device draws T triples of its
+//! owner, an item i they have and an item j they do not have, and with all parameters as they were at the round's start
+//! and s = 1 / (1 + e^(score_i - score_j)) sums up
 //! ```text
 //! dp   += s (q_i - q_j) - l_u p
 //! dq_i +=  s p - l_i q_i          db_i +=  s - l_i b_i
 //! dq_j += -s p - l_j q_j          db_j += -s - l_j b_j
 //! ```
-//! It applies p += alpha dp at once. Of dQ and db the update has the touched rows, marked by whether the user has the item;
-//! the disclosure policy decides what leaves: rows of items they do not have do, the row of an item they have does with
-//! probability pi. The server adds alpha times the sum of what it receives.
+//! It applies p += alpha dp at once. Of dQ and db the update has the touched rows, marked by whether the user has the
+//! item; the disclosure policy decides what leaves: rows of items they do not have do, the row of an item they have
+//! does with probability pi. The server adds alpha times the sum of what it receives.
 //!
-//! In the papers j is an item that the user does not have. Then a row that never leaves belongs to an item that they do have,
-//! and a server sees that from many rounds, at pi = 0 as well. By default, j is therefore drawn from the whole catalog
-//! ([`Negatives::Decoys`]): which rows leave as negatives is independent of the history. Where the row of a consumed
-//! or hidden item is withheld, its part as a negative leaves as a decoy.
+//! In the papers j is an item that the user does not have. Then a row that never leaves belongs to an item that they do
+//! have, and a server sees that from many rounds, at pi = 0 as well. By default, j is therefore drawn from the whole
+//! catalog ([`Negatives::Decoys`]): which rows leave as negatives is independent of the history. Where the row of a
+//! consumed or hidden item is withheld, its part as a negative leaves as a decoy.
 //!
 //! What leaves the device, then, is rows of one table, [`Server::TABLE`]; p and the history never do.
 
@@ -103,8 +103,8 @@ impl FederatedModel for Fpl {
         vec![Exposure { table: 0, rows: RowMeaning::Items, bias: true }]
     }
 
-    /// The papers' CCE: each round sends the items' vectors down, and up two rows a triple, of which those of the user's own
-    /// items leave with probability pi.
+    /// The papers' CCE: each round sends the items' vectors down, and up two rows a triple, of which those of the
+    /// user's own items leave with probability pi.
     fn vectors_per_epoch(_: &FplConfig, traffic: &EpochTraffic) -> f64 {
         let EpochTraffic { schedule, cohort, items, pi, .. } = *traffic;
         let up = schedule.triples as f64 * (1.0 + pi);

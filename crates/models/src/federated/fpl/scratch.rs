@@ -31,7 +31,8 @@ pub struct Scratch {
     pub(super) decoy_items: Vec<u32>,
     /// What that is, one row after the other.
     pub(super) decoy_rows: Vec<f32>,
-    /// By decoy, what was learnt of the item that was taken instead, to be taken off again if its row leaves for another reason.
+    /// By decoy, what was learnt of the item that was taken instead, to be taken off again if its row leaves for
+    /// another reason.
     aside: Vec<f32>,
 }
 
@@ -57,8 +58,8 @@ pub(super) struct Drawing<'a> {
     pub(super) pool: Option<Pool>,
 }
 
-/// A row touched in the round: its score, S (the signed sum of s), n (how often the row came) and nothing. Together in one
-/// vector, which is what they are changed as.
+/// A row touched in the round: its score, S (the signed sum of s), n (how often the row came) and nothing. Together in
+/// one vector, which is what they are changed as.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row(f32x4);
 
@@ -180,8 +181,8 @@ impl Scratch {
         }
     }
 
-    /// Scores each touched item, once, and copies its row `into` the next free slot; `table` has rows of the user's factors and a
-    /// bias.
+    /// Scores each touched item, once, and copies its row `into` the next free slot; `table` has rows of the user's
+    /// factors and a bias.
     #[inline(always)]
     pub(super) fn score(&mut self, user: &[f32], table: &[f32], into: &mut [f32]) {
         let (rows, length) = (&mut self.rows[..], user.len() + 1);
@@ -245,8 +246,8 @@ impl Scratch {
         !(self.decoys.is_empty() && hidden.is_empty())
     }
 
-    /// Writes down, as a row of a negative, what leaves of each item of the owner's that was drawn as one: what leaves of
-    /// anybody who draws it.
+    /// Writes down, as a row of a negative, what leaves of each item of the owner's that was drawn as one: what leaves
+    /// of anybody who draws it.
     pub(super) fn make_decoys(&mut self, user: &[f32], table: &[f32], regularisation: f32) {
         self.decoys.sort_unstable();
         self.decoy_items.clear();
@@ -273,8 +274,9 @@ impl Scratch {
         }
     }
 
-    /// Removes from rows that leave what was trained on instead of a decoy. Decoys of items that were not touched otherwise become
-    /// rows; the others are decoys of their items' rows. Rows of negatives that the user hides are their own decoys.
+    /// Removes from rows that leave what was trained on instead of a decoy. Decoys of items that were not touched
+    /// otherwise become rows; the others are decoys of their items' rows. Rows of negatives that the user hides are
+    /// their own decoys.
     pub(super) fn settle_decoys(&mut self, hidden: &[u32], length: usize, rows: &mut [f32]) {
         let Self { items, marks, decoy_items, decoy_rows, decoys, aside, .. } = self;
         for (decoy, aside) in decoys.iter().zip(aside.chunks_exact(length)) {

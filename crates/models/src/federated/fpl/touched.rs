@@ -6,8 +6,8 @@ use std::mem::take;
 /// Words up to which all are looked at instead of remembering which are not 0.
 const FEW_WORDS: usize = 256;
 
-/// The user's items, and a set of items of either kind. Reading it out takes a step per touched item and a little for each
-/// 64 items of a small catalog, or each 4,096 of a large one.
+/// The user's items, and a set of items of either kind. Reading it out takes a step per touched item and a little for
+/// each 64 items of a small catalog, or each 4,096 of a large one.
 #[derive(Debug)]
 pub(super) struct Touched {
     own: Vec<u64>,
@@ -132,8 +132,8 @@ struct Listed<'a> {
 }
 
 impl Listed<'_> {
-    /// Lists the touched items of a word. Four are written at once whether they were touched or not, and only those that were
-    /// count: a loop of unknown length for each word would cost more in wrong guesses.
+    /// Lists the touched items of a word. Four are written at once whether they were touched or not, and only those
+    /// that were count: a loop of unknown length for each word would cost more in wrong guesses.
     #[inline(always)]
     fn list(&mut self, word: u32, own: u64, met: u64) {
         let (mut at, mut bits) = (self.count, met);

@@ -1,9 +1,9 @@
 //! The same model, centralised: for comparison, and as a check of the federated one.
 //!
-//! Features are chosen as on devices. With `batch = triple` each triple is a step of its own, people in an order that is
-//! new in each epoch and each with as many triples as they have items; with `batch = all` a step is what all triples of an
-//! epoch come to, with the parameters of its beginning: the triples are those of a federated round with all devices, and
-//! the step is that round's.
+//! Features are chosen as on devices. With `batch = triple` each triple is a step of its own, people in an order that
+//! is new in each epoch and each with as many triples as they have items; with `batch = all` a step is what all triples
+//! of an epoch come to, with the parameters of its beginning: the triples are those of a federated round with all
+//! devices, and the step is that round's.
 
 use super::private::{self, slots};
 use super::scratch::Scratch;

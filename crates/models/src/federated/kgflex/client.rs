@@ -1,12 +1,12 @@
 //! The client's half: selection of features, and training on triples of the history.
 //!
-//! Because parameters stay as they are within a round, the sums of the equations come apart by feature: with S the sum of
-//! c s and n how often the feature came,
+//! Because parameters stay as they are within a round, the sums of the equations come apart by feature: with S the sum
+//! of c s and n how often the feature came,
 //! ```text
 //! dg = S k p - n l' g        db = S k - n l' b        dp = S k g - n l p
 //! ```
-//! so that a triple costs a look-up for each feature of its two items, and only the features in slots cost work for each
-//! factor, once a round.
+//! so that a triple costs a look-up for each feature of its two items, and only the features in slots cost work for
+//! each factor, once a round.
 
 use super::KgFlexModelConfig;
 use super::private::{self, Slot};

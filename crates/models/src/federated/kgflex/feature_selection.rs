@@ -36,8 +36,8 @@ impl FeatureSelection {
         lists + pairs + self.taken.capacity()
     }
 
-    /// Selects the features with the `most` information gain: of those one hop away, and of those further; none without any.
-    /// The user's items are compared with so many times as many `others`.
+    /// Selects the features with the `most` information gain: of those one hop away, and of those further; none without
+    /// any. The user's items are compared with so many times as many `others`.
     pub(super) fn choose(
         &mut self,
         facts: &Facts,

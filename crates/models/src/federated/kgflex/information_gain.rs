@@ -3,8 +3,8 @@
 use sottovoce_core::math;
 
 /// The information gain (6.7) of a feature that `own` of a user's `positives` items have, and `other` of `negatives`
-/// items that the user does not have, in bits; eq. (6.8) and (6.9) with 0 log 0 = 0. As many negatives as positives have the
-/// entropy 1 to begin with, as in the thesis.
+/// items that the user does not have, in bits; eq. (6.8) and (6.9) with 0 log 0 = 0. As many negatives as positives
+/// have the entropy 1 to begin with, as in the thesis.
 ///
 /// ```
 /// use sottovoce_models::federated::kgflex::information_gain;
@@ -15,8 +15,8 @@ pub fn information_gain(having: [u32; 2], all: [u32; 2]) -> f64 {
     gain(having.map(f64::from), all.map(f64::from))
 }
 
-/// The same where there may be more negatives than positives: each positive counts for as many as there are negatives to
-/// one of it, so that both sides weigh alike, whatever their number.
+/// The same where there may be more negatives than positives: each positive counts for as many as there are negatives
+/// to one of it, so that both sides weigh alike, whatever their number.
 pub(super) fn balanced_gain([own, other]: [u32; 2], [positives, negatives]: [u32; 2]) -> f64 {
     let (positives, negatives) = (f64::from(positives), f64::from(negatives));
     let a_positive = negatives / positives.max(1.0);

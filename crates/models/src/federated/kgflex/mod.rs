@@ -4,29 +4,30 @@
 //! systems with knowledge graphs, RecSys 2021; in a federation: A. Ferrara, Pursuing privacy and personalization in
 //! recommender systems, thesis, Politecnico di Bari 2022, chapter 6, whose numbers the equations have.
 //!
-//! Items are described by features F_i ([`Facts`](sottovoce_core::Facts)), a person by F_u, the features of the items they
-//! have (6.2). A device sets its owner's items beside as many drawn from the rest of the catalog, and weighs each feature
-//! by how well it separates the two, its information gain k_uf (6.7); it keeps those with the largest: so many one hop
-//! away, so many further. The server holds a vector g_f and a bias b_f for each feature, a device a vector p_f of its
-//! own for each feature it keeps:
+//! Items are described by features F_i ([`Facts`](sottovoce_core::Facts)), a person by F_u, the features of the items
+//! they have (6.2). A device sets its owner's items beside as many drawn from the rest of the catalog, and weighs each
+//! feature by how well it separates the two, its information gain k_uf (6.7); it keeps those with the largest: so many
+//! one hop away, so many further. The server holds a vector g_f and a bias b_f for each feature, a device a vector p_f
+//! of its own for each feature it keeps:
 //! ```text
 //! score(u, i) = sum over f in F_u and F_i of k_uf (p_f . g_f + b_f)                         (6.12)
 //! ```
-//! It learns in the rounds of FPL: T triples of an item i the owner has and an item j they do not have, all parameters as
-//! they were at the round's start, s = 1 / (1 + e^(score_i - score_j)); with c = 1 where f is a feature of i, -1 of j:
+//! It learns in the rounds of FPL: T triples of an item i the owner has and an item j they do not have, all parameters
+//! as they were at the round's start, s = 1 / (1 + e^(score_i - score_j)); with c = 1 where f is a feature of i, -1 of
+//! j:
 //! ```text
 //! dp_f += c s k g_f - l p_f        dg_f += c s k p_f - l' g_f        db_f += c s k - l' b_f        (6.13, 6.14)
 //! ```
 //! The device applies alpha dp at once and sends rows of [`Server::TABLE`]. It touches only features it is expert in,
-//! so that each row it sends reveals a feature of the user's choices: all of them are marked as consumed, and leave with
-//! probability pi. A row of a feature that only hidden items explain does not leave.
+//! so that each row it sends reveals a feature of the user's choices: all of them are marked as consumed, and leave
+//! with probability pi. A row of a feature that only hidden items explain does not leave.
 //!
 //! What a device chose is a part of its private model; it chooses anew when its history or the catalog's facts change,
 //! and keeps the vectors of features that stay.
 //!
 //! **Where facts are missing.** An item that shares no feature with a person scores 0, which is neither for nor against
-//! it. For somebody of whom nothing is known, or none of whose features is telling, items are scored by the mean bias of
-//! their features: what people like in general. Who has no telling feature learns nothing and sends nothing.
+//! it. For somebody of whom nothing is known, or none of whose features is telling, items are scored by the mean bias
+//! of their features: what people like in general. Who has no telling feature learns nothing and sends nothing.
 //!
 //! The centralised version is `kgflex-central`.
 

@@ -1,7 +1,7 @@
 //! The private model: the selected features, their weights, and a vector of each.
 //!
-//! A mark of the facts and one of the history it was chosen for, then a slot a feature: its number plus 1, its weight and
-//! its vector. Slots ascend by feature, and empty ones, all 0, come last. Numbers up to 2^24 are exact in an f32.
+//! A mark of the facts and one of the history it was chosen for, then a slot a feature: its number plus 1, its weight
+//! and its vector. Slots ascend by feature, and empty ones, all 0, come last. Numbers up to 2^24 are exact in an f32.
 
 use crate::features::MAX_FEATURES;
 use sottovoce_core::Facts;
@@ -64,8 +64,8 @@ pub(super) fn is_for(private: &[f32], marks: [f32; 2]) -> bool {
     private[..HEAD] == marks
 }
 
-/// Stores a selection: ascending features and weights. The vectors of features that stay selected are kept, as long as the facts are
-/// the same; `fresh` makes those of new ones.
+/// Stores a selection: ascending features and weights. The vectors of features that stay selected are kept, as long as
+/// the facts are the same; `fresh` makes those of new ones.
 pub(super) fn put(
     private: &mut [f32],
     factors: usize,

@@ -5,7 +5,8 @@ use crate::federated::{ServerModel, TensorSlice};
 use sottovoce_core::Rng;
 use sottovoce_protocol::{Keyed, Layout, ModelError, Parameters, Shape, Table};
 
-/// Vectors and biases of features in one table, the bias in the last column, so that a feature's row goes or stays as one.
+/// Vectors and biases of features in one table, the bias in the last column, so that a feature's row goes or stays as
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Server {
     /// Features of the catalog's facts.

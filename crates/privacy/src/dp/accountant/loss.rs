@@ -1,4 +1,5 @@
-//! The privacy loss random variable of one round: the log-likelihood ratio of an outcome between two neighbouring data sets.
+//! The privacy loss random variable of one round: the log-likelihood ratio of an outcome between two neighbouring data
+//! sets.
 
 use super::round::Round;
 use crate::dp::normal::{between, upper_quantile};
@@ -20,8 +21,8 @@ pub(super) enum Truth {
     Without,
 }
 
-/// The loss when somebody takes part with probability q. It increases with the outcome if the truth is with the person, and
-/// decreases otherwise.
+/// The loss when somebody takes part with probability q. It increases with the outcome if the truth is with the person,
+/// and decreases otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Loss {
     pub(super) truth: Truth,
@@ -98,8 +99,8 @@ impl Loss {
         if y > 0.0 { y + math::ln(q + (1.0 - q) * math::exp(-y)) } else { libm::log1p(q * libm::expm1(y)) }
     }
 
-    /// The outcome that separates those of larger loss from the others; infinite where all are on one side. Where many outcomes have
-    /// the same loss: with `last` the last of them, otherwise the first.
+    /// The outcome that separates those of larger loss from the others; infinite where all are on one side. Where many
+    /// outcomes have the same loss: with `last` the last of them, otherwise the first.
     fn outcome(&self, loss: f64, last: bool) -> f64 {
         let q = self.q;
         if loss.is_infinite() {

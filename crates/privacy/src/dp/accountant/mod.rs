@@ -108,7 +108,8 @@ impl Accountant {
     /// Cheap while the Rényi bound is within the budget; only after that the tight bound is computed.
     ///
     /// # Errors
-    /// If the round would exceed the budget ([`DpError::OverBudget`]; nothing is recorded then), or a number is out of range.
+    /// If the round would exceed the budget ([`DpError::OverBudget`]; nothing is recorded then), or a number is out of
+    /// range.
     pub fn admit(&mut self, round: Round, budget: &Budget) -> Result<(), DpError> {
         let Budget { epsilon, delta } = Budget::new(budget.epsilon, budget.delta)?;
         let mut after = self.clone();

@@ -1,10 +1,10 @@
 //! The tight bound: privacy loss distributions on a grid, composed by Fourier transforms.
 //!
-//! A. Koskela, J. Jälkö, A. Honkela, "Computing Tight Differential Privacy Guarantees Using FFT", 2020; the grid as in V. Doroshenko
-//! et al., "Connect the Dots: Tighter Discrete Approximations of Privacy Loss Distributions", 2022: the mass between two
-//! grid points is divided between them so that its probability under *both* distributions is preserved. That never
-//! underestimates the loss, and its error falls with the square of the grid's step. What lies beyond the grid, or wraps around
-//! in the transform, is bounded and added to delta.
+//! A. Koskela, J. Jälkö, A. Honkela, "Computing Tight Differential Privacy Guarantees Using FFT", 2020; the grid as in
+//! V. Doroshenko et al., "Connect the Dots: Tighter Discrete Approximations of Privacy Loss Distributions", 2022: the
+//! mass between two grid points is divided between them so that its probability under *both* distributions is
+//! preserved. That never underestimates the loss, and its error falls with the square of the grid's step. What lies
+//! beyond the grid, or wraps around in the transform, is bounded and added to delta.
 
 use super::fft::{Complex, Fourier};
 use super::loss::Loss;
@@ -100,7 +100,8 @@ fn shares(loss: &Loss, low: f64, step: f64) -> (f64, f64) {
     (p - upper, upper)
 }
 
-/// Grid indices between which the sum of all losses lies but for probability `tail` on each side, by Chernoff's bound: ln P(sum >= u)
+/// Grid indices between which the sum of all losses lies but for probability `tail` on each side, by Chernoff's bound:
+/// ln P(sum >= u)
 /// <= ln E e^(r sum) - r u.
 fn window(grids: &[(Grid, u64)], tail: f64) -> (i64, i64) {
     let longest = grids.iter().map(|(grid, _)| grid.masses.len()).max().unwrap_or(1) as f64;

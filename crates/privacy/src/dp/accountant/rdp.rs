@@ -1,10 +1,10 @@
 //! Rényi differential privacy of one round, and from it to epsilon.
 //!
-//! I. Mironov, K. Talwar, L. Zhang, "Rényi Differential Privacy of the Sampled Gaussian Mechanism", 2019, for Poisson sampling
-//! at integer (section 3.3) and fractional (3.3, infinite series) orders; Y.-X. Wang, B. Balle, S. Kasiviswanathan, "Subsampled Rényi
-//! Differential Privacy and Analytical Moments Accountant", 2019, theorem 9, for fixed cohorts; I. Mironov, "Rényi
-//! Differential Privacy", 2017, for Laplace noise, and Y. Zhu, Y.-X. Wang, "Poisson Subsampled Rényi Differential Privacy", 2019,
-//! for that under Poisson sampling. Sums are kept as logarithms.
+//! I. Mironov, K. Talwar, L. Zhang, "Rényi Differential Privacy of the Sampled Gaussian Mechanism", 2019, for Poisson
+//! sampling at integer (section 3.3) and fractional (3.3, infinite series) orders; Y.-X. Wang, B. Balle, S.
+//! Kasiviswanathan, "Subsampled Rényi Differential Privacy and Analytical Moments Accountant", 2019, theorem 9, for
+//! fixed cohorts; I. Mironov, "Rényi Differential Privacy", 2017, for Laplace noise, and Y. Zhu, Y.-X. Wang, "Poisson
+//! Subsampled Rényi Differential Privacy", 2019, for that under Poisson sampling. Sums are kept as logarithms.
 
 use super::round::Round;
 use crate::dp::normal::ln_erfc;
@@ -67,8 +67,8 @@ fn log_a_fraction(q: f64, sigma: f64, alpha: f64) -> f64 {
             + ln_erfc((i - z0) / (SQRT_2 * sigma));
         let right = ln_choose + j * ln_q + i * ln_p + (j * j - j) / (2.0 * sigma * sigma) - LN_2
             + ln_erfc((z0 - j) / (SQRT_2 * sigma));
-        // From i > alpha on the terms alternate and fall like i^-(alpha + 2): half of the last one ends the series with an error
-        // that is smaller than it by a factor of about (alpha + 2) / (4 i).
+        // From i > alpha on the terms alternate and fall like i^-(alpha + 2): half of the last one ends the series with
+        // an error that is smaller than it by a factor of about (alpha + 2) / (4 i).
         let term = ln_sum(left, right);
         let last = i > alpha + 2.0 && term + math::ln((alpha + 2.0) / (4.0 * i)) < LEAST;
         let term = if last { term - LN_2 } else { term };

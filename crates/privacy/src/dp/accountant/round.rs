@@ -6,17 +6,17 @@ use crate::dp::error::{check, positive};
 /// One application of a mechanism to a sample of the population.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Round {
-    /// Everybody takes part with probability `rate`, independently; Gaussian noise of standard deviation
-    /// `multiplier` times the clipping bound on the sum. `rate` 1 is a round of all, or one device's own rounds when the
-    /// noise is added on the device.
+    /// Everybody takes part with probability `rate`, independently; Gaussian noise of standard deviation `multiplier`
+    /// times the clipping bound on the sum. `rate` 1 is a round of all, or one device's own rounds when the noise is
+    /// added on the device.
     Poisson {
         /// Probability of taking part, above 0 and at most 1.
         rate: f64,
         /// Noise in clipping bounds.
         multiplier: f64,
     },
-    /// A cohort of fixed size, drawn without replacement; Gaussian noise as above. The guarantee is under *replace-one* adjacency, with
-    /// a sensitivity of two clipping bounds.
+    /// A cohort of fixed size, drawn without replacement; Gaussian noise as above. The guarantee is under *replace-one*
+    /// adjacency, with a sensitivity of two clipping bounds.
     FixedCohort {
         /// How many are drawn.
         cohort: u64,
@@ -27,9 +27,9 @@ pub enum Round {
     },
     /// As `Poisson`, with Laplace noise; the clipping bound is on the L1 norm.
     ///
-    /// The accountant takes the whole change to be in one value, which is the worst case: shifts of several values distinguish two data
-    /// sets no better than a chain of such shifts, and with Laplace noise on one value, whose likelihood ratio is monotone, such a
-    /// chain is the shift by their sum.
+    /// The accountant takes the whole change to be in one value, which is the worst case: shifts of several values
+    /// distinguish two data sets no better than a chain of such shifts, and with Laplace noise on one value, whose
+    /// likelihood ratio is monotone, such a chain is the shift by their sum.
     Laplace {
         /// Probability of taking part, above 0 and at most 1.
         rate: f64,

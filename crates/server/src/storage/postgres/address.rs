@@ -25,9 +25,9 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Parses a URL. If `sslmode` requires TLS (`require`, `verify-ca`, `verify-full`), the server's certificate and name are
-    /// always verified: against the file `sslrootcert` if given, otherwise against the system's roots. Without `sslmode` there
-    /// is no TLS.
+    /// Parses a URL. If `sslmode` requires TLS (`require`, `verify-ca`, `verify-full`), the server's certificate and
+    /// name are always verified: against the file `sslrootcert` if given, otherwise against the system's roots. Without
+    /// `sslmode` there is no TLS.
     ///
     /// # Errors
     /// If it is not a PostgreSQL URL, or there are no roots to trust.

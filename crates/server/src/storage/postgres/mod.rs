@@ -1,9 +1,9 @@
 //! PostgreSQL.
 //!
-//! The tables are in the first schema of the connection's `search_path`. A session's advisory lock excludes a second server.
-//! Every commit increments a counter in the same transaction: if the connection is lost before a commit is acknowledged, the
-//! counter shows on the next connection whether it was made. The lock makes this safe: it can be acquired only after the lost
-//! session has ended, with everything that was in progress in it.
+//! The tables are in the first schema of the connection's `search_path`. A session's advisory lock excludes a second
+//! server. Every commit increments a counter in the same transaction: if the connection is lost before a commit is
+//! acknowledged, the counter shows on the next connection whether it was made. The lock makes this safe: it can be
+//! acquired only after the lost session has ended, with everything that was in progress in it.
 
 mod address;
 mod connection;
@@ -166,8 +166,8 @@ fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A new connection. Commits are durable even if the database server's default is not to wait, and keep-alives end the session of
-/// a machine that has vanished, so that it does not hold the lock for hours.
+/// A new connection. Commits are durable even if the database server's default is not to wait, and keep-alives end the
+/// session of a machine that has vanished, so that it does not hold the lock for hours.
 fn connect(address: &Address) -> Result<Session, SqlError> {
     let mut client = address.connect().map_err(sql_error)?;
     let settings = "SELECT set_config('synchronous_commit', 'on', false)

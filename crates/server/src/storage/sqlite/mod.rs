@@ -1,7 +1,7 @@
 //! SQLite: one file beside the server.
 //!
-//! The write-ahead log is synced at every commit; one connection writes, another reads. The lock on a separate file excludes a
-//! second server; SQLite's own locks are left alone, so that a backup can be made while the server runs.
+//! The write-ahead log is synced at every commit; one connection writes, another reads. The lock on a separate file
+//! excludes a second server; SQLite's own locks are left alone, so that a backup can be made while the server runs.
 
 mod connection;
 
@@ -69,8 +69,8 @@ impl Sqlite {
         Ok(Self { writer: Mutex::new(writer), reader, residue: AtomicBool::new(false), _lock: lock, name })
     }
 
-    /// Truncates the log, which would otherwise contain deleted bytes until they are overwritten. If a reader is in the way, the
-    /// next commit tries again.
+    /// Truncates the log, which would otherwise contain deleted bytes until they are overwritten. If a reader is in the
+    /// way, the next commit tries again.
     fn wipe(&self, writer: &Connection) {
         let wiped = writer
             .busy_timeout(Duration::ZERO)

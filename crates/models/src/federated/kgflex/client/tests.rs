@@ -95,8 +95,8 @@ fn world() -> impl Strategy<Value = (Arc<Facts>, Vec<u32>)> {
     })
 }
 
-/// Scores, and the sums of one round, as the equations are written: feature after feature, triple after triple, in double
-/// precision.
+/// Scores, and the sums of one round, as the equations are written: feature after feature, triple after triple, in
+/// double precision.
 struct Literal<'a> {
     device: &'a Client,
     table: &'a Table,
